@@ -1,0 +1,5 @@
+"""What is known: readers, the Trace, feature rows and owner history."""
+
+from sojourn.features.trace import Trace
+
+__all__ = ["Trace"]

@@ -1,0 +1,232 @@
+"""The one input format: three pandas tables, a horizon, and declared attribute roles."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FORMAT_VERSION = 1
+RESOURCES = ("cpu_cores", "mem_gib", "gpu")
+"""Resource columns in their fixed order: cores, GiB, whole or fractional GPUs."""
+_REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What each attribute column of `requests` is; declared by the reader, never guessed.
+
+    owners: columns that history is kept for, coarsest first (subscription, user, app).
+    categories: columns whose values are names (zone, priority class).
+    numbers: columns whose values are quantities known at creation (requested time).
+    """
+
+    owners: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+    def columns(self) -> tuple[str, ...]:
+        """All declared columns, owners first."""
+        return self.owners + self.categories + self.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Requests, optional hosts and optional usage, between time 0 and `horizon_s`.
+
+    requests: one row per request, ordered by arrival (unknown starts first), with `request_id`
+        (str or int64, unique), `arrival_s` and `departure_s` (Int64; a missing departure is still running
+        at the horizon, a missing arrival was running at 0 and its start is unknown, a negative arrival was
+        running at 0 and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
+        and the attribute columns named in `roles`.
+    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu`; or None.
+    usage: `request_id`, `time_s`, `cpu_frac`, optional `mem_frac`; or None.
+    horizon_s: the trace's end in seconds.
+    meta: source, licence, `start_unix_s` where known, and every repair made.
+
+    >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 60], "departure_s": [30, None],
+    ...                       "cpu_cores": [2.0, 4.0], "mem_gib": [8.0, 16.0], "user": ["a", "b"]})
+    >>> trace = Trace(table, horizon_s=100, roles=Roles(owners=("user",)))
+    >>> trace.lifetime_s().tolist(), trace.is_event().tolist()
+    ([30, 40], [True, False])
+    """
+
+    requests: pd.DataFrame
+    horizon_s: int
+    roles: Roles = field(default_factory=Roles)
+    hosts: pd.DataFrame | None = None
+    usage: pd.DataFrame | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "requests", _checked_requests(self.requests, self.roles, self.horizon_s))
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", _checked_hosts(self.hosts))
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resource columns that the requests have."""
+        return tuple(name for name in RESOURCES if name in self.requests)
+
+    def start_s(self) -> np.ndarray:
+        """Arrival of each request, int64 seconds; an unknown start counts as 0."""
+        return self.requests["arrival_s"].fillna(0).to_numpy(np.int64)
+
+    def end_s(self) -> np.ndarray:
+        """Departure of each request, int64 seconds; the horizon where it is still running."""
+        return self.requests["departure_s"].fillna(self.horizon_s).to_numpy(np.int64)
+
+    def lifetime_s(self) -> np.ndarray:
+        """Observed time from start to departure or horizon, int64 seconds, shape (n,)."""
+        return self.end_s() - self.start_s()
+
+    def is_event(self) -> np.ndarray:
+        """True where the departure was observed, bool, shape (n,)."""
+        return self.requests["departure_s"].notna().to_numpy(bool)
+
+    def is_start_known(self) -> np.ndarray:
+        """True where the arrival is known, bool, shape (n,)."""
+        return self.requests["arrival_s"].notna().to_numpy(bool)
+
+    def select(self, is_kept: np.ndarray) -> Trace:
+        """The same trace with only the requests where `is_kept` (bool, shape (n,)) is True."""
+        return Trace(self.requests.loc[is_kept].reset_index(drop=True), self.horizon_s, self.roles,
+                     self.hosts, self.usage, self.meta)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the trace as a folder of Parquet files and `trace.json`; replaces an older one whole."""
+        target = Path(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            for name in ("requests", "hosts", "usage"):
+                table = getattr(self, name)
+                if table is not None:
+                    table.to_parquet(fresh / f"{name}.parquet", index=False)
+            header = {
+                "format_version": FORMAT_VERSION,
+                "horizon_s": int(self.horizon_s),
+                "roles": {"owners": self.roles.owners, "categories": self.roles.categories,
+                          "numbers": self.roles.numbers},
+                "meta": dict(self.meta),
+            }
+            (fresh / "trace.json").write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
+            replace_folder(fresh, target)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        return target
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Trace:
+        """Read a folder that `save` wrote.
+
+        Raises FileNotFoundError where `trace.json` is missing and ValueError where it is of another format.
+        """
+        source = Path(folder)
+        path = source / "trace.json"
+        if not path.is_file():
+            raise FileNotFoundError(f"trace folder must hold trace.json, got {str(source)!r}")
+        try:
+            header = json.loads(path.read_text())
+            version = header["format_version"]
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} must be a trace header, got {error}") from error
+        if version != FORMAT_VERSION:
+            raise ValueError(f"{path}: format_version must be {FORMAT_VERSION}, got {version!r}")
+        tables = {name: _read_table(source / f"{name}.parquet") for name in ("requests", "hosts", "usage")}
+        if tables["requests"] is None:
+            raise FileNotFoundError(f"trace folder must hold requests.parquet, got {str(source)!r}")
+        roles = Roles(**{key: tuple(value) for key, value in header["roles"].items()})
+        return cls(tables["requests"], int(header["horizon_s"]), roles, tables["hosts"], tables["usage"],
+                   header["meta"])
+
+
+def replace_folder(fresh: Path, target: Path) -> None:
+    """Move the finished folder `fresh` to `target`, so that a reader sees the old one or the new one."""
+    for path in fresh.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+        os.rename(target, old / "was")
+        os.rename(fresh, target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.rename(fresh, target)
+
+
+def _read_table(path: Path) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} must be a Parquet file, got {error}") from error
+
+
+def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.DataFrame:
+    missing = [name for name in (*_REQUIRED, *roles.columns()) if name not in table]
+    if missing:
+        raise ValueError(f"requests must have the columns {', '.join(missing)}; got {', '.join(map(str, table))}")
+    if horizon_s <= 0:
+        raise ValueError(f"horizon_s must be above 0, got {horizon_s!r}")
+    checked = table.copy(deep=False)
+    for name in ("arrival_s", "departure_s"):
+        checked[name] = checked[name].astype("Int64")
+    for name in RESOURCES:
+        if name in checked:
+            checked[name] = checked[name].astype(np.float64)
+            values = checked[name].to_numpy()
+            _refuse(~np.isfinite(values) | (values < 0), checked, name, "finite and >= 0")
+    identifiers = checked["request_id"]
+    if identifiers.isna().any() or identifiers.duplicated().any():
+        bad = identifiers[identifiers.isna() | identifiers.duplicated()].iloc[0]
+        raise ValueError(f"request_id must be present and unique, got {bad!r}")
+    start = checked["arrival_s"].fillna(0).to_numpy(np.int64)
+    end = checked["departure_s"].fillna(horizon_s).to_numpy(np.int64)
+    _refuse(end < start, checked, "departure_s", "at or after arrival_s")
+    _refuse(end > horizon_s, checked, "departure_s", f"at or before the horizon {horizon_s}")
+    _refuse(end < 0, checked, "departure_s", "at or after 0")
+    unknown_first = np.where(checked["arrival_s"].isna(), np.iinfo(np.int64).min, start)
+    if (np.diff(unknown_first) < 0).any():
+        checked = checked.iloc[np.argsort(unknown_first, kind="stable")]
+    return checked.reset_index(drop=True)
+
+
+def _checked_hosts(table: pd.DataFrame) -> pd.DataFrame:
+    missing = [name for name in ("host_id", "cpu_cores", "mem_gib") if name not in table]
+    if missing:
+        raise ValueError(f"hosts must have the columns {', '.join(missing)}; got {', '.join(map(str, table))}")
+    checked = table.copy(deep=False)
+    for name in RESOURCES:
+        if name in checked:
+            checked[name] = checked[name].astype(np.float64)
+            values = checked[name].to_numpy()
+            is_bad = ~np.isfinite(values) | (values < 0)
+            if is_bad.any():
+                row = int(np.flatnonzero(is_bad)[0])
+                raise ValueError(f"host {name} must be finite and >= 0, got {values[row]!r} in row {row}")
+    if checked["host_id"].duplicated().any():
+        bad = checked["host_id"][checked["host_id"].duplicated()].iloc[0]
+        raise ValueError(f"host_id must be unique, got {bad!r} twice")
+    return checked.reset_index(drop=True)
+
+
+def _refuse(is_bad: np.ndarray, table: pd.DataFrame, name: str, rule: str) -> None:
+    if is_bad.any():
+        row = table.iloc[int(np.flatnonzero(is_bad)[0])]
+        raise ValueError(f"{name} must be {rule}, got {row[name]!r} (request {row['request_id']!r})")

@@ -1,0 +1,3 @@
+"""What is learnt: lifetime families, measures, ONNX export, bundle writing."""
+
+__all__: list[str] = []
