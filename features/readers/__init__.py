@@ -1,0 +1,33 @@
+"""Readers: each turns the files of one public format into a Trace and a ReadReport."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sojourn.features.readers.openb import read_openb
+from sojourn.features.readers.parquet import read_parquet
+from sojourn.features.readers.swf import read_swf
+from sojourn.features.report import ReadReport
+from sojourn.features.trace import Trace
+
+__all__ = ["READERS", "read_openb", "read_parquet", "read_swf", "read_trace"]
+
+READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
+    "openb": read_openb,
+    "parquet": read_parquet,
+    "swf": read_swf,
+})
+"""Name in configs and plots -> reader."""
+
+
+def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, ReadReport]:
+    """The trace at `path` read by the reader `name`, with that reader's keyword options.
+
+    >>> read_trace("csv", "pods.csv")
+    Traceback (most recent call last):
+    ValueError: reader must be one of openb, parquet, swf; got 'csv'
+    """
+    if name not in READERS:
+        raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")
+    return READERS[name](path, **options)

@@ -1,0 +1,142 @@
+"""Reads the Alibaba GPU 2023 trace ("openb"): the pod list, and the node list beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.trace import Roles, Trace
+
+_POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",
+                "creation_time", "deletion_time", "scheduled_time")
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+
+def read_openb(path: str | Path, *, pods: str = "default",
+               nodes: str = "all_node") -> tuple[Trace, ReadReport]:
+    """The trace of `openb_pod_list_<pods>.csv(.gz)`, with hosts from `openb_node_list_<nodes>.csv(.gz)`.
+
+    path: the folder, or a pod list itself (then `pods` is not used); the node list is optional.
+
+    Arrival is the time a pod was scheduled (it starts to use a node there); its creation is kept as
+    `creation_s`. A pod that is deleted exactly at the last deletion of the file was still running: censored.
+    Pending pods never ran and are refused. `gpu` = whole GPUs x thousandths of a GPU. The trace knows no
+    user, so history is kept for `shape` (cpu, memory and GPU as one name), declared as the owner.
+    `phase` is known only at the end and stands outside the roles; `creation_s` does too.
+
+    Raises FileNotFoundError where no pod list is found, ValueError where it is not one.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pods.csv"
+    >>> _ = path.write_text(",".join(_POD_COLUMNS) + chr(10) + chr(10).join([
+    ...     "p-0,12000,16384,1,460,,LS,Running,0,900,30", "p-1,4000,8192,0,0,,BE,Pending,50,900,"]))
+    >>> trace, report = read_openb(path)
+    >>> trace.requests[["arrival_s", "cpu_cores", "gpu", "shape"]].values.tolist(), dict(report.refused)
+    ([[30, 12.0, 0.46, '12c-16g-0.46gpu']], {'never ran (Pending)': 1})
+    """
+    source = Path(path)
+    pod_list = _found(source, f"openb_pod_list_{pods}") if source.is_dir() else source
+    ledger = ReadLedger()
+    chunks = []
+    seen: set[object] = set()
+    last_deletion_s = 0
+    for rows in text_rows(pod_list, ledger, separator=",", names=_POD_COLUMNS, has_header=True):
+        chunk, latest_s = _pods(rows, ledger, seen)
+        chunks.append(chunk)
+        last_deletion_s = max(last_deletion_s, latest_s)
+    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
+    if requests.empty or last_deletion_s <= 0:
+        refused = dict(ledger.report(0).refused)
+        raise ValueError(f"{pod_list}: must hold at least one pod that ran, got none; refused: {refused}")
+    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == last_deletion_s)
+    categories = ["qos"]
+    if (requests["gpu_spec"] != "any").any():
+        categories.append("gpu_spec")
+    else:
+        requests = requests.drop(columns="gpu_spec")
+    for name in ("shape", *categories, "phase"):
+        requests[name] = requests[name].astype("category")
+    hosts = _hosts(pod_list.parent, nodes, ledger)
+    report = ledger.report(len(requests), n_hosts=0 if hosts is None else len(hosts))
+    meta = {"source": f"Alibaba cluster-trace-gpu-v2023, {pod_list.name}", "licence": "none stated",
+            "known_at_end": ["phase"], "report": report.summary()}
+    roles = Roles(owners=("shape",), categories=tuple(categories))
+    return Trace(requests, last_deletion_s, roles, hosts, meta=meta), report
+
+
+def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.DataFrame, int]:
+    """The kept pods of one block, and its last plausible deletion (seconds), Pending ones included."""
+    phase = rows.text("pod_phase")
+    creation_s = rows.number("creation_time")
+    deletion_s = rows.number("deletion_time")
+    scheduled_s = rows.number("scheduled_time", is_required=False)
+    cpu = rows.number("cpu_milli")
+    memory = rows.number("memory_mib")
+    gpus = rows.number("num_gpu")
+    gpu_milli = rows.number("gpu_milli")
+    for times in (creation_s, deletion_s, scheduled_s):
+        rows.refuse("time outside 0 .. 100 years", (times < 0) | (times > MAX_TIME_S))
+    rows.refuse("negative size", (cpu < 0) | (memory < 0) | (gpus < 0) | (gpu_milli < 0))
+    latest_s = int(deletion_s[rows.is_kept].max(initial=0))
+    is_unscheduled = np.isnan(scheduled_s)
+    rows.refuse("never ran (Pending)", is_unscheduled & (phase == "Pending"))
+    rows.refuse("scheduled_time missing", is_unscheduled)
+    rows.refuse("scheduled before creation", scheduled_s < creation_s)
+    rows.refuse("departure before arrival", deletion_s < scheduled_s)
+    name = rows.text("name")
+    rows.refuse("name missing", name == "")
+    rows.refuse_duplicates("duplicate name", name, seen)
+    kept = rows.is_kept
+    gpu = (gpus * gpu_milli / 1000)[kept]
+    cores, mem_gib = cpu[kept] / 1000, memory[kept] / 1024
+    spec = rows.text("gpu_spec")[kept]
+    return pd.DataFrame({
+        "request_id": pd.Series(name[kept], dtype="str"),
+        "arrival_s": pd.Series(scheduled_s[kept].astype(np.int64), dtype="Int64"),
+        "departure_s": pd.Series(deletion_s[kept].astype(np.int64), dtype="Int64"),
+        "cpu_cores": cores,
+        "mem_gib": mem_gib,
+        "gpu": gpu,
+        "shape": [f"{c:g}c-{m:g}g-{g:g}gpu" for c, m, g in zip(cores, mem_gib, gpu, strict=True)],
+        "qos": np.where(rows.text("qos")[kept] == "", "missing", rows.text("qos")[kept]),
+        "gpu_spec": np.where(spec == "", "any", spec),
+        "creation_s": creation_s[kept].astype(np.int64),
+        "phase": phase[kept],
+    }), latest_s
+
+
+def _hosts(folder: Path, nodes: str, ledger: ReadLedger) -> pd.DataFrame | None:
+    """The node list in `folder`, or None where there is none."""
+    try:
+        path = _found(folder, f"openb_node_list_{nodes}")
+    except FileNotFoundError:
+        return None
+    chunks = []
+    seen: set[object] = set()
+    for rows in text_rows(path, ledger, separator=",", names=_NODE_COLUMNS, has_header=True):
+        cpu, memory, gpu = (rows.number(name) for name in ("cpu_milli", "memory_mib", "gpu"))
+        rows.refuse("negative size", (cpu < 0) | (memory < 0) | (gpu < 0))
+        name, model = rows.text("sn"), rows.text("model")
+        rows.refuse("name missing", name == "")
+        rows.refuse_duplicates("duplicate name", name, seen)
+        kept = rows.is_kept
+        chunks.append(pd.DataFrame({
+            "host_id": pd.Series(name[kept], dtype="str"), "cpu_cores": cpu[kept] / 1000,
+            "mem_gib": memory[kept] / 1024, "gpu": gpu[kept],
+            "model": pd.Series(np.where(model[kept] == "", "none", model[kept]), dtype="str")}))
+    hosts = pd.concat(chunks, ignore_index=True)
+    hosts["model"] = hosts["model"].astype("category")
+    return hosts
+
+
+def _found(folder: Path, stem: str) -> Path:
+    for name in (f"{stem}.csv", f"{stem}.csv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    known = sorted(path.name for path in folder.glob("openb_*"))
+    got = ", ".join(known) or "no openb file"
+    raise FileNotFoundError(f"{folder} must hold {stem}.csv or {stem}.csv.gz, got {got}")

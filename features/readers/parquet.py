@@ -1,0 +1,30 @@
+"""Reads the project's own format, a folder that `Trace.save` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.trace import Trace
+
+
+def read_parquet(path: str | Path) -> tuple[Trace, ReadReport]:
+    """The trace in the folder `path`, and a report in which every request is kept.
+
+    The folder was checked when it was written; a request that breaks a rule now means a damaged folder.
+
+    Raises FileNotFoundError where the folder is no trace and ValueError where it breaks a rule of Trace.
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [30],
+    ...                       "cpu_cores": [2.0], "mem_gib": [8.0]})
+    >>> folder = Trace(table, horizon_s=100).save(Path(tempfile.mkdtemp()) / "trace")
+    >>> trace, report = read_parquet(folder)
+    >>> len(trace), report.n_kept, report.n_refused
+    (1, 1, 0)
+    """
+    trace = Trace.load(path)
+    ledger = ReadLedger()
+    ledger.read(len(trace))
+    return trace, ledger.report(len(trace))

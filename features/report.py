@@ -1,0 +1,138 @@
+"""What a reader did with each row: kept, repaired by rule, refused by rule with examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+N_EXAMPLES = 5
+"""Refused rows shown per rule; the whole list is in `ReadReport.rejected`."""
+_EXAMPLE_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """Rows read, kept, repaired and refused by one reader.
+
+    n_read: data rows seen (comments, blank lines and headers are no rows).
+    n_kept: requests in the trace. n_hosts: hosts in the trace that were read as rows.
+    repaired: rule -> number of rows that were changed by it (a row may be repaired by several rules).
+    refused: rule -> number of rows left out by it (each refused row counts once, under its first rule).
+    rejected: one row per refused row: `file` (str), `line` (int64, from 1), `rule` (str), `raw`
+        (str, as read).
+
+    >>> ledger = ReadLedger()
+    >>> ledger.read(3)
+    >>> ledger.repair("wait missing: start taken as submit", 2)
+    >>> ledger.refuse("departure before arrival", "jobs.swf", np.array([7]), ["7 0 0 -60"])
+    >>> print(ledger.report(n_kept=2).text())
+    rows read                                       3
+    rows kept                                       2
+    repaired: wait missing: start taken as submit   2
+    refused: departure before arrival               1
+        jobs.swf line 7: 7 0 0 -60
+    """
+
+    n_read: int
+    n_kept: int
+    n_hosts: int
+    repaired: Mapping[str, int]
+    refused: Mapping[str, int]
+    rejected: pd.DataFrame
+
+    @property
+    def n_refused(self) -> int:
+        """Rows left out of the trace."""
+        return sum(self.refused.values())
+
+    def examples(self, rule: str) -> list[str]:
+        """Up to 5 refused rows of `rule`, as "file line n: text"."""
+        rows = self.rejected[self.rejected["rule"] == rule].head(N_EXAMPLES)
+        return [f"{file} line {line}: {raw[:_EXAMPLE_WIDTH]}"
+                for file, line, raw in zip(rows["file"], rows["line"], rows["raw"], strict=True)]
+
+    def lines(self) -> list[str]:
+        """Plain text rows: labels padded to one width, counts right-aligned, examples indented."""
+        counts = [("rows read", self.n_read), ("rows kept", self.n_kept)]
+        counts += [("hosts kept", self.n_hosts)] if self.n_hosts else []
+        counts += [(f"repaired: {rule}", count) for rule, count in self.repaired.items()]
+        counts += [(f"refused: {rule}", count) for rule, count in self.refused.items()]
+        width = max(len(label) for label, _ in counts)
+        digits = max(len(f"{count:,}") for _, count in counts)
+        rows = []
+        for label, count in counts:
+            rows.append(f"{label:<{width}}  {count:>{digits + 1},}")
+            if label.startswith("refused: "):
+                rows += [f"    {example}" for example in self.examples(label.removeprefix("refused: "))]
+        return rows
+
+    def text(self) -> str:
+        """The rows of `lines` as one string."""
+        return "\n".join(self.lines())
+
+    def write_rejected(self, folder: str | Path) -> Path | None:
+        """Write the refused rows to `rejected.parquet` in the trace's folder; None where no row was refused.
+
+        Call it after `Trace.save`, which replaces the folder.
+        """
+        if self.rejected.empty:
+            return None
+        path = Path(folder) / "rejected.parquet"
+        self.rejected.to_parquet(path, index=False)
+        return path
+
+    def summary(self) -> dict[str, object]:
+        """Counts for `Trace.meta`; plain types, so that they can be written as JSON."""
+        return {"n_read": self.n_read, "n_kept": self.n_kept, "n_hosts": self.n_hosts,
+                "repaired": dict(self.repaired), "refused": dict(self.refused)}
+
+
+@dataclass(slots=True)
+class ReadLedger:
+    """Counts rows while a file is read in blocks; `report` closes it.
+
+    >>> ledger = ReadLedger()
+    >>> ledger.read(2)
+    >>> ledger.report(n_kept=2).n_refused
+    0
+    """
+
+    n_read: int = 0
+    _repaired: dict[str, int] = field(default_factory=dict)
+    _refused: list[pd.DataFrame] = field(default_factory=list)
+
+    def read(self, n_rows: int) -> None:
+        """Count `n_rows` more data rows."""
+        self.n_read += int(n_rows)
+
+    def repair(self, rule: str, n_rows: int) -> None:
+        """Count `n_rows` rows changed by `rule`; 0 leaves no trace in the report."""
+        if n_rows:
+            self._repaired[rule] = self._repaired.get(rule, 0) + int(n_rows)
+
+    def refuse(self, rule: str, file: str, line: np.ndarray, raw: Sequence[str]) -> None:
+        """Keep the rows at `line` (int64, shape (k,)) of `file`, with their text `raw` (k strings), as refused."""
+        if len(line):
+            self._refused.append(pd.DataFrame({
+                "file": pd.Series([file] * len(line), dtype="str"),
+                "line": np.asarray(line, np.int64),
+                "rule": pd.Series([rule] * len(line), dtype="str"),
+                "raw": pd.Series(list(raw), dtype="str")}))
+
+    def report(self, n_kept: int, *, n_hosts: int = 0) -> ReadReport:
+        """The finished report over everything counted so far, for `n_kept` requests and `n_hosts` hosts."""
+        rejected = pd.DataFrame({"file": pd.Series(dtype="str"), "line": pd.Series(dtype="int64"),
+                                 "rule": pd.Series(dtype="str"), "raw": pd.Series(dtype="str")})
+        refused: dict[str, int] = {}
+        if self._refused:
+            rejected = pd.concat(self._refused, ignore_index=True)
+            for table in self._refused:
+                rule = str(table["rule"].iloc[0])
+                refused[rule] = refused.get(rule, 0) + len(table)
+        return ReadReport(self.n_read, int(n_kept), int(n_hosts), MappingProxyType(dict(self._repaired)),
+                          MappingProxyType(refused), rejected)
