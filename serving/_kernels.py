@@ -1,0 +1,64 @@
+"""Compiled walks over a Forest; imported only where numba is installed. Slow twins: tests/naive_forest.py."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def goes_true(value, split, mode, is_nan_true, members, start, stop):  # type: ignore[no-untyped-def]
+    """Where one value goes at one node."""
+    if np.isnan(value):
+        return is_nan_true
+    if mode == 0:
+        return value <= split
+    for idx in range(start, stop):
+        if members[idx] == value:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+               varying, cut, row, scores, stack):  # type: ignore[no-untyped-def]
+    """Add the raw scores of one row for every value of the varying feature, one walk per tree.
+
+    cut[node]: how many of the grid's values go to the true child of a node on the varying feature.
+    scores: float64 (K,), zeros on entry; stack: int64 (depth + 2, 3), scratch.
+    """
+    n_grid = len(scores)
+    for tree in range(len(roots)):
+        stack[0, 0], stack[0, 1], stack[0, 2] = roots[tree], 0, n_grid
+        top = 0
+        while top >= 0:
+            node, low, high = stack[top, 0], stack[top, 1], stack[top, 2]
+            top -= 1
+            while node >= 0:
+                if feature[node] == varying:
+                    middle = cut[node]
+                    if middle >= high:
+                        node = on_true[node]
+                    elif middle <= low:
+                        node = on_false[node]
+                    else:
+                        top += 1
+                        stack[top, 0], stack[top, 1], stack[top, 2] = on_false[node], middle, high
+                        node, high = on_true[node], middle
+                elif goes_true(row[feature[node]], split[node], mode[node], is_nan_true[node], members,
+                               member_start[node], member_start[node + 1]):
+                    node = on_true[node]
+                else:
+                    node = on_false[node]
+            leaf = leaves[~node]
+            for idx in range(low, high):
+                scores[idx] += leaf
+
+
+@njit(cache=True, nogil=True)
+def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+                    varying, cut, rows, scores, stack):  # type: ignore[no-untyped-def]
+    """`range_walk` for each row of a matrix; scores: float64 (n, K)."""
+    for idx in range(len(rows)):
+        range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+                   varying, cut, rows[idx], scores[idx], stack)

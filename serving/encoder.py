@@ -1,0 +1,133 @@
+"""From a request to the numbers that the forest reads; shared by training and serving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.serving.history import HistoryDefinition, HistoryState
+
+CLOCK_FEATURES = ("hour", "weekday")
+"""Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
+_NAN = math.nan
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A request's values as the encoder reads them; `unknown` names the columns that told it nothing."""
+
+    numbers: tuple[float, ...]
+    keys: tuple[tuple[str, ...] | None, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Creation-time features in a fixed order: numbers, clock, then the owner history.
+
+    numbers: quantities known at creation (cores, GiB, requested time).
+    names: owner and category columns, read as text.
+    history: the definition whose features follow.
+    phase_s: seconds from a Monday 00:00 to the clock's 0.
+
+    >>> from sojourn.serving.history import HistoryKey
+    >>> history = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),))
+    >>> encoder = Encoder(("cpu_cores",), ("zone",), history, phase_s=0)
+    >>> encoder.feature_names()
+    ('cpu_cores', 'hour', 'weekday', 'zone:ended', 'zone:mean')
+    >>> parsed = encoder.parse({"cpu_cores": 2, "zone": "eu-1"})
+    >>> encoder.encode(parsed, 3_600, HistoryState(history))[:3]
+    [2.0, 1.0, 0.0]
+    """
+
+    numbers: tuple[str, ...]
+    names: tuple[str, ...]
+    history: HistoryDefinition
+    phase_s: int = 0
+
+    def __post_init__(self) -> None:
+        known = {*self.numbers, *self.names}
+        for key in self.history.keys:
+            strangers = [column for column in key.columns if column not in known]
+            if strangers:
+                raise ValueError(f"history key {key.name!r} must use known columns, got {strangers[0]!r}")
+
+    def columns(self) -> tuple[str, ...]:
+        """The request columns that the encoder reads."""
+        return self.numbers + self.names
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that `encode` gives, in order."""
+        return self.numbers + CLOCK_FEATURES + self.history.feature_names()
+
+    def parse(self, request: Mapping[str, Any]) -> Parsed:
+        """Check and convert one request.
+
+        A missing column is NaN (numbers) or no history (names), and is listed in `unknown`. Refused with
+        ValueError: an unknown column, a number that is not one, an infinite number, a name that is no text,
+        whole number or boolean.
+        """
+        for column in request:
+            if column not in self.numbers and column not in self.names:
+                raise ValueError(f"column must be one of {', '.join(self.columns())}, got {column!r}")
+        unknown = []
+        numbers = []
+        for column in self.numbers:
+            number = _number(column, request.get(column))
+            if number != number:
+                unknown.append(column)
+            numbers.append(number)
+        texts: dict[str, str | None] = {}
+        for column in self.names:
+            texts[column] = _text(column, request.get(column))
+            if texts[column] is None:
+                unknown.append(column)
+        return Parsed(tuple(numbers), self.keys_of(texts, numbers), tuple(unknown))
+
+    def keys_of(self, texts: Mapping[str, str | None],
+                numbers: Sequence[float]) -> tuple[tuple[str, ...] | None, ...]:
+        """The history keys of a request: its names, and numbers by their shortest decimal form."""
+        keys: list[tuple[str, ...] | None] = []
+        for key in self.history.keys:
+            values = []
+            for column in key.columns:
+                if column in texts:
+                    value = texts[column]
+                else:
+                    number = numbers[self.numbers.index(column)]
+                    value = "-" if number != number else repr(number)
+                if value is None:
+                    break
+                values.append(value)
+            keys.append(tuple(values) if len(values) == len(key.columns) else None)
+        return tuple(keys)
+
+    def encode(self, parsed: Parsed, now_s: int, state: HistoryState) -> list[float]:
+        """The request's features at `now_s` (float64 each); records nothing."""
+        second = now_s + self.phase_s
+        return [*parsed.numbers, (second % _DAY_S) / 3_600.0, float(second // _DAY_S % 7),
+                *state.features(parsed.keys, now_s)]  # fmt: skip
+
+
+def _number(column: str, value: Any) -> float:
+    if value is None:
+        return _NAN
+    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+        raise ValueError(f"{column} must be a number, got {value!r}")
+    number = float(value)
+    if math.isinf(number):
+        raise ValueError(f"{column} must be finite, got {value!r}")
+    return number
+
+
+def _text(column: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "__index__"):
+        return str(int(value))
+    raise ValueError(f"{column} must be text or a whole number, got {value!r}")

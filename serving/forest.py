@@ -1,0 +1,69 @@
+"""A tree ensemble as flat arrays: what the ONNX file says, in the form that the kernels walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+LEQ, MEMBER = 0, 6
+"""Node modes of `ai.onnx.ml` TreeEnsemble: value <= split goes to the true child; value in a set does."""
+ZERO = float(np.float32(1e-35))
+"""LightGBM's kZeroThreshold: it takes every feature within it for zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Trees in the semantics of ONNX TreeEnsemble (opset 5); raw score = sum of leaves in tree order.
+
+    roots: int64 (T,). feature, on_true, on_false: int64 (N,); a child c < 0 is the leaf ~c.
+    split: float64 (N,); for MEMBER nodes the value is unused. mode: uint8 (N,), LEQ or MEMBER.
+    is_nan_true: bool (N,), where a NaN goes. leaves: float64 (L,).
+    is_zero_missing: bool (n_features,), features whose zeros are read as NaN.
+    member_start: int64 (N + 1,), members: float64; the set of node i is members[start[i]:start[i + 1]].
+    """
+
+    n_features: int
+    roots: np.ndarray
+    feature: np.ndarray
+    split: np.ndarray
+    mode: np.ndarray
+    on_true: np.ndarray
+    on_false: np.ndarray
+    is_nan_true: np.ndarray
+    leaves: np.ndarray
+    member_start: np.ndarray
+    members: np.ndarray
+    is_zero_missing: np.ndarray
+
+    def __post_init__(self) -> None:
+        n_nodes, n_leaves = len(self.feature), len(self.leaves)
+        for name in ("split", "mode", "on_true", "on_false", "is_nan_true"):
+            if len(getattr(self, name)) != n_nodes:
+                raise ValueError(f"{name} must have {n_nodes} elements, got {len(getattr(self, name))}")
+        children = np.concatenate([self.on_true, self.on_false])
+        if (children >= n_nodes).any() or (~children[children < 0] >= n_leaves).any():
+            raise ValueError(f"children must be among {n_nodes} nodes and {n_leaves} leaves")
+        if ((self.roots < 0) | (self.roots >= n_nodes)).any():
+            raise ValueError(f"roots must be among {n_nodes} nodes")
+        if ((self.feature < 0) | (self.feature >= self.n_features)).any():
+            raise ValueError(f"features must be among {self.n_features}")
+        if len(self.is_zero_missing) != self.n_features:
+            raise ValueError(f"is_zero_missing must have {self.n_features} elements, got {len(self.is_zero_missing)}")
+        if not np.isin(self.mode, (LEQ, MEMBER)).all():
+            raise ValueError(f"modes must be {LEQ} or {MEMBER}, got {sorted(set(self.mode.tolist()))}")
+        if (children[children >= 0] <= np.tile(np.arange(n_nodes), 2)[children >= 0]).any():
+            raise ValueError("children must come after their parents, so that every walk ends")
+        if (len(self.member_start) != n_nodes + 1 or (np.diff(self.member_start) < 0).any()
+                or self.member_start[0] != 0 or self.member_start[-1] != len(self.members)):
+            raise ValueError(f"member_start must rise from 0 to {len(self.members)}")
+
+    def rows(self, features: np.ndarray) -> np.ndarray:
+        """Feature rows as the walks read them: NaN for zeros where zeros are missing values."""
+        if not self.is_zero_missing.any():
+            return features
+        return np.where(self.is_zero_missing & (np.abs(features) <= ZERO), np.nan, features)
+
+    def splits_on(self, idx_feature: int) -> np.ndarray:
+        """The distinct thresholds on one feature, float64, increasing."""
+        return np.unique(self.split[(self.feature == idx_feature) & (self.mode == LEQ)])
