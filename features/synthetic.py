@@ -1,0 +1,285 @@
+"""The embedded synthetic trace: seeded, vectorised, calibrated to published VM lifetimes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import Roles, Trace
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+START_UNIX_S = 1_704_067_200
+"""Time 0: Monday 2024-01-01 00:00 UTC."""
+SHORT, MIXED, LONG, BURST = range(4)
+KINDS = ("short", "mixed", "long", "burst")
+_GRID_S = 300
+_CATEGORIES = np.array(["delay-insensitive", "interactive", "unknown"])
+_GIB_PER_CORE = np.array([2.0, 4.0, 8.0])
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticParameters:
+    """All constants of the generator; those given per kind are in the order short, mixed, long, burst.
+
+    A deployment is of one kind. Short ones live minutes, long ones days; each request of a mixed one ends
+    within minutes or lives for hours to days, with nothing in its features to tell which; burst ones start
+    many requests at once that live for hours. Times are medians of lognormals; spreads are in log units.
+    """
+
+    kind_shares: tuple[float, float, float, float] = (0.785, 0.13, 0.03, 0.055)
+    median_s: tuple[float, float, float, float] = (200.0, 86_400.0, 172_800.0, 14_400.0)
+    between_spread: tuple[float, float, float, float] = (0.8, 0.6, 0.6, 0.4)
+    within_spread: tuple[float, float, float, float] = (0.55, 0.7, 0.7, 0.4)
+    mixed_short_median_s: float = 180.0
+    mixed_long_beta: tuple[float, float] = (1.2, 2.8)
+    requests_per_deployment: float = 40.0
+    deployments_per_subscription: float = 4.0
+    habit_kept: float = 0.75
+    deployment_life_days: float = 30.0
+    popularity_spread: float = 1.0
+    drift_per_week: float = 0.12
+    change_share: float = 0.15
+    diurnal_amplitude: float = 0.45
+    diurnal_peak_hour: float = 14.0
+    weekend_level: float = 0.6
+    bursts_per_day: float = 1.0
+    burst_length_s: float = 5_400.0
+    burst_size_spread: float = 0.6
+    cores: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    core_shares: tuple[tuple[float, ...], ...] = (
+        (0.30, 0.40, 0.20, 0.08, 0.02, 0.00), (0.10, 0.30, 0.35, 0.20, 0.05, 0.00),
+        (0.05, 0.20, 0.35, 0.25, 0.12, 0.03), (0.00, 0.05, 0.30, 0.40, 0.20, 0.05))
+    shape_kept: float = 0.8
+    memory_shares: tuple[float, float, float] = (0.3, 0.5, 0.2)
+    n_zones: int = 3
+    unknown_start_share: float = 0.02
+    warm_days: float = 28.0
+    host_cores: float = 64.0
+    host_mem_gib: float = 256.0
+    host_load: float = 0.8
+
+
+def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
+               parameters: SyntheticParameters | None = None) -> Trace:
+    """A trace of exactly `n_requests` requests over `days` days; the same arguments give the same bytes.
+
+    About half a percent of the requests run at time 0 (negative arrival, a few of unknown start), those that outlive the
+    horizon are censored. Owners: subscription, deployment (a key within it); categories: zone, vm_category;
+    number: disk_gib. Hosts: as many of one size as make the peak demand `host_load` of the capacity.
+
+    Refused: n_requests below 1, days below 1, a negative seed.
+
+    >>> trace = synthesize(2000, seed=7)
+    >>> len(trace), trace.horizon_s, trace.roles.owners
+    (2000, 2419200, ('subscription', 'deployment'))
+    >>> bool((trace.lifetime_s() < 3600).mean() > 0.8), trace == synthesize(2000, seed=7)
+    (True, False)
+    """
+    if n_requests < 1:
+        raise ValueError(f"n_requests must be at least 1, got {n_requests!r}")
+    if not 1 <= days <= 3650:
+        raise ValueError(f"days must be between 1 and 3650, got {days!r}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, got {seed!r}")
+    settings = SyntheticParameters() if parameters is None else parameters
+    horizon_s = int(days * DAY_S)
+    warm_s = int(settings.warm_days * DAY_S)
+    n_drawn = int(n_requests * (1 + warm_s / horizon_s) * 1.03) + 50
+    while True:
+        rng = np.random.default_rng([seed, n_drawn])
+        table = _requests(rng, settings, n_drawn, warm_s, horizon_s)
+        if len(table) >= n_requests:
+            break
+        n_drawn *= 2
+    # Thinning at random keeps every distribution.
+    kept = np.sort(rng.choice(len(table), n_requests, replace=False))
+    table = table.iloc[kept].reset_index(drop=True)
+    table.insert(0, "request_id", np.arange(n_requests, dtype=np.int64))
+    for name in ("subscription", "deployment", "zone", "vm_category"):
+        table[name] = table[name].cat.remove_unused_categories()
+    roles = Roles(("subscription", "deployment"), ("zone", "vm_category"), ("disk_gib",))
+    meta = {"source": "synthetic", "licence": "Apache-2.0", "start_unix_s": START_UNIX_S, "seed": seed,
+            "parameters": asdict(settings)}
+    trace = Trace(table, horizon_s, roles, meta=meta)
+    return Trace(trace.requests, horizon_s, roles, _hosts(trace, settings), meta=meta)
+
+
+def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
+              horizon_s: int) -> pd.DataFrame:
+    """Requests that run in [0, horizon): of `n` drawn over [-warm, horizon), without those that ended before 0."""
+    counts = rng.multinomial(n, np.array(settings.kind_shares) / np.sum(settings.kind_shares))
+    owners = _deployments(rng, settings, n, warm_s, horizon_s)
+    intensity = _intensity(settings, warm_s, horizon_s)
+    owner_parts, arrival_parts, level_parts = [], [], []
+    for kind in (SHORT, MIXED, LONG):
+        chosen, arrival_s = _steady(rng, owners, kind, int(counts[kind]), intensity)
+        owner_parts.append(chosen)
+        arrival_parts.append(arrival_s)
+        level_parts.append(np.zeros(len(chosen)))
+    chosen, arrival_s, level = _bursts(rng, settings, owners, int(counts[BURST]), intensity)
+    owner = np.concatenate([*owner_parts, chosen])
+    arrival = np.concatenate([*arrival_parts, arrival_s])
+    level = np.concatenate([*level_parts, level])
+    lifetime = _lifetimes(rng, settings, owners, owner, arrival, level)
+    start_s = np.floor(arrival).astype(np.int64)
+    end_s = start_s + lifetime
+    is_kept = (end_s > 0) & (start_s < horizon_s)
+    order = np.flatnonzero(is_kept)
+    order = order[np.argsort(start_s[order], kind="stable")]
+    owner, start_s, end_s = owner[order], start_s[order], end_s[order]
+    is_unknown = (start_s < 0) & (rng.random(len(order)) < settings.unknown_start_share)
+    cores, memory = _shapes(rng, settings, owners, owner)
+    zone = np.where(rng.random(len(order)) < 0.9, owners["zone"].to_numpy()[owner],
+                    rng.integers(settings.n_zones, size=len(order)))
+    return pd.DataFrame({
+        "arrival_s": pd.Series(start_s, dtype="Int64").mask(is_unknown),
+        "departure_s": pd.Series(end_s, dtype="Int64").mask(end_s > horizon_s),
+        "cpu_cores": cores,
+        "mem_gib": memory,
+        "subscription": _named("s", owners["subscription"].to_numpy()[owner]),
+        "deployment": _named("d", owner),
+        "zone": _named("z", zone),
+        "vm_category": pd.Categorical.from_codes(owners["category"].to_numpy()[owner], categories=_CATEGORIES),
+        "disk_gib": owners["disk_gib"].to_numpy()[owner],
+    })
+
+
+def _deployments(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
+                 horizon_s: int) -> pd.DataFrame:
+    """One row per deployment: its kind, the time it is active, its popularity and its habits."""
+    n_deployments = max(8, round(n / settings.requests_per_deployment))
+    n_subscriptions = max(2, round(n_deployments / settings.deployments_per_subscription))
+    subscription = rng.integers(n_subscriptions, size=n_deployments)
+    shares = _deployment_shares(settings)
+    usual = rng.choice(len(KINDS), size=n_subscriptions, p=shares)
+    own = rng.choice(len(KINDS), size=n_deployments, p=shares)
+    kind = np.where(rng.random(n_deployments) < settings.habit_kept, usual[subscription], own)
+    kind[:len(KINDS)] = np.arange(len(KINDS))
+    life_s = settings.deployment_life_days * DAY_S
+    # Born evenly from three lives before the start, so that as many end as begin at any time.
+    born_s = rng.uniform(-warm_s - 3 * life_s, horizon_s, n_deployments)
+    ends_s = born_s + rng.exponential(life_s, n_deployments)
+    born_s[:len(KINDS)], ends_s[:len(KINDS)] = -warm_s, horizon_s
+    spread = np.array(settings.between_spread)[kind]
+    level = spread * (0.7 * rng.standard_normal(n_subscriptions)[subscription]
+                      + np.sqrt(1 - 0.7**2) * rng.standard_normal(n_deployments))
+    is_changing = rng.random(n_deployments) < settings.change_share
+    likely = np.array([[0.6, 0.1, 0.3], [0.3, 0.3, 0.4], [0.1, 0.6, 0.3], [0.5, 0.1, 0.4]]).cumsum(axis=1)
+    core_shares = np.array(settings.core_shares).cumsum(axis=1)[kind]
+    return pd.DataFrame({
+        "subscription": subscription,
+        "kind": kind,
+        "from_s": np.maximum(born_s, -warm_s),
+        "to_s": np.minimum(ends_s, horizon_s),
+        "weight": np.exp(settings.popularity_spread * rng.standard_normal(n_deployments)),
+        "level": level,
+        "drift": settings.drift_per_week * rng.standard_normal(n_deployments),
+        "change_s": np.where(is_changing, rng.uniform(-warm_s, horizon_s, n_deployments), np.inf),
+        "level_after": level + spread * rng.standard_normal(n_deployments),
+        "long_share": rng.beta(*settings.mixed_long_beta, n_deployments),
+        "long_share_after": rng.beta(*settings.mixed_long_beta, n_deployments),
+        "idx_cores": (rng.random(n_deployments)[:, None] > core_shares).sum(axis=1).clip(max=5),
+        "idx_memory": rng.choice(3, size=n_deployments, p=settings.memory_shares),
+        "zone": rng.integers(settings.n_zones, size=n_subscriptions)[subscription],
+        "category": (rng.random(n_deployments)[:, None] > likely[kind]).sum(axis=1).clip(max=2),
+        "disk_gib": np.exp2(rng.integers(4, 9, size=n_deployments) + 2 * (kind == LONG)).astype(np.float64),
+    })
+
+
+def _deployment_shares(settings: SyntheticParameters) -> np.ndarray:
+    """Share of deployments per kind: the square root of the requests' shares, so that rare kinds have owners."""
+    shares = np.sqrt(np.array(settings.kind_shares))
+    return np.asarray(shares / shares.sum())
+
+
+def _intensity(settings: SyntheticParameters, warm_s: int, horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times (s) and the cumulative demand up to each, from 0 to 1: daily and weekly waves."""
+    edge_s = np.arange(-warm_s, horizon_s + _GRID_S, _GRID_S, dtype=np.float64)
+    middle_s = edge_s[:-1] + _GRID_S / 2
+    hour = (middle_s % DAY_S) / 3600
+    wave = 1 + settings.diurnal_amplitude * np.cos((hour - settings.diurnal_peak_hour) * (2 * np.pi / 24))
+    wave *= np.where(middle_s % WEEK_S >= 5 * DAY_S, settings.weekend_level, 1.0)
+    total = np.concatenate([[0.0], wave.cumsum()])
+    return edge_s, total / total[-1]
+
+
+def _steady(rng: np.random.Generator, owners: pd.DataFrame, kind: int, n: int,
+            intensity: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Deployment (row of `owners`) and arrival (s) of `n` requests of one kind, each while its owner is active."""
+    edge_s, total = intensity
+    of_kind = np.flatnonzero((owners["kind"] == kind) & (owners["to_s"] > owners["from_s"]))
+    low = np.interp(owners["from_s"].to_numpy()[of_kind], edge_s, total)
+    high = np.interp(owners["to_s"].to_numpy()[of_kind], edge_s, total)
+    weight = owners["weight"].to_numpy()[of_kind] * (high - low)
+    pick = rng.choice(len(of_kind), size=n, p=weight / weight.sum())
+    at = low[pick] + rng.random(n) * (high - low)[pick]
+    return of_kind[pick], np.interp(at, total, edge_s)
+
+
+def _bursts(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame, n: int,
+            intensity: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Deployment, arrival (s) and the burst's own log level of `n` requests that come in bursts."""
+    edge_s, _ = intensity
+    n_bursts = max(1, round(settings.bursts_per_day * (edge_s[-1] - edge_s[0]) / DAY_S))
+    chosen, begin_s = _steady(rng, owners, BURST, n_bursts, intensity)
+    size = np.exp(settings.burst_size_spread * rng.standard_normal(n_bursts))
+    burst = rng.choice(n_bursts, size=n, p=size / size.sum())
+    arrival_s = begin_s[burst] + settings.burst_length_s * rng.beta(2, 3, n)
+    level = 0.3 * rng.standard_normal(n_bursts)
+    return chosen[burst], arrival_s, level[burst]
+
+
+def _lifetimes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
+               owner: np.ndarray, arrival_s: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Lifetimes in whole seconds, at least 1, int64, from each owner's habit at the time of arrival."""
+    habits = {name: owners[name].to_numpy()[owner] for name in
+              ("kind", "from_s", "level", "drift", "change_s", "level_after", "long_share", "long_share_after")}
+    kind = habits["kind"]
+    is_after = arrival_s >= habits["change_s"]
+    mean = np.log(np.array(settings.median_s))[kind] + level
+    mean += np.where(is_after, habits["level_after"], habits["level"])
+    mean += habits["drift"] * (arrival_s - habits["from_s"]) / WEEK_S
+    long_share = np.where(is_after, habits["long_share_after"], habits["long_share"])
+    is_brief = (kind == MIXED) & (rng.random(len(owner)) >= long_share)
+    mean = np.where(is_brief, np.log(settings.mixed_short_median_s) + 0.3 * habits["level"], mean)
+    noise = np.array(settings.within_spread)[kind] * rng.standard_normal(len(owner))
+    return np.maximum(np.exp(mean + noise), 1.0).astype(np.int64)
+
+
+def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
+            owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cores and GiB per request: its deployment's usual shape, or one size beside it."""
+    usual = owners["idx_cores"].to_numpy()[owner]
+    beside = usual + rng.choice([-1, 1], size=len(owner))
+    is_usual = rng.random(len(owner)) < settings.shape_kept
+    index = np.where(is_usual, usual, beside).clip(0, len(settings.cores) - 1)
+    cores = np.array(settings.cores, np.float64)[index]
+    return cores, cores * _GIB_PER_CORE[owners["idx_memory"].to_numpy()[owner]]
+
+
+def _named(letter: str, codes: np.ndarray) -> pd.Categorical:
+    """`codes` (int64, shape (n,)) as a categorical of names such as d17."""
+    used, index = np.unique(codes, return_inverse=True)
+    return pd.Categorical.from_codes(index, categories=[f"{letter}{code}" for code in used])
+
+
+def _hosts(trace: Trace, settings: SyntheticParameters) -> pd.DataFrame:
+    """Equal hosts, as many as make the peak of the binding resource `host_load` of the capacity."""
+    n_hosts = 1
+    for name, size in (("cpu_cores", settings.host_cores), ("mem_gib", settings.host_mem_gib)):
+        n_hosts = max(n_hosts, int(np.ceil(_peak(trace, name) / (size * settings.host_load))))
+    return pd.DataFrame({"host_id": np.arange(n_hosts, dtype=np.int64), "cpu_cores": settings.host_cores,
+                         "mem_gib": settings.host_mem_gib})
+
+
+def _peak(trace: Trace, resource: str) -> float:
+    """The largest amount of `resource` that was running at one time between 0 and the horizon."""
+    amount = trace.requests[resource].to_numpy()
+    time_s = np.concatenate([np.maximum(trace.start_s(), 0), trace.end_s()])
+    change = np.concatenate([amount, -amount])
+    # Departures before arrivals at one time, as the simulator replays them.
+    order = np.lexsort((change > 0, time_s))
+    return float(change[order].cumsum().max())
