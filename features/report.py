@@ -116,7 +116,7 @@ class ReadLedger:
             self._repaired[rule] = self._repaired.get(rule, 0) + int(n_rows)
 
     def refuse(self, rule: str, file: str, line: np.ndarray, raw: Sequence[str]) -> None:
-        """Keep the rows at `line` (int64, shape (k,)) of `file`, with their text `raw` (k strings), as refused."""
+        """Keep the rows at `line` (int64, shape (k,)) of `file` as refused, with their text `raw`."""
         if len(line):
             self._refused.append(pd.DataFrame({
                 "file": pd.Series([file] * len(line), dtype="str"),
