@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
+from sojourn.features.describe import peak_demand
 from sojourn.features.trace import Roles, Trace
 
 DAY_S = 86_400
@@ -81,8 +82,9 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     """A trace of exactly `n_requests` requests over `days` days; the same arguments give the same bytes.
 
     About 1 % of the requests run at time 0 (negative arrival, a few of unknown start); those that outlive
-    the horizon are censored. Owners: subscription, deployment (a key within it); categories: zone, vm_category;
-    number: disk_gib. Hosts: as many of one size as make the peak demand `host_load` of the capacity.
+    the horizon are censored. Owners: subscription, deployment (a key within it); categories: zone,
+    vm_category; number: disk_gib. Hosts: as many of one size as make the peak demand `host_load` of the
+    capacity.
 
     Refused: n_requests below 1, days below 1, a negative seed.
 
@@ -270,7 +272,7 @@ def _lifetimes(rng: np.random.Generator, settings: SyntheticParameters, owners: 
     is_staying = (kind == BURST) & (rng.random(len(owner)) < settings.burst_stay_share)
     mean = np.where(is_staying, np.log(settings.burst_stay_median_s), mean)
     noise = np.array(settings.within_spread)[kind] * rng.standard_normal(len(owner))
-    return np.maximum(np.exp(mean + noise), 1.0).astype(np.int64)
+    return np.asarray(np.maximum(np.exp(mean + noise), 1.0), np.int64)
 
 
 def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
@@ -280,11 +282,11 @@ def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
     beside = usual + rng.choice([-1, 1], size=len(owner))
     is_usual = rng.random(len(owner)) < settings.shape_kept
     index = np.where(is_usual, usual, beside).clip(0, len(settings.cores) - 1)
-    cores = np.array(settings.cores, np.float64)[index]
+    cores = np.asarray(np.array(settings.cores, np.float64)[index])
     return cores, cores * _GIB_PER_CORE[owners["idx_memory"].to_numpy()[owner]]
 
 
-def _named(letter: str, codes: np.ndarray) -> pd.Categorical:
+def _named(letter: str, codes: np.ndarray) -> pd.Categorical[str]:
     """`codes` (int64, shape (n,)) as a categorical of names such as d17."""
     used, index = np.unique(codes, return_inverse=True)
     return pd.Categorical.from_codes(index, pd.Index([f"{letter}{code}" for code in used]))
@@ -294,16 +296,6 @@ def _hosts(trace: Trace, settings: SyntheticParameters) -> pd.DataFrame:
     """Equal hosts, as many as make the peak of the binding resource `host_load` of the capacity."""
     n_hosts = 1
     for name, size in (("cpu_cores", settings.host_cores), ("mem_gib", settings.host_mem_gib)):
-        n_hosts = max(n_hosts, int(np.ceil(_peak(trace, name) / (size * settings.host_load))))
+        n_hosts = max(n_hosts, int(np.ceil(peak_demand(trace, name) / (size * settings.host_load))))
     return pd.DataFrame({"host_id": np.arange(n_hosts, dtype=np.int64), "cpu_cores": settings.host_cores,
                          "mem_gib": settings.host_mem_gib})
-
-
-def _peak(trace: Trace, resource: str) -> float:
-    """The largest amount of `resource` that was running at one time between 0 and the horizon."""
-    amount = trace.requests[resource].to_numpy()
-    time_s = np.concatenate([np.maximum(trace.start_s(), 0), trace.end_s()])
-    change = np.concatenate([amount, -amount])
-    # Departures before arrivals at one time, as the simulator replays them.
-    order = np.lexsort((change > 0, time_s))
-    return float(change[order].cumsum().max())
