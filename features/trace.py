@@ -202,7 +202,7 @@ def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.D
     _refuse(end > horizon_s, checked, "departure_s", f"at or before the horizon {horizon_s}")
     _refuse(end < 0, checked, "departure_s", "at or after 0")
     unknown_first = np.where(checked["arrival_s"].isna(), np.iinfo(np.int64).min, start)
-    if (np.diff(unknown_first) < 0).any():
+    if (unknown_first[1:] < unknown_first[:-1]).any():  # a difference could overflow
         checked = checked.iloc[np.argsort(unknown_first, kind="stable")]
     return checked.reset_index(drop=True)
 
