@@ -1,3 +1,15 @@
-"""What a scheduler imports: bundle reading, encoder, owner history, predictor, lifetime curves."""
+"""What a scheduler imports: bundle reading, encoder, owner history, predictor, lifetime curves.
 
-__all__: list[str] = []
+>>> from sojourn.serving import BundleError, Predictor
+>>> try:
+...     Predictor.load("no/such/bundle")
+... except BundleError as error:
+...     print(error)
+no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such file or directory
+"""
+
+from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.errors import BundleError
+from sojourn.serving.predictor import Lifetime, Predictor
+
+__all__ = ["Bundle", "BundleError", "Lifetime", "Predictor", "load_bundle"]

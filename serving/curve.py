@@ -18,6 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+try:
+    from numba.extending import register_jitable
+except ImportError:  # numba is optional: `sojourn[fast]`
+
+    def register_jitable(function):  # type: ignore[no-untyped-def, no-redef]
+        """Without numba the functions are plain Python only."""
+        return function
+
+
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """No answer is longer: three years, in seconds."""
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
@@ -26,6 +35,7 @@ N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
 
 
+@register_jitable
 def interval_hazard(score: float, offset: float) -> float:
     """Cumulative hazard of one interval from the raw score and the interval's offset (both log-odds).
 
@@ -40,6 +50,7 @@ def interval_hazard(score: float, offset: float) -> float:
     return math.log1p(math.exp(logit))
 
 
+@register_jitable
 def mean_within(hazard: float, span_s: float) -> float:
     """Expected time spent in a span of constant hazard whose cumulative hazard is `hazard`, seconds.
 
@@ -51,6 +62,7 @@ def mean_within(hazard: float, span_s: float) -> float:
     return -math.expm1(-hazard) / hazard * span_s
 
 
+@register_jitable
 def hazard_remaining(edges: Sequence[float], hazards: Sequence[float], beyond: Sequence[float], idx: int,
                      uptime_s: float) -> float:
     """E[Tr | Tu] in seconds, unrounded; `idx` is the interval of the uptime (J: beyond the last edge).
@@ -65,6 +77,7 @@ def hazard_remaining(edges: Sequence[float], hazards: Sequence[float], beyond: S
     return mean_within(hazard, left) + math.exp(-hazard) * beyond[idx + 1]
 
 
+@register_jitable
 def hazard_at(edges: Sequence[float], hazards: Sequence[float], cumulative: Sequence[float], tail_s: float,
               idx: int, time_s: float) -> float:
     """Cumulative hazard from 0 to `time_s`, which lies in interval `idx`. No unit; higher = fewer survive."""
@@ -74,6 +87,7 @@ def hazard_at(edges: Sequence[float], hazards: Sequence[float], cumulative: Sequ
     return cumulative[idx] + hazards[idx] * share
 
 
+@register_jitable
 def hazard_time(edges: Sequence[float], hazards: Sequence[float], cumulative: Sequence[float], tail_s: float,
                 idx: int, target: float) -> float:
     """The time in seconds at which the cumulative hazard reaches `target`, in interval `idx` of `cumulative`."""
@@ -84,6 +98,7 @@ def hazard_time(edges: Sequence[float], hazards: Sequence[float], cumulative: Se
     return edges[idx] + (edges[idx + 1] - edges[idx]) * ((target - cumulative[idx]) / hazards[idx])
 
 
+@register_jitable
 def score_seconds(score: float) -> float:
     """Seconds of a point model's raw score (log10 seconds), at most three years.
 
@@ -95,6 +110,7 @@ def score_seconds(score: float) -> float:
     return 10.0**score
 
 
+@register_jitable
 def outlived_total(total_s: float, uptime_s: float) -> float:
     """A predicted total lifetime, doubled until it lies above the uptime (lifetime-placement, Baselines).
 
@@ -107,6 +123,7 @@ def outlived_total(total_s: float, uptime_s: float) -> float:
     return total
 
 
+@register_jitable
 def residual_share_above(residuals: Sequence[float], value: float) -> float:
     """Share of validation residuals above `value` (log10), linear between grid quantiles; in [0, 1]."""
     n = len(residuals) - 1
@@ -126,6 +143,7 @@ def residual_share_above(residuals: Sequence[float], value: float) -> float:
     return 1.0 - share
 
 
+@register_jitable
 def residual_quantile(residuals: Sequence[float], share: float) -> float:
     """The residual (log10) below which `share` of the validation residuals lie, linear between grid points."""
     n = len(residuals) - 1
@@ -345,6 +363,7 @@ class OnceCurve:
         return outlived_total(self.total_s, uptime_s)
 
 
+@register_jitable
 def once_survival(score: float, residuals: Sequence[float], total_s: float, horizon_s: float,
                   uptime_s: float) -> float:
     """P(T > u + h | T > u) of a one-shot prediction, by its residuals; by the doubled total once all are outlived."""
@@ -357,6 +376,7 @@ def once_survival(score: float, residuals: Sequence[float], total_s: float, hori
     return residual_share_above(residuals, math.log10(end_s) - score) / alive
 
 
+@register_jitable
 def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: float, uptime_s: float) -> float:
     """Remaining time in s that a share `q` does not exceed, of a one-shot prediction at an uptime."""
     alive = 1.0 if uptime_s <= 0.0 else residual_share_above(residuals, math.log10(uptime_s) - score)

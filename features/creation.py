@@ -1,0 +1,159 @@
+"""Creation-time feature rows: what was known of each request at the moment it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import Trace
+from sojourn.serving.encoder import Encoder, Parsed
+from sojourn.serving.history import Admission, HistoryDefinition, HistoryKey, HistoryState
+
+_MONDAY_S = 4 * 86_400
+"""1970-01-05 00:00, the first Monday of Unix time."""
+_PROGRESS_EVERY = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRows:
+    """One row per request whose start is known, in the order of decision.
+
+    features: float64 (n, n_features); NaN = not known. names: their names.
+    keys: for each history key an int64 code per row, shape (n,), -1 where missing; key_names alike.
+    decided_s: int64 (n,), when the prediction was asked for; arrival_s: when the request began to run.
+    lifetime_s: int64 (n,), to the departure or the horizon. is_event: bool (n,), departure observed.
+    idx_request: int64 (n,), the row of `trace.requests`.
+    """
+
+    features: np.ndarray
+    names: tuple[str, ...]
+    keys: tuple[np.ndarray, ...]
+    key_names: tuple[str, ...]
+    decided_s: np.ndarray
+    arrival_s: np.ndarray
+    lifetime_s: np.ndarray
+    is_event: np.ndarray
+    idx_request: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def default_encoder(trace: Trace) -> Encoder:
+    """The encoder for a trace's declared roles.
+
+    Numbers: resources and number attributes. History: each owner column, the finest owner with the shape
+    and the numbers, and each category as a target statistic.
+
+    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [9], "cpu_cores": [2.0],
+    ...                       "mem_gib": [8.0], "user": ["a"]})
+    >>> from sojourn.features.trace import Roles
+    >>> [key.name for key in default_encoder(Trace(table, 10, Roles(owners=("user",)))).history.keys]
+    ['user', 'user+shape']
+    """
+    numbers = trace.resources + trace.roles.numbers
+    owners = trace.roles.owners
+    keys = [HistoryKey(name, (name,), "owner") for name in owners]
+    if owners:
+        keys.append(HistoryKey(f"{owners[-1]}+shape", (owners[-1], *numbers), "owner"))
+    keys += [HistoryKey(name, (name,), "category") for name in trace.roles.categories]
+    start_unix_s = trace.meta.get("start_unix_s")
+    phase_s = 0 if start_unix_s is None else (int(start_unix_s) - _MONDAY_S) % (7 * 86_400)
+    return Encoder(numbers, owners + trace.roles.categories, HistoryDefinition(tuple(keys)), phase_s)
+
+
+def backoff_keys(encoder: Encoder) -> tuple[int, ...]:
+    """Positions of the history keys from coarse to fine: categories, then owners."""
+    kinds = [key.kind for key in encoder.history.keys]
+    return tuple(idx for wanted in ("category", "owner") for idx, kind in enumerate(kinds) if kind == wanted)
+
+
+def decision_times(trace: Trace) -> np.ndarray:
+    """When each request's prediction is asked for, int64 seconds (n,).
+
+    The column `submit_s` where the trace has one (a job waits in a queue first), else the arrival.
+    """
+    if "submit_s" in trace.requests:
+        return trace.requests["submit_s"].to_numpy(np.int64)
+    return trace.start_s()
+
+
+def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None,
+               progress: Callable[[int, int], None] | None = None) -> FeatureRows:
+    """Replay the trace through the owner history and encode each request as it is asked for.
+
+    Within one second ends come first, then requests in trace order; an end at t is seen by a request at t.
+    Requests with an unknown start have no row and no history. `state` (default: empty) ends as it is
+    after all ends and requests of the trace. progress(done, total) is called now and then.
+    """
+    is_known = trace.is_start_known()
+    idx_request = np.flatnonzero(is_known)
+    decided_s = decision_times(trace)[idx_request]
+    order = np.argsort(decided_s, kind="stable")
+    idx_request, decided_s = idx_request[order], decided_s[order]
+    arrival_s = trace.start_s()[idx_request]
+    end_s = trace.end_s()[idx_request]
+    is_event = trace.is_event()[idx_request]
+    parsed = list(parsed_requests(trace.requests.iloc[idx_request], encoder))
+    history = HistoryState(encoder.history) if state is None else state
+    rows = _replay(encoder, history, parsed, decided_s.tolist(), arrival_s.tolist(),
+                   np.where(is_event, end_s, np.iinfo(np.int64).max).tolist(), progress)
+    keys = tuple(_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
+    return FeatureRows(
+        rows, encoder.feature_names(), keys, tuple(key.name for key in encoder.history.keys), decided_s,
+        arrival_s, end_s - arrival_s, is_event, idx_request,
+    )  # fmt: skip
+
+
+def parsed_requests(requests: pd.DataFrame, encoder: Encoder) -> Iterator[Parsed]:
+    """Each row of a requests table as the live predictor would parse it."""
+    columns = {name: _as_objects(requests[name]) for name in encoder.columns()}
+    for values in zip(*columns.values(), strict=True):
+        yield encoder.parse(dict(zip(columns, values, strict=True)))
+
+
+def _as_objects(column: pd.Series) -> list[object]:
+    values = column.astype(object)
+    return values.where(column.notna(), None).tolist()
+
+
+def _replay(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
+            arrival: list[int], end: list[int], progress: Callable[[int, int], None] | None) -> np.ndarray:
+    n = len(parsed)
+    rows = np.empty((n, len(encoder.feature_names())))
+    by_end = np.argsort(np.array(end, np.int64), kind="stable").tolist()
+    admissions: list[Admission | None] = [None] * n
+    position = 0
+    for idx in range(n):
+        now_s = decided[idx]
+        while position < n and end[by_end[position]] <= now_s:
+            _end(history, admissions, by_end[position], arrival, end)
+            position += 1
+        rows[idx] = encoder.encode(parsed[idx], now_s, history)
+        admissions[idx] = history.admit(parsed[idx].keys, now_s)
+        if end[idx] <= now_s:  # ended within the second of its own decision: seen from the next on
+            _end(history, admissions, idx, arrival, end)
+        if progress is not None and idx % _PROGRESS_EVERY == 0:
+            progress(idx, n)
+    while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
+        _end(history, admissions, by_end[position], arrival, end)
+        position += 1
+    if progress is not None:
+        progress(n, n)
+    return rows
+
+
+def _end(history: HistoryState, admissions: list[Admission | None], idx: int, arrival: list[int],
+         end: list[int]) -> None:
+    admission = admissions[idx]
+    if admission is not None:
+        history.ended(admission, end[idx], arrival[idx])
+        admissions[idx] = None
+
+
+def _codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
+    codes: dict[tuple[str, ...], int] = {}
+    return np.array([-1 if key is None else codes.setdefault(key, len(codes)) for key in keys], np.int64)

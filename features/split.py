@@ -1,0 +1,97 @@
+"""Time decides every split: what was known at the cut, and nothing that came after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.features.creation import FeatureRows
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Feature rows with survival labels as they were known at one moment.
+
+    features: float64 (n, n_features). keys: int64 codes (n,) of each history key.
+    lifetime_s: float64 (n,), at least 1. is_event: bool (n,), False = censored.
+    entry_s: float64 (n,), the age at which the request came under observation (0: from its start).
+    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows it came from.
+    """
+
+    features: np.ndarray
+    keys: tuple[np.ndarray, ...]
+    lifetime_s: np.ndarray
+    is_event: np.ndarray
+    entry_s: np.ndarray
+    arrival_s: np.ndarray
+    idx_row: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def take(self, idx: np.ndarray) -> Examples:
+        """The examples at `idx` (int64 positions or a bool mask)."""
+        return Examples(self.features[idx], tuple(key[idx] for key in self.keys), self.lifetime_s[idx],
+                        self.is_event[idx], self.entry_s[idx], self.arrival_s[idx], self.idx_row[idx])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Three windows by decision time, and the moments that part them (seconds).
+
+    train: decided before `valid_from_s`, labels as known then. valid: decided before `test_from_s`, labels as
+    known then. past: both together, labels as known at `test_from_s` (for the final fit). test: the rest.
+    """
+
+    train: Examples
+    valid: Examples
+    past: Examples
+    test: Examples
+    valid_from_s: int
+    test_from_s: int
+
+
+def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float = 0.15) -> Split:
+    """Split by decision time: the last `test_share` of requests test, `valid_share` of the rest validates.
+
+    A request still running at a cut is censored there, whatever happened later; one that had been decided
+    but had not begun to run is left out. Raises ValueError where a window would be empty.
+    """
+    for name, share in (("test_share", test_share), ("valid_share", valid_share)):
+        if not 0.0 < share < 1.0:
+            raise ValueError(f"{name} must be between 0 and 1, got {share!r}")
+    n = len(rows)
+    if n < 10:
+        raise ValueError(f"a trace must have at least 10 requests with a known start to be split, got {n}")
+    decided = np.sort(rows.decided_s)
+    test_from_s = int(decided[int(n * (1.0 - test_share))])
+    n_past = int(np.searchsorted(decided, test_from_s))
+    valid_from_s = int(decided[int(n_past * (1.0 - valid_share))])
+    is_train = rows.decided_s < valid_from_s
+    is_past = rows.decided_s < test_from_s
+    split = Split(
+        known_at(rows, is_train, valid_from_s), known_at(rows, is_past & ~is_train, test_from_s),
+        known_at(rows, is_past, test_from_s), known_at(rows, ~is_past, None), valid_from_s, test_from_s,
+    )  # fmt: skip
+    for name in ("train", "valid", "test"):
+        if len(getattr(split, name)) == 0:
+            raise ValueError(f"the {name} window must hold requests; all were decided at the same second "
+                             f"{valid_from_s if name != 'test' else test_from_s}")
+    return split
+
+
+def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None) -> Examples:
+    """The chosen rows with labels as known at `cut_s` (None: at the trace's end)."""
+    end_s = rows.arrival_s + rows.lifetime_s
+    is_event = rows.is_event.copy()
+    if cut_s is not None:
+        is_event &= end_s <= cut_s
+        end_s = np.minimum(end_s, cut_s)
+        is_taken = is_taken & (rows.arrival_s < cut_s)
+    lifetime_s = np.maximum(end_s - rows.arrival_s, 1).astype(np.float64)
+    entry_s = np.maximum(-rows.arrival_s, 0).astype(np.float64)
+    is_taken = is_taken & (entry_s < lifetime_s)
+    idx = np.flatnonzero(is_taken)
+    return Examples(rows.features[idx], tuple(key[idx] for key in rows.keys), lifetime_s[idx], is_event[idx],
+                    entry_s[idx], rows.arrival_s[idx], idx)

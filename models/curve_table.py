@@ -1,0 +1,163 @@
+"""Curve tables: the answers of many requests at once, the same to the bit as `serving.curve` gives one by one.
+
+Every family's `curve_table(rows)` is one of three shapes, so that measures, export and simulation never ask
+which family it was. Times are seconds, float64 (n,); a scalar stands for all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sojourn.models import _kernels
+from sojourn.serving.curve import LONGEST_S
+
+
+class CurveTable(Protocol):
+    """Lifetime curves of n requests. `uptime_s` and `horizon_s`: float64 (n,) or one number, >= 0."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, idx: np.ndarray) -> CurveTable:
+        """The curves at `idx` (positions or a bool mask)."""
+        ...
+
+    def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """E[Tr | Tu], whole seconds (n,); higher = longer-lived."""
+        ...
+
+    def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
+        """The remaining time that a share `q` does not exceed, whole seconds (n,)."""
+        ...
+
+    def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
+        """P(still running after `horizon_s` more seconds), in [0, 1], (n,)."""
+        ...
+
+    def held_uptimes(self) -> np.ndarray:
+        """Whole-second uptimes, int64 (m,), rising from 0, at which a held exit should be asked again."""
+        ...
+
+
+def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64), (n,)))
+
+
+@dataclass(frozen=True, slots=True)
+class HazardTable:
+    """Piecewise constant hazards. edges: (J + 1,) s; hazards: (n, J); grid: (m,) s, sampling uptimes."""
+
+    edges: np.ndarray
+    hazards: np.ndarray
+    tail_s: float
+    grid: np.ndarray
+    cumulative: np.ndarray
+    beyond: np.ndarray
+
+    @classmethod
+    def from_hazards(cls, edges: np.ndarray, hazards: np.ndarray, tail_s: float, grid: np.ndarray) -> HazardTable:
+        """Build from interval hazards (n, J) and the tail's mean remaining time."""
+        cumulative, beyond = _kernels.hazard_sums(edges, hazards, tail_s)
+        return cls(edges, hazards, tail_s, grid, cumulative, beyond)
+
+    @classmethod
+    def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
+                    grid: np.ndarray) -> HazardTable:
+        """Build from raw scores (n, J) and offsets (J,), both log-odds."""
+        return cls.from_hazards(edges, _kernels.hazards_of(scores, offsets), tail_s, grid)
+
+    def __len__(self) -> int:
+        return len(self.hazards)
+
+    def take(self, idx: np.ndarray) -> HazardTable:
+        return HazardTable(self.edges, self.hazards[idx], self.tail_s, self.grid, self.cumulative[idx],
+                           self.beyond[idx])
+
+    def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.hazard_remaining_rows(self.edges, self.hazards, self.beyond,
+                                                      _per_row(uptime_s, len(self))))
+
+    def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.hazard_quantile_rows(self.edges, self.hazards, self.cumulative, self.tail_s, q,
+                                                     _per_row(uptime_s, len(self))))
+
+    def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
+        n = len(self)
+        answers: np.ndarray = _kernels.hazard_survival_rows(
+            self.edges, self.hazards, self.cumulative, self.tail_s, _per_row(horizon_s, n), _per_row(uptime_s, n))
+        return answers
+
+    def held_uptimes(self) -> np.ndarray:
+        return np.unique(np.append(0, np.rint(self.grid))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """Step functions of the uptime. thresholds: (K,) s; scores: (n, K + 1), log10 s; residuals: log10 grid."""
+
+    thresholds: np.ndarray
+    scores: np.ndarray
+    smearing: float
+    residuals: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def take(self, idx: np.ndarray) -> PointTable:
+        return PointTable(self.thresholds, self.scores[idx], self.smearing, self.residuals)
+
+    def _at(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        answers: np.ndarray = _kernels.point_rows(self.thresholds, self.scores, _per_row(uptime_s, len(self)))
+        return answers
+
+    def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.seconds_rows(self._at(uptime_s), self.smearing))
+
+    def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.point_quantile_rows(self._at(uptime_s), self.residuals, q))
+
+    def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
+        answers: np.ndarray = _kernels.point_survival_rows(self._at(uptime_s), self.residuals,
+                                                           _per_row(horizon_s, len(self)))
+        return answers
+
+    def held_uptimes(self) -> np.ndarray:
+        whole = np.floor(self.thresholds) + 1.0
+        return np.unique(np.append(0.0, whole[whole < LONGEST_S])).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OnceTable:
+    """One-shot totals, doubled when outlived. scores: (n,), log10 s of the total; residuals: log10 grid."""
+
+    scores: np.ndarray
+    smearing: float
+    residuals: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def take(self, idx: np.ndarray) -> OnceTable:
+        return OnceTable(self.scores[idx], self.smearing, self.residuals)
+
+    def total_s(self) -> np.ndarray:
+        """The predicted total lifetime, whole seconds (n,), at least 1."""
+        return np.maximum(np.rint(_kernels.seconds_rows(self.scores, self.smearing)), 1.0)
+
+    def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.once_remaining_rows(self.total_s(), _per_row(uptime_s, len(self))))
+
+    def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
+        return np.rint(_kernels.once_quantile_rows(self.scores, self.residuals, self.total_s(), q,
+                                                   _per_row(uptime_s, len(self))))
+
+    def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
+        n = len(self)
+        answers: np.ndarray = _kernels.once_survival_rows(
+            self.scores, self.residuals, self.total_s(), _per_row(horizon_s, n), _per_row(uptime_s, n))
+        return answers
+
+    def held_uptimes(self) -> np.ndarray:
+        return np.zeros(1, np.int64)

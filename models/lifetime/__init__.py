@@ -1,0 +1,21 @@
+"""Lifetime families behind one contract. To add one: one file, one line here, its row in the contract test."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel
+from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
+from sojourn.models.lifetime.hazard import HazardModel
+from sojourn.models.lifetime.km import KaplanMeierModel
+
+LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
+    "km": KaplanMeierModel,
+    "gbdt-once": OnceModel,
+    "gbdt-uptime": UptimeModel,
+    "hazard": HazardModel,
+})  # fmt: skip
+
+__all__ = [
+    "LIFETIME_MODELS", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LifetimeModel", "OnceModel",
+    "UptimeModel",
+]  # fmt: skip

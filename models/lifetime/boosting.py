@@ -1,0 +1,68 @@
+"""LightGBM as every family uses it: deterministic, early-stopped on the validation window, then refitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.serving.forest import Forest
+
+N_ROUNDS_MAX = 300
+DEFAULTS: Mapping[str, Any] = {
+    "num_leaves": 63,
+    "learning_rate": 0.08,
+    "min_data_in_leaf": 100,
+    "feature_fraction": 0.7,
+    "lambda_l2": 5.0,
+    "max_bin": 255,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What one fit sees: features (n, F), label, weight and init score (n,)."""
+
+    features: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray | None = None
+    init_score: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """A fitted booster: its text, its forest, and how many rounds were best on the validation window."""
+
+    text: str
+    forest: Forest
+    n_rounds: int
+    gain: np.ndarray
+
+
+def boost(objective: str, train: Rows, valid: Rows | None, *, n_rounds: int = N_ROUNDS_MAX,
+          n_threads: int = 2, seed: int = 0, params: Mapping[str, Any] | None = None) -> Boosted:
+    """Train up to `n_rounds` trees; with `valid`, stop after 15 rounds without gain and keep the best.
+
+    Same seed, same model, whatever the number of threads.
+    """
+    import lightgbm as lgb
+
+    settings = {
+        **DEFAULTS, **(params or {}), "objective": objective, "seed": seed, "num_threads": n_threads,
+        "deterministic": True, "force_col_wise": True, "verbose": -1, "boost_from_average": True,
+    }  # fmt: skip
+    settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
+    dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score,
+                          params=settings)
+    callbacks, sets = [], []
+    if valid is not None:
+        sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
+                                reference=dataset))
+        callbacks.append(lgb.early_stopping(15, verbose=False))
+    booster = lgb.train(settings, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
+    best = booster.best_iteration if valid is not None and booster.best_iteration > 0 else booster.num_trees()
+    text = booster.model_to_string(num_iteration=best)
+    return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best))

@@ -1,0 +1,59 @@
+"""What every lifetime family is: fit on examples, answer with a curve table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable
+from sojourn.serving.forest import Forest
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """idx_backoff: positions of the history keys that a lookup table backs off through, coarsest first.
+
+    n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
+    """
+
+    idx_backoff: tuple[int, ...] = ()
+    n_threads: int = 2
+    seed: int = 0
+    params: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What the bundle needs of a fitted model: kind of score, forest, and the schema's numbers."""
+
+    kind: str
+    forest: Forest
+    fields: dict[str, Any]
+
+
+class LifetimeModel(Protocol):
+    """A lifetime family. Fitted state ends in `_`; the same seed gives the same model."""
+
+    name: str
+
+    def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        """Choose on `valid` what must be chosen (rounds, residuals), then fit on `past` = both windows.
+
+        Raises ValueError where the examples hold no observed end.
+        """
+        ...
+
+    def curve_table(self, rows: Examples) -> CurveTable:
+        """The lifetime curves of n rows; labels are not read."""
+        ...
+
+    def export(self) -> Exported | None:
+        """The model for a bundle, or None where the family is a baseline that is not served."""
+        ...
+
+    def gains(self) -> np.ndarray | None:
+        """Split gain per feature (the varying one last), higher = used more; None without trees."""
+        ...

@@ -1,0 +1,75 @@
+"""`hazard`: a discrete-time hazard by gradient boosting, exact with censoring and delayed entry.
+
+One row per example and interval at risk, labelled by whether it ended there; log-odds relative to the pooled
+hazard of the interval, so that a model that learns nothing is the pooled Kaplan-Meier curve.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import HazardTable
+from sojourn.models.lifetime.boosting import Boosted, Rows, boost
+from sojourn.models.lifetime.contract import Exported, FitSettings
+from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_periods
+from sojourn.serving.curve_builder import RangeWalk
+
+N_PERIODS_MAX = 3_000_000
+"""More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
+
+
+class HazardModel:
+    """Gradient-boosted discrete-time hazard; answers the whole distribution."""
+
+    name = "hazard"
+    intervals_: Intervals
+    boosted_: Boosted
+
+    def __init__(self, n_intervals: int = 36) -> None:
+        self.n_intervals = n_intervals
+
+    def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        intervals = fit_intervals(train, self.n_intervals)
+        first = boost("binary", _rows(train, intervals, settings.seed), _rows(valid, intervals, settings.seed + 1),
+                      n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+        self.intervals_ = fit_intervals(past, self.n_intervals)
+        self.boosted_ = boost("binary", _rows(past, self.intervals_, settings.seed), None,
+                              n_rounds=first.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
+                              params=settings.params)
+        return self
+
+    def curve_table(self, rows: Examples) -> HazardTable:
+        intervals = self.intervals_
+        walk = RangeWalk(self.boosted_.forest, np.arange(len(intervals.offsets), dtype=np.float64))
+        scores = walk.scores(np.column_stack([rows.features, np.zeros(len(rows))]))
+        return HazardTable.from_scores(intervals.edges, scores, intervals.offsets, intervals.tail_s, intervals.grid)
+
+    def export(self) -> Exported:
+        intervals = self.intervals_
+        return Exported("hazard", self.boosted_.forest, {
+            "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
+            "grid": intervals.grid.tolist(),
+        })  # fmt: skip
+
+    def gains(self) -> np.ndarray:
+        return self.boosted_.gain
+
+
+def _rows(examples: Examples, intervals: Intervals, seed: int) -> Rows:
+    periods = person_periods(examples, intervals.edges)
+    weight = periods.weight
+    is_kept = weight > 0.0
+    n_survived = int((is_kept & ~periods.is_end).sum())
+    share = min(1.0, N_PERIODS_MAX / max(n_survived, 1))
+    if share < 1.0:
+        drawn = np.random.default_rng(seed).random(len(weight)) < share
+        is_kept &= periods.is_end | drawn
+        weight = np.where(periods.is_end, weight, weight / share)
+    idx, interval = periods.idx[is_kept], periods.interval[is_kept]
+    features = np.empty((len(idx), examples.features.shape[1] + 1))
+    features[:, :-1] = examples.features[idx]
+    features[:, -1] = interval
+    return Rows(features, periods.is_end[is_kept].astype(np.float64), weight[is_kept], intervals.offsets[interval])

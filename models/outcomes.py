@@ -1,0 +1,58 @@
+"""Censoring in labels: how likely an observed end was to be observed at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+WEIGHT_LIMIT = 20.0
+"""Inverse-probability weights are clipped here (specs, Labels and censoring)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CensoringCurve:
+    """G(t): the probability of not being censored by t, a right-continuous step function.
+
+    times_s: float64 (m,), increasing. probability: float64 (m,), G at and after each time.
+    """
+
+    times_s: np.ndarray
+    probability: np.ndarray
+
+    @classmethod
+    def fit(cls, lifetime_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray) -> CensoringCurve:
+        """Reverse Kaplan-Meier with delayed entry; at ties events come before censorings.
+
+        >>> curve = CensoringCurve.fit(np.array([1.0, 2.0, 2.0, 3.0]), np.array([True, True, False, True]),
+        ...                            np.zeros(4))
+        >>> curve.before(np.array([2.0, 3.0])).tolist()  # at 2 one of the two left is censored, after the event
+        [1.0, 0.5]
+        """
+        times, inverse = np.unique(lifetime_s, return_inverse=True)
+        n_censored = np.bincount(inverse, weights=~is_event, minlength=len(times))
+        n_events = np.bincount(inverse, weights=is_event, minlength=len(times))
+        entered = np.searchsorted(np.sort(entry_s), times, side="left")  # entered strictly before
+        left = np.searchsorted(np.sort(lifetime_s), times, side="left")
+        n_at_risk = entered - left - n_events
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(n_censored > 0, 1.0 - n_censored / n_at_risk, 1.0)
+        return cls(times, np.cumprod(np.clip(factor, 0.0, 1.0)))
+
+    def before(self, time_s: np.ndarray) -> np.ndarray:
+        """G(t-): the probability of not being censored before t, shape of `time_s`."""
+        position = np.searchsorted(self.times_s, time_s, side="left") - 1
+        return np.where(position < 0, 1.0, self.probability[np.maximum(position, 0)])
+
+
+def event_weights(curve: CensoringCurve, lifetime_s: np.ndarray, is_event: np.ndarray,
+                  uptime_s: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights G(u-) / G(L-) of observed rows at an uptime, 0 for censored ones; and the share that was clipped.
+
+    All arrays float64 (n,) but `is_event`, bool (n,). Weights are at most WEIGHT_LIMIT.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = curve.before(uptime_s) / curve.before(lifetime_s)
+    weight = np.where(is_event, np.nan_to_num(weight, nan=WEIGHT_LIMIT, posinf=WEIGHT_LIMIT), 0.0)
+    is_clipped = weight > WEIGHT_LIMIT
+    return np.minimum(weight, WEIGHT_LIMIT), float(is_clipped.sum() / max(int(is_event.sum()), 1))

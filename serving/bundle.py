@@ -1,0 +1,153 @@
+"""The bundle: a folder of data that crosses from training to serving, each file with its hash.
+
+`model.onnx` the forest; `schema.json` what its inputs and scores mean; `history.npz` the owner history at the
+end of training (plain arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.errors import BundleError
+from sojourn.serving.history import HistoryDefinition, HistoryState
+
+FORMAT_VERSION = 1
+FILES = ("model.onnx", "schema.json", "history.npz")
+KINDS = ("hazard", "uptime", "once")
+"""What the raw score is: log-odds of an interval's hazard; log10 remaining at an uptime; log10 total."""
+_FILE_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What the model's inputs and scores mean.
+
+    kind: one of KINDS. family: the registry's name. encoder: creation-time features and history definition.
+    edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
+    tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
+    residuals: quantile grid of log10 validation residuals of a point model.
+    document: the whole of schema.json, with training window, data hash, code version and metrics.
+    """
+
+    kind: str
+    family: str
+    encoder: Encoder
+    edges: tuple[float, ...]
+    offsets: tuple[float, ...]
+    grid: tuple[float, ...]
+    tail_s: float
+    smearing: float
+    residuals: tuple[float, ...]
+    document: Mapping[str, Any]
+
+    @property
+    def n_features(self) -> int:
+        """How many numbers the forest reads: the encoder's, and the varying one where there is one."""
+        return len(self.encoder.feature_names()) + (self.kind != "once")
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Schema:
+        """Check and convert schema.json's content; BundleError where it is not a schema of this version."""
+        try:
+            version = document["format_version"]
+            if version != FORMAT_VERSION:
+                raise BundleError(f"schema.json: format_version must be {FORMAT_VERSION}, got {version!r}")
+            kind = document["kind"]
+            if kind not in KINDS:
+                raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+            encoder = Encoder(
+                tuple(map(str, document["numbers"])), tuple(map(str, document["names"])),
+                HistoryDefinition.from_dict(document["history"]), int(document["phase_s"]),
+            )  # fmt: skip
+            lists = {name: tuple(map(float, document.get(name, ())))
+                     for name in ("edges", "offsets", "grid", "residuals")}
+            schema = cls(kind, str(document["family"]), encoder, lists["edges"], lists["offsets"], lists["grid"],
+                         float(document.get("tail_s", 1.0)), float(document.get("smearing", 1.0)),
+                         lists["residuals"], document)
+        except BundleError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BundleError(f"schema.json must be complete, got {type(error).__name__}: {error}") from error
+        schema._check(list(document.get("features", ())))
+        return schema
+
+    def _check(self, features: list[str]) -> None:
+        expected = [*self.encoder.feature_names(), *{"hazard": ["interval"], "uptime": ["uptime_s"]}.get(self.kind, [])]
+        if features != expected:
+            raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
+                              f"got {len(features)} others")
+        numbers = np.array([*self.edges, *self.offsets, *self.grid, *self.residuals, self.tail_s, self.smearing])
+        if not np.isfinite(numbers).all() or self.tail_s <= 0.0 or self.smearing <= 0.0:
+            raise BundleError("schema.json: numbers must be finite, tail_s and smearing above 0")
+        if self.kind == "hazard":
+            edges, grid = np.array(self.edges), np.array(self.grid)
+            if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) <= 0.0).any()
+                    or len(self.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
+                raise BundleError("schema.json: edges must rise from 0, with one offset per interval")
+        elif len(self.residuals) < 2 or (np.diff(self.residuals) < 0.0).any():
+            raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256."""
+
+    schema: Schema
+    model: bytes
+    history: HistoryState
+    version: str
+
+
+def load_bundle(folder: str | Path) -> Bundle:
+    """Read and verify a bundle folder.
+
+    Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
+    """
+    root = Path(folder)
+    manifest = _read(root, "MANIFEST.json")
+    try:
+        document = json.loads(manifest)
+        version, hashes = document["format_version"], document["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"MANIFEST.json must be a bundle's manifest, got {error}") from error
+    if version != FORMAT_VERSION:
+        raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {version!r}")
+    if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
+        raise BundleError(f"MANIFEST.json: sha256 must name exactly {', '.join(FILES)}")
+    contents = {}
+    for name in FILES:
+        contents[name] = _read(root, name)
+        found = hashlib.sha256(contents[name]).hexdigest()
+        if found != hashes[name]:
+            raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+    try:
+        schema_document = json.loads(contents["schema.json"])
+    except ValueError as error:
+        raise BundleError(f"schema.json must be JSON, got {error}") from error
+    schema = Schema.from_document(schema_document)
+    try:
+        with np.load(io.BytesIO(contents["history.npz"]), allow_pickle=False) as arrays:
+            history = HistoryState.from_arrays(schema.encoder.history, dict(arrays))
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise BundleError(f"history.npz must hold the schema's history, got {error}") from error
+    return Bundle(schema, contents["model.onnx"], history, hashlib.sha256(manifest).hexdigest()[:12])
+
+
+def _read(root: Path, name: str) -> bytes:
+    path = root / name
+    try:
+        if path.stat().st_size > _FILE_LIMIT:
+            raise BundleError(f"{path} must be at most {_FILE_LIMIT} bytes, got {path.stat().st_size}")
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path} must be a readable file of the bundle, got {error.strerror}") from error
