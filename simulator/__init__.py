@@ -1,3 +1,32 @@
-"""What it is worth: engine, policies, metrics, comparison."""
+"""What it is worth: replay a trace under a policy, with any source of lifetime predictions.
 
-__all__: list[str] = []
+The engine asks for predictions through LifetimeSource and imports no model.
+"""
+
+from sojourn.features.trace import Trace
+from sojourn.simulator.completion import true_totals
+from sojourn.simulator.engine import Result, simulate
+from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
+from sojourn.simulator.metrics import Metrics
+from sojourn.simulator.policies import POLICIES, Policy
+from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads import WORKLOADS, build_workload
+
+__all__ = [
+    "POLICIES",
+    "WORKLOADS",
+    "Curves",
+    "Held",
+    "LifetimeSource",
+    "Metrics",
+    "OneShot",
+    "Oracle",
+    "Policy",
+    "Result",
+    "Trace",
+    "Workload",
+    "build_workload",
+    "one_step",
+    "simulate",
+    "true_totals",
+]

@@ -1,0 +1,73 @@
+"""Requests and hosts as whole amounts, the order of the resources, and demand over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+UNITS_PER = {"cpu_cores": 1000, "mem_gib": 1024, "gpu": 1000}
+"""Milli-cores, MiB and milli-GPU in one of the trace's units."""
+
+
+def whole_amounts(table: pd.DataFrame, resources: tuple[str, ...]) -> np.ndarray:
+    """Amounts of the table's rows, int64 (n, n_resources): milli-cores, MiB, milli-GPU, rounded to nearest.
+
+    A resource that the table does not have counts as 0.
+
+    >>> table = pd.DataFrame({"cpu_cores": [0.5], "mem_gib": [2.0]})
+    >>> whole_amounts(table, ("cpu_cores", "mem_gib", "gpu")).tolist()
+    [[500, 2048, 0]]
+    """
+    columns = [
+        np.rint(table[name].to_numpy(np.float64) * UNITS_PER[name]) if name in table else np.zeros(len(table))
+        for name in resources
+    ]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Total demand as a step function: amount[i] from time_s[i] on; int64 (n,) and (n, n_resources)."""
+
+    time_s: np.ndarray
+    amount: np.ndarray
+
+    def peak(self) -> np.ndarray:
+        """Highest demand of each resource, int64 (n_resources,)."""
+        return self.amount.max(axis=0, initial=0)
+
+
+def demand(arrival_s: np.ndarray, departure_s: np.ndarray, need: np.ndarray, horizon_s: int) -> Demand:
+    """What all requests ask for together, from 0 up to and including the horizon.
+
+    >>> steps = demand(np.array([0, 10]), np.array([20, 99]), np.array([[2], [3]]), 60)
+    >>> steps.time_s.tolist(), steps.amount[:, 0].tolist()
+    ([0, 10, 20], [2, 5, 3])
+    """
+    time = np.concatenate([arrival_s, departure_s])
+    change = np.concatenate([need, -need])
+    is_kept = time <= horizon_s
+    order = np.argsort(time[is_kept], kind="stable")
+    time, level = time[is_kept][order], np.cumsum(change[is_kept][order], axis=0)
+    is_last = np.append(np.diff(time) > 0, True)[: len(time)]
+    return Demand(time[is_last], level[is_last])
+
+
+def binding_order(load: np.ndarray) -> np.ndarray:
+    """Resource dimensions by falling whole-trace load, the binding one first; equal loads keep their order.
+
+    >>> binding_order(np.array([0.5, 0.8])).tolist()
+    [1, 0]
+    """
+    return np.argsort(-load, kind="stable")
+
+
+def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """amount / total, 0 where there is none; float64.
+
+    >>> shares(np.array([1, 0]), np.array([4, 0])).tolist()
+    [0.25, 0.0]
+    """
+    return np.divide(amount, total, out=np.zeros(np.shape(amount)), where=np.asarray(total) > 0)

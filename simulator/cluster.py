@@ -1,0 +1,49 @@
+"""What a scorer sees: the cluster's arrays and the request to place, as NamedTuples of plain types.
+
+Resource dimensions are ordered by whole-trace load, the binding one first. Amounts are whole milli-cores,
+MiB and milli-GPU, so that sums are exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Cluster(NamedTuple):
+    """Hosts as a structure of arrays; owned by the engine, read by filters and scorers.
+
+    capacity: int64 (n_hosts, n_resources).
+    free: int64 (n_hosts, n_resources), 0 <= free <= capacity.
+    n_running: int64 (n_hosts,), requests on each host; 0 = empty.
+    exit_s: int64 (n_hosts,), time at which the host's last request is predicted to leave. Current for the
+        host being scored if the policy asks for `current` predictions, and then later than `now`; by the
+        first prediction of each request, and perhaps in the past, if it asks for `initial` ones. It means
+        nothing on an empty host, nor for a policy that asks for no predictions.
+
+    >>> two = Cluster(np.array([[8, 8], [8, 8]]), np.array([[8, 8], [2, 4]]), np.array([0, 3]), np.array([0, 90]))
+    >>> two.free[1].tolist()
+    [2, 4]
+    """
+
+    capacity: np.ndarray
+    free: np.ndarray
+    n_running: np.ndarray
+    exit_s: np.ndarray
+
+
+class Request(NamedTuple):
+    """The request to place.
+
+    index: its row in the workload's requests.
+    need: int64 (n_resources,), in the cluster's units and order.
+    exit_s: time at which it is predicted to leave, int64 seconds, in the policy's kind of prediction.
+
+    >>> Request(0, np.array([2, 4]), 3600).exit_s
+    3600
+    """
+
+    index: int
+    need: np.ndarray
+    exit_s: int

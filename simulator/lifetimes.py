@@ -1,0 +1,214 @@
+"""Predictions as the simulator takes them: curves of predicted total lifetime against uptime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+LONGEST_S = 2**52
+"""Longest total lifetime that is accepted, so that no sum of times overflows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Predicted total lifetimes, held from one uptime to the next, as flat int64 arrays.
+
+    Curve c has the breakpoints offsets[c] to offsets[c + 1]. Its total at uptime u is total_s[k] for the last
+    k with uptime_s[k] <= u. After the last breakpoint a total that is not above the uptime doubles until it
+    is (a total of 0 doubles as 1 s). A longer total means a longer-lived request.
+
+    offsets: (n_curves + 1,), from 0, strictly increasing: each curve has at least one breakpoint.
+    uptime_s: (n_breakpoints,), seconds; 0 at the start of each curve, then strictly increasing.
+    total_s: (n_breakpoints,), seconds, in 0..LONGEST_S; total_s[k] >= uptime_s[k + 1] within a curve, so that
+        a held prediction is never outlived before its next breakpoint.
+    index: (n_rows,), the curve of each row where rows share curves; None = row i has curve i.
+
+    Refused with ValueError: anything else; the message names the first row that has the bad curve.
+
+    >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
+    >>> curves.total_at(0, 599), curves.total_at(0, 600), curves.total_at(0, 8000)
+    (900, 7200, 14400)
+    >>> Curves(np.array([0, 2]), np.array([0, 600]), np.array([500, 7200]))
+    Traceback (most recent call last):
+    ValueError: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
+    """
+
+    offsets: np.ndarray
+    uptime_s: np.ndarray
+    total_s: np.ndarray
+    index: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("offsets", "uptime_s", "total_s", "index"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        self._check_layout()
+        self._check_values()
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.offsets) - 1 if self.index is None else len(self.index)
+
+    def curve_of(self) -> np.ndarray:
+        """The curve of each row, int64 (n_rows,)."""
+        return np.arange(len(self.offsets) - 1) if self.index is None else self.index
+
+    def total_at(self, row: int, uptime_s: int) -> int:
+        """Predicted total lifetime of one row at an uptime >= 0, in seconds; above the uptime."""
+        curve = int(self.curve_of()[row])
+        start, stop = int(self.offsets[curve]), int(self.offsets[curve + 1])
+        k = start + int(np.searchsorted(self.uptime_s[start:stop], uptime_s, side="right")) - 1
+        total = max(int(self.total_s[k]), 1)
+        while total <= uptime_s:
+            total *= 2
+        return total
+
+    def _check_layout(self) -> None:
+        n = len(self.uptime_s)
+        if len(self.total_s) != n:
+            raise ValueError(f"total_s must be as long as uptime_s ({n}), got {len(self.total_s)}")
+        steps = np.diff(self.offsets)
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or self.offsets[-1] != n or (steps < 1).any():
+            raise ValueError(f"offsets must rise strictly from 0 to {n}, got {self.offsets.tolist()[:8]}")
+        if self.index is not None and len(self.index):
+            is_bad = (self.index < 0) | (self.index >= len(steps))
+            if is_bad.any():
+                row = int(np.argmax(is_bad))
+                raise ValueError(f"index must be in 0..{len(steps) - 1}, got {self.index[row]} (row {row})")
+
+    def _check_values(self) -> None:
+        is_first = np.zeros(len(self.uptime_s), bool)
+        is_first[self.offsets[:-1]] = True
+        follows = ~is_first[1:]
+        self._refuse((self.total_s < 0) | (self.total_s > LONGEST_S), "total_s", f"in 0..{LONGEST_S}")
+        self._refuse(is_first & (self.uptime_s != 0), "uptime_s", "0 at the start of a curve")
+        is_falling = np.append(False, follows & (np.diff(self.uptime_s) <= 0))
+        self._refuse(is_falling, "uptime_s", "strictly increasing")
+        is_outlived = np.append(follows & (self.total_s[:-1] < self.uptime_s[1:]), False)[: len(self.uptime_s)]
+        if is_outlived.any():
+            k = int(np.argmax(is_outlived))
+            self._refuse(is_outlived, "total_s", f"at least the next uptime_s {self.uptime_s[k + 1]}")
+
+    def _refuse(self, is_bad: np.ndarray, name: str, rule: str) -> None:
+        if not is_bad[: len(self.uptime_s)].any():
+            return
+        k = int(np.argmax(is_bad))
+        curve = int(np.searchsorted(self.offsets, k, side="right")) - 1
+        rows = np.flatnonzero(self.curve_of() == curve)
+        where = f"row {rows[0]}" if len(rows) else f"curve {curve}, which no row uses"
+        value = getattr(self, name)[k]
+        raise ValueError(f"{name} must be {rule}, got {value} ({where}, breakpoint {k - self.offsets[curve]})")
+
+
+class LifetimeSource(Protocol):
+    """Anything that predicts: the oracle, a live model, noise around either."""
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One curve per row of `requests` (columns as in Trace.requests, in arrival order)."""
+        ...
+
+
+class HasTotals(Protocol):
+    """A workload, as far as the oracle needs it."""
+
+    @property
+    def request_ids(self) -> pd.Index: ...
+    @property
+    def total_s(self) -> np.ndarray: ...
+
+
+class Oracle:
+    """The lifetimes that the replay itself uses, as one-step curves.
+
+    A request that is still running at the horizon has the seeded completion of its workload, which is the
+    same for all policies.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a"], "arrival_s": [5], "departure_s": [65], "cpu_cores": [1.0],
+    ...                       "mem_gib": [4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32)
+    >>> Oracle(workload).curves(workload.trace.requests).total_s.tolist()
+    [60]
+    """
+
+    def __init__(self, workload: HasTotals) -> None:
+        self._total_s = pd.Series(workload.total_s, index=workload.request_ids)
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One step per request; an id that the workload does not have is refused with KeyError."""
+        rows = self._total_s.index.get_indexer(pd.Index(requests["request_id"]))
+        if (rows < 0).any():
+            raise KeyError(f"request_id must be in the workload, got {requests['request_id'].iloc[int(np.argmin(rows))]!r}")
+        return one_step(self._total_s.to_numpy()[rows])
+
+
+class OneShot:
+    """Only the prediction at uptime 0 of another source; an outlived one doubles.
+
+    >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
+    >>> OneShot(Held(["a"], curves)).curves(pd.DataFrame({"request_id": ["a"]})).total_at(0, 1000)
+    1800
+    """
+
+    def __init__(self, source: LifetimeSource) -> None:
+        self._source = source
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """The source's curves, each cut to its first breakpoint."""
+        whole = self._source.curves(requests)
+        first = whole.offsets[:-1]
+        return Curves(np.arange(len(first) + 1), whole.uptime_s[first], whole.total_s[first], whole.index)
+
+
+class Held:
+    """Ready curves by request id: a model's answers computed beforehand, or a test's.
+
+    request_ids: one per row of `curves`, unique.
+
+    >>> held = Held(["a", "b"], one_step(np.array([60, 3600])))
+    >>> held.curves(pd.DataFrame({"request_id": ["b", "a", "b"]})).index.tolist()
+    [1, 0, 1]
+    """
+
+    def __init__(self, request_ids: Any, curves: Curves) -> None:
+        self._ids = pd.Index(request_ids)
+        if len(self._ids) != len(curves):
+            raise ValueError(f"request_ids must be as many as the curves' rows ({len(curves)}), got {len(self._ids)}")
+        if self._ids.has_duplicates:
+            raise ValueError(f"request_ids must be unique, got {self._ids[self._ids.duplicated()][0]!r} twice")
+        self._curves = curves
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """The curves of the rows' ids, shared; an unknown id is refused with KeyError."""
+        rows = self._ids.get_indexer(pd.Index(requests["request_id"]))
+        if (rows < 0).any():
+            raise KeyError(f"request_id must be known, got {requests['request_id'].iloc[int(np.argmin(rows))]!r}")
+        whole = self._curves
+        return Curves(whole.offsets, whole.uptime_s, whole.total_s, whole.curve_of()[rows])
+
+
+def one_step(total_s: np.ndarray) -> Curves:
+    """Curves of one breakpoint each from predicted total lifetimes, whole seconds >= 0, shape (n,).
+
+    >>> one_step(np.array([60])).total_at(0, 60)
+    120
+    """
+    n = len(total_s)
+    return Curves(np.arange(n + 1), np.zeros(n, np.int64), total_s)
+
+
+def _whole(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    if array.dtype.kind == "f":
+        is_bad = ~np.isfinite(array) | (np.floor(array) != array)
+        if is_bad.any():
+            k = int(np.argmax(is_bad))
+            raise ValueError(f"{name} must be whole seconds, got {array[k]} (position {k})")
+    elif array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be int64, got {array.dtype}")
+    return np.ascontiguousarray(array, np.int64)

@@ -1,0 +1,33 @@
+"""NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section 4.2)."""
+
+from __future__ import annotations
+
+from sojourn.simulator._numba import kernel
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.policy import Policy
+
+BUCKET_S = (1800, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400, 604800)
+"""Lower edges of buckets 1 to 10; below the first the cost is 0 (LAVA, section 4.2)."""
+
+
+@kernel
+def temporal_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """Bucket 0..10 of the time by which the request outstays the host; an empty host's exit is now.
+
+    >>> import numpy as np
+    >>> one = Cluster(np.array([[8]]), np.array([[4]]), np.array([1]), np.array([3600]))
+    >>> temporal_cost(one, 0, Request(0, np.array([2]), 3600 + 70 * 60), 0)
+    2.0
+    """
+    host_exit = now if cluster.n_running[host] == 0 else cluster.exit_s[host]
+    extension = request.exit_s - host_exit
+    cost = 0
+    for edge in BUCKET_S:
+        if extension < edge:
+            break
+        cost += 1
+    return float(cost)
+
+
+NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current")

@@ -1,0 +1,183 @@
+"""Recipes that turn a trace into a workload, seeded and named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import RESOURCES, Roles, Trace
+from sojourn.simulator.amounts import UNITS_PER, demand, whole_amounts
+from sojourn.simulator.completion import true_totals
+from sojourn.simulator.workload import Workload, fits_somewhere
+
+DAY_S = 86_400
+OPENB_START_S = 10_065_600
+"""Day 116.5 of the openb trace; 98 % of its pods come after it."""
+OPENB_LAPS = 10
+HOST_SHAPE = {"cpu_cores": 96.0, "mem_gib": 384.0}
+"""Hosts of the openb and synthetic recipes."""
+
+
+def from_trace(
+    trace: Trace,
+    *,
+    cpu_cores: float | None = None,
+    mem_gib: float | None = None,
+    gpu: float | None = None,
+    load: float = 0.8,
+    n_hosts: int | None = None,
+    warmup_s: int = 0,
+    seed: int = 0,
+) -> Workload:
+    """Any trace on hosts of a given shape, or on its own hosts.
+
+    cpu_cores, mem_gib, gpu: the shape of every host. With none of them the trace's hosts table is used as it
+        is, and `load` and `n_hosts` do not apply.
+    load: whole-trace peak of the binding resource over capacity, which fixes the number of hosts unless
+        `n_hosts` does.
+    Requests larger than every host are left out and counted.
+
+    >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 40],
+    ...                       "cpu_cores": [64.0, 200.0], "mem_gib": [8.0, 8.0]})
+    >>> workload = from_trace(Trace(table, 100), cpu_cores=96, mem_gib=384, load=0.4)
+    >>> len(workload.hosts), workload.n_left_out
+    (2, 1)
+    """
+    shape = {"cpu_cores": cpu_cores, "mem_gib": mem_gib, "gpu": gpu}
+    given = {name: float(value) for name, value in shape.items() if value is not None}
+    if not given and trace.hosts is None:
+        raise ValueError("cpu_cores and mem_gib must be given for a trace without hosts, got none")
+    if given and not {"cpu_cores", "mem_gib"} <= given.keys():
+        raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(given)}")
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame([given]) if given else trace.hosts
+    kept, n_left_out = _fitting(trace, table)
+    total_s = true_totals(kept, rng)
+    hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
+    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, _description("trace", kept, hosts))
+
+
+def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int | None = None,
+              seed: int = 0) -> Workload:
+    """A generated trace on hosts of 96 cores and 384 GiB, its first tenth (at most a week) as warm-up.
+
+    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [90], "cpu_cores": [64.0],
+    ...                       "mem_gib": [8.0]})
+    >>> synthetic(Trace(table, 1000)).warmup_s
+    100
+    """
+    rng = np.random.default_rng(seed)
+    plain = _cpu_and_memory(trace)
+    kept, n_left_out = _fitting(plain, pd.DataFrame([HOST_SHAPE]))
+    total_s = true_totals(kept, rng)
+    hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
+    warmup_s = min(trace.horizon_s // 10, 7 * DAY_S) if warmup_s is None else warmup_s
+    return Workload("synthetic", kept, hosts, total_s, warmup_s, n_left_out,
+                    _description("synthetic", kept, hosts))
+
+
+def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_laps: int = OPENB_LAPS,
+          seed: int = 0) -> Workload:
+    """The busy end of the openb trace, repeated: pods after day 116.5, CPU and memory only.
+
+    Each lap repeats the pods with lifetimes times U(0.9, 1.1); hosts have 96 cores and 384 GiB; the first lap
+    is the warm-up. On its own nodes the trace peaks under 1 % of the CPU, where nothing can be gained.
+
+    trace: as the openb reader gives it: `arrival_s` scheduled, pods that never ran left out.
+
+    >>> table = pd.DataFrame({"request_id": ["a"], "arrival_s": [OPENB_START_S], "departure_s":
+    ...                       [OPENB_START_S + 100], "cpu_cores": [64.0], "mem_gib": [8.0]})
+    >>> workload = openb(Trace(table, OPENB_START_S + 1000), n_laps=3)
+    >>> workload.start_s.tolist(), workload.warmup_s
+    ([0, 1000, 2000], 1000)
+    """
+    lap_s = trace.horizon_s - OPENB_START_S
+    is_after = trace.is_start_known() & (trace.start_s() >= OPENB_START_S)
+    if lap_s <= 0 or not is_after.any():
+        raise ValueError(f"trace must have requests after {OPENB_START_S} s, got a horizon of {trace.horizon_s}")
+    rng = np.random.default_rng(seed)
+    base = _cpu_and_memory(trace.select(is_after))
+    base_total = true_totals(base, rng)
+    laps, totals = [], []
+    for lap in range(n_laps):
+        total = np.maximum(np.rint(base_total * rng.uniform(0.9, 1.1, len(base))).astype(np.int64), 1)
+        start = base.start_s() - OPENB_START_S + lap * lap_s
+        end = pd.array(start + total, "Int64")
+        end[start + total > n_laps * lap_s] = pd.NA
+        identifiers = base.requests["request_id"].astype(str) + f"#{lap}"
+        laps.append(base.requests.assign(request_id=identifiers, arrival_s=start, departure_s=end))
+        totals.append(total)
+    repeated = Trace(pd.concat(laps, ignore_index=True), n_laps * lap_s, base.roles, meta=base.meta)
+    is_kept = _is_fitting(repeated, pd.DataFrame([HOST_SHAPE]))
+    kept, total_s = repeated.select(is_kept), np.concatenate(totals)[is_kept]
+    hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
+    warmup_s = lap_s if n_laps > 1 else 0
+    return Workload("openb", kept, hosts, total_s, warmup_s, int((~is_kept).sum()),
+                    _description("openb", kept, hosts))
+
+
+Recipe = Callable[..., Workload]
+WORKLOADS: Mapping[str, Recipe] = MappingProxyType({
+    "openb": openb,
+    "synthetic": synthetic,
+    "trace": from_trace,
+})
+"""Every recipe by name: a function of a trace and options."""
+
+
+def build_workload(name: str, trace: Trace, **options: Any) -> Workload:
+    """The workload that the named recipe makes of a trace; ValueError lists the known names.
+
+    >>> build_workload("borg", None)
+    Traceback (most recent call last):
+    ValueError: workload must be one of openb, synthetic, trace, got 'borg'
+    """
+    if name not in WORKLOADS:
+        raise ValueError(f"workload must be one of {', '.join(sorted(WORKLOADS))}, got {name!r}")
+    return WORKLOADS[name](trace, **options)
+
+
+def _is_fitting(trace: Trace, hosts: pd.DataFrame) -> np.ndarray:
+    return fits_somewhere(whole_amounts(trace.requests, trace.resources), whole_amounts(hosts, trace.resources))
+
+
+def _fitting(trace: Trace, hosts: pd.DataFrame) -> tuple[Trace, int]:
+    is_kept = _is_fitting(trace, hosts)
+    return trace.select(is_kept), int((~is_kept).sum())
+
+
+def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: float,
+           n_hosts: int | None) -> pd.DataFrame:
+    """Hosts of one shape, as many as keep the peak at `load`."""
+    if n_hosts is None:
+        if not 0 < load:
+            raise ValueError(f"load must be above 0, got {load!r}")
+        start = trace.start_s()
+        steps = demand(np.maximum(start, 0), start + total_s, whole_amounts(trace.requests, trace.resources),
+                       trace.horizon_s)
+        capacity = whole_amounts(pd.DataFrame([shape]), trace.resources)[0]
+        n_hosts = max(1, *(math.ceil(int(peak) / (load * int(room)))
+                           for peak, room in zip(steps.peak(), capacity, strict=True) if room))
+    if n_hosts < 1:
+        raise ValueError(f"n_hosts must be at least 1, got {n_hosts!r}")
+    return pd.DataFrame({"host_id": np.arange(n_hosts), **{name: np.full(n_hosts, size) for name, size in shape.items()}})
+
+
+def _cpu_and_memory(trace: Trace) -> Trace:
+    """The trace without its GPUs, and without usage and hosts, which a replay does not read."""
+    requests = trace.requests.drop(columns=[name for name in RESOURCES[2:] if name in trace.requests])
+    return Trace(requests, trace.horizon_s, Roles(), meta=trace.meta)
+
+
+def _description(name: str, trace: Trace, hosts: pd.DataFrame) -> str:
+    days = trace.horizon_s / DAY_S
+    shapes = hosts[[column for column in UNITS_PER if column in hosts]].drop_duplicates()
+    text = f"{name}: {len(trace):,} requests over {days:.1f} days on {len(hosts):,} hosts"
+    if len(shapes) == 1:
+        text += f" of {shapes['cpu_cores'].iloc[0]:g} cores / {shapes['mem_gib'].iloc[0]:g} GiB"
+    return text
