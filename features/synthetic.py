@@ -72,8 +72,8 @@ class SyntheticParameters:
     n_zones: int = 3
     unknown_start_share: float = 0.02
     warm_days: float = 28.0
-    host_cores: float = 64.0
-    host_mem_gib: float = 256.0
+    host_cores: float = 96.0
+    host_mem_gib: float = 384.0
     host_load: float = 0.8
 
 

@@ -24,7 +24,10 @@ def read_parquet(path: str | Path) -> tuple[Trace, ReadReport]:
     >>> len(trace), report.n_kept, report.n_refused
     (1, 1, 0)
     """
-    trace = Trace.load(path)
+    try:
+        trace = Trace.load(path)
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{path} must be a trace folder, got {type(error).__name__}: {error}") from error
     ledger = ReadLedger()
     ledger.read(len(trace))
     return trace, ledger.report(len(trace))

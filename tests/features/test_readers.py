@@ -1,0 +1,165 @@
+"""What every reader owes: a registry entry, a report that adds up, a trace that survives the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features import readers
+from sojourn.features.readers import READERS, read_trace
+from sojourn.features.trace import Trace
+
+POD_HEADER = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+              "deletion_time,scheduled_time")
+PODS = [
+    "pod-0,12000,16384,1,1000,,LS,Running,0,900,5",
+    "pod-1,4000,8192,0,0,,BE,Pending,10,60,",
+    "pod-2,8000,4096,2,1000,V100M16|V100M32,LS,Succeeded,30,400,35",
+    "pod-3,500,512,1,250,,Burstable,Failed,30,80,30",
+]
+NODES = ["sn,cpu_milli,memory_mib,gpu,model", "node-0,96000,393216,8,V100M32", "node-1,64000,262144,0,"]
+JOBS = [
+    "; UnixStartTime: 1000000",
+    "; TimeZone: 3600",
+    "; Note: made by hand",
+    "1 100 20 300 4 -1 -1 4 600 1048576 1 7 1 3 0 1 -1 -1",
+    "2 110  0 600 8 -1 -1 8 600      -1 0 8 1 3 1 1 -1 -1",
+    "3 130 90   0 -1 -1 -1 2 600     -1 5 7 1 4 0 1 -1 -1",
+    "4 200  5  50 -1 -1 -1 2  -1 2097152 5 9 2 4 0 2 -1 -1",
+]
+
+
+def openb_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "openb_pod_list_default.csv").write_text("\n".join([POD_HEADER, *PODS]) + "\n")
+    (folder / "openb_node_list_all_node.csv").write_text("\n".join(NODES) + "\n")
+    return folder
+
+
+def swf_file(folder: Path) -> Path:
+    path = folder / "log.swf"
+    path.write_text("\n".join(JOBS) + "\n")
+    return path
+
+
+def own_folder(folder: Path) -> Path:
+    return read_trace("swf", swf_file(folder))[0].save(folder / "own")
+
+
+def sample(name: str, folder: Path) -> Path:
+    """A small file or folder for the reader `name`."""
+    makers = {"openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
+              "swf": lambda: swf_file(folder)}
+    return makers[name]()
+
+
+def test_exported_members() -> None:
+    assert readers.__all__ == sorted(readers.__all__)
+    assert list(READERS) == sorted(READERS)
+
+
+def test_an_unknown_reader_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="reader must be one of openb, parquet, swf; got 'slurm'"):
+        read_trace("slurm", "x")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_report_adds_up(name: str, tmp_path: Path) -> None:
+    trace, report = read_trace(name, sample(name, tmp_path))
+    assert report.n_kept == len(trace) > 0
+    assert report.n_read == report.n_kept + report.n_hosts + report.n_refused
+    assert len(report.rejected) == report.n_refused
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_trace_survives_the_disk(name: str, tmp_path: Path) -> None:
+    trace, _ = read_trace(name, sample(name, tmp_path))
+    loaded = Trace.load(trace.save(tmp_path / "saved"))
+    pd.testing.assert_frame_equal(loaded.requests, trace.requests)
+    assert loaded.roles == trace.roles and loaded.meta == trace.meta
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_names_are_categories_without_gaps_and_numbers_are_floats(name: str, tmp_path: Path) -> None:
+    trace, _ = read_trace(name, sample(name, tmp_path))
+    for column in trace.roles.owners + trace.roles.categories:
+        assert isinstance(trace.requests[column].dtype, pd.CategoricalDtype)
+        assert trace.requests[column].notna().all()
+    for column in trace.roles.numbers:
+        assert trace.requests[column].dtype == np.float64
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_known_only_at_the_end_has_no_role(name: str, tmp_path: Path) -> None:
+    trace, _ = read_trace(name, sample(name, tmp_path))
+    assert not set(trace.meta["known_at_end"]) & set(trace.roles.columns())
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_missing_path_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        read_trace(name, tmp_path / "nowhere")
+
+
+def test_openb_rows(tmp_path: Path) -> None:
+    trace, report = read_trace("openb", openb_folder(tmp_path / "openb"))
+    rows = trace.requests.set_index("request_id")
+    # Sorted by scheduling time; pod-0 ends at the last deletion (900), so it was still running.
+    assert rows.index.tolist() == ["pod-0", "pod-3", "pod-2"]
+    assert rows["departure_s"].isna().tolist() == [True, False, False]
+    assert rows[["arrival_s", "creation_s", "cpu_cores", "mem_gib", "gpu"]].values.tolist()[2] == [
+        35, 30, 8.0, 4.0, 2.0]
+    assert rows["shape"].tolist() == ["12c-16g-1gpu", "0.5c-0.5g-0.25gpu", "8c-4g-2gpu"]
+    assert rows["gpu_spec"].tolist() == ["any", "any", "V100M16|V100M32"]
+    assert trace.roles.categories == ("qos", "gpu_spec")
+    assert dict(report.refused) == {"never ran (Pending)": 1}
+    assert trace.hosts is not None
+    assert trace.hosts[["cpu_cores", "mem_gib", "gpu"]].values.tolist() == [[96, 384, 8], [64, 256, 0]]
+
+
+def test_openb_without_a_node_list_has_no_hosts(tmp_path: Path) -> None:
+    folder = openb_folder(tmp_path / "openb")
+    (folder / "openb_node_list_all_node.csv").unlink()
+    assert read_trace("openb", folder / "openb_pod_list_default.csv")[0].hosts is None
+
+
+def test_openb_names_the_lists_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cpu250\.csv\.gz, got openb_node_list_all_node"):
+        read_trace("openb", openb_folder(tmp_path / "openb"), pods="cpu250")
+
+
+def test_swf_rows(tmp_path: Path) -> None:
+    trace, report = read_trace("swf", swf_file(tmp_path))
+    rows = trace.requests.set_index("request_id")
+    # Time 0 is the first submit (100). Job 1 starts at 100 + 20 and ends at 420; job 2 at 110 and 710.
+    assert rows["submit_s"].tolist() == [10, 0, 100]
+    assert (rows["arrival_s"].to_dict()[1], rows["departure_s"].to_dict()[1]) == (20, 320)
+    assert trace.horizon_s == 610 and trace.meta["start_unix_s"] == 1_000_100
+    # Job 1: 1 GiB per processor x 4; job 2 recorded none; job 4: 2 GiB x 2 requested processors.
+    assert rows["mem_gib"].to_dict() == {1: 4.0, 2: 0.0, 4: 4.0}
+    assert rows["cpu_cores"].to_dict() == {1: 4.0, 2: 8.0, 4: 2.0}
+    assert rows["requested_s"].isna().to_dict() == {1: False, 2: False, 4: True}
+    assert trace.roles.owners == ("group", "user", "executable")
+    assert trace.roles.categories == ("queue", "partition")
+    assert dict(report.refused) == {"never ran (run time 0, no processor)": 1}
+    assert dict(report.repaired) == {"allocated processors missing: requested ones taken": 1,
+                                     "requested memory missing: 0 taken": 1}
+    assert trace.meta["time_zone_offset_s"] == 3600
+
+
+def test_swf_cut_runs_are_marked_on_request_only(tmp_path: Path) -> None:
+    path = swf_file(tmp_path)
+    assert "is_cut" not in read_trace("swf", path)[0].requests
+    rows = read_trace("swf", path, censor_cut=True)[0].requests.set_index("request_id")
+    # Job 2 ran its 600 requested seconds; job 4 was cancelled; job 1 ended by itself.
+    assert rows["is_cut"].to_dict() == {1: False, 2: True, 4: True}
+    assert rows["departure_s"].notna().all()
+
+
+def test_swf_drops_name_columns_that_say_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("1 0 0 5 1 -1 -1 1 9 -1 1 7 1 -1 0 1 -1 -1\n2 0 0 5 1 -1 -1 1 9 -1 1 8 1 -1 0 -1 -1 -1\n")
+    roles = read_trace("swf", path)[0].roles
+    # Group and queue have one value, the executable is missing; the partition is half missing.
+    assert (roles.owners, roles.categories) == (("user",), ("partition",))
