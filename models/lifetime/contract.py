@@ -38,6 +38,8 @@ class LifetimeModel(Protocol):
     """A lifetime family. Fitted state ends in `_`; the same seed gives the same model."""
 
     name: str
+    validation_table_: CurveTable
+    """The curves of the validation rows by a model fitted on `train` alone; what a choice may look at."""
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         """Choose on `valid` what must be chosen (rounds, residuals), then fit on `past` = both windows.

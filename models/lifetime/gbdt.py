@@ -6,14 +6,17 @@ from typing import Self
 
 import numpy as np
 
-from sojourn.features.augment import augment_uptime
+from sojourn.features.augment import UPTIME_SHARES, augment_uptime
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import OnceTable, PointTable
+from sojourn.models.curve_table import CurveTable, OnceTable, PointTable
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.outcomes import CensoringCurve, event_weights
 from sojourn.serving.curve import N_RESIDUALS
 from sojourn.serving.curve_builder import RangeWalk
+
+N_AUGMENTED_MAX = 800_000
+"""More augmented rows than this are thinned by drawing examples."""
 
 
 class OnceModel:
@@ -24,14 +27,16 @@ class OnceModel:
     smearing_: float
     residuals_: np.ndarray
     clipped_share_: float
+    validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        first = boost("regression", _once_rows(train)[0], _once_rows(valid)[0],
-                      n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+        self.boosted_ = boost("regression", _once_rows(train)[0], _once_rows(valid)[0],
+                      varies=False, n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         checked, _ = _once_rows(valid)
-        self.smearing_, self.residuals_ = _spread(_scores(first, checked.features), checked)
+        self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
+        self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = _once_rows(past)
-        self.boosted_ = boost("regression", rows, None, n_rounds=first.n_rounds,
+        self.boosted_ = boost("regression", rows, None, varies=False, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 
@@ -58,14 +63,16 @@ class UptimeModel:
     smearing_: float
     residuals_: np.ndarray
     clipped_share_: float
+    validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        checked, _ = _uptime_rows(valid)
-        first = boost("regression", _uptime_rows(train)[0], checked, n_threads=settings.n_threads,
+        checked, _ = _uptime_rows(valid, settings.seed)
+        self.boosted_ = boost("regression", _uptime_rows(train, settings.seed)[0], checked, varies=True, n_threads=settings.n_threads,
                       seed=settings.seed, params=settings.params)
-        self.smearing_, self.residuals_ = _spread(_scores(first, checked.features), checked)
-        rows, self.clipped_share_ = _uptime_rows(past)
-        self.boosted_ = boost("regression", rows, None, n_rounds=first.n_rounds,
+        self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
+        self.validation_table_ = self.curve_table(valid)
+        rows, self.clipped_share_ = _uptime_rows(past, settings.seed)
+        self.boosted_ = boost("regression", rows, None, varies=True, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 
@@ -94,7 +101,10 @@ def _once_rows(examples: Examples) -> tuple[Rows, float]:
     return Rows(chosen.features[is_kept], np.log10(chosen.lifetime_s[is_kept]), weight[is_kept]), clipped
 
 
-def _uptime_rows(examples: Examples) -> tuple[Rows, float]:
+def _uptime_rows(examples: Examples, seed: int) -> tuple[Rows, float]:
+    if len(examples) * len(UPTIME_SHARES) > N_AUGMENTED_MAX:
+        n = N_AUGMENTED_MAX // len(UPTIME_SHARES)
+        examples = examples.take(np.sort(np.random.default_rng(seed).permutation(len(examples))[:n]))
     idx, uptime_s = augment_uptime(examples.lifetime_s, examples.entry_s)
     lifetime_s = examples.lifetime_s[idx]
     weight, clipped = event_weights(_censoring(examples), lifetime_s, examples.is_event[idx], uptime_s)

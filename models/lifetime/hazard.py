@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_periods
 from sojourn.serving.curve_builder import RangeWalk
 
-N_PERIODS_MAX = 3_000_000
+N_PERIODS_MAX = int(__import__("os").environ.get("NP","1000000"))
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
 
 
@@ -27,17 +27,20 @@ class HazardModel:
     name = "hazard"
     intervals_: Intervals
     boosted_: Boosted
+    validation_table_: CurveTable
 
     def __init__(self, n_intervals: int = 36) -> None:
         self.n_intervals = n_intervals
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        intervals = fit_intervals(train, self.n_intervals)
-        first = boost("binary", _rows(train, intervals, settings.seed), _rows(valid, intervals, settings.seed + 1),
-                      n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+        self.intervals_ = fit_intervals(train, self.n_intervals)
+        self.boosted_ = boost("binary", _rows(train, self.intervals_, settings.seed),
+                              _rows(valid, self.intervals_, settings.seed + 1), varies=True,
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+        self.validation_table_ = self.curve_table(valid)
         self.intervals_ = fit_intervals(past, self.n_intervals)
-        self.boosted_ = boost("binary", _rows(past, self.intervals_, settings.seed), None,
-                              n_rounds=first.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
+        self.boosted_ = boost("binary", _rows(past, self.intervals_, settings.seed), None, varies=True,
+                              n_rounds=self.boosted_.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
                               params=settings.params)
         return self
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.contract import FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals
 
@@ -27,8 +27,14 @@ class KaplanMeierModel:
     hazards_: np.ndarray
     rows_: tuple[dict[int, int], ...]
     idx_backoff_: tuple[int, ...]
+    validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        self._fit(train, settings)
+        self.validation_table_ = self.curve_table(valid)
+        return self._fit(past, settings)
+
+    def _fit(self, past: Examples, settings: FitSettings) -> Self:
         self.intervals_ = fit_intervals(past)
         curves = [_hazards(past, self.intervals_)]
         rows: list[dict[int, int]] = []

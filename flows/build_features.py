@@ -1,0 +1,75 @@
+"""The `build_features` stage: feature rows with owner history, cached as one Parquet file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from prefect import task
+
+from sojourn.features.creation import FeatureRows, build_rows, default_encoder
+from sojourn.features.trace import Trace
+from sojourn.flows.code_version import source_hash
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.ingest import Ingested
+from sojourn.flows.progress import stage
+from sojourn.models.bundle_writer import packed_arrays
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.history import HistoryState
+
+_LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
+
+
+@task(name="build_features")
+def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
+    """The trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
+    with stage("build_features") as report:
+        trace = Trace.load(ingested.folder)
+        encoder = default_encoder(trace)
+        code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.encoder")
+        file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
+        history_file = file.with_suffix(".history.npz")
+        if file.is_file() and history_file.is_file():
+            with np.load(history_file, allow_pickle=False) as arrays:
+                state = HistoryState.from_arrays(encoder.history, dict(arrays))
+            rows = read_rows(file)
+        else:
+            state = HistoryState(encoder.history)
+            rows = build_rows(trace, encoder, state, report)
+            write_rows(rows, file)
+            _replace(history_file, packed_arrays(state.to_arrays()))
+    return trace, encoder, rows, state
+
+
+def write_rows(rows: FeatureRows, file: Path) -> None:
+    """Write feature rows as one Parquet file; a reader sees the whole file or none."""
+    columns: dict[str, np.ndarray] = {f"x:{name}": rows.features[:, idx] for idx, name in enumerate(rows.names)}
+    columns |= {f"key:{name}": codes for name, codes in zip(rows.key_names, rows.keys, strict=True)}
+    columns |= {name: getattr(rows, name) for name in _LABELS}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    pd.DataFrame(columns).to_parquet(temporary, index=False)
+    os.replace(temporary, file)
+
+
+def read_rows(file: Path) -> FeatureRows:
+    """Feature rows that `write_rows` wrote; ValueError where the file is not that."""
+    table = pd.read_parquet(file)
+    names = tuple(name[2:] for name in table if name.startswith("x:"))
+    keys = tuple(name[4:] for name in table if name.startswith("key:"))
+    if not names or any(label not in table for label in _LABELS):
+        raise ValueError(f"{file} must hold feature rows, got the columns {json.dumps(list(table)[:8])}")
+    return FeatureRows(
+        np.ascontiguousarray(table[[f"x:{name}" for name in names]].to_numpy(np.float64)), names,
+        tuple(table[f"key:{name}"].to_numpy(np.int64) for name in keys), keys,
+        *(table[label].to_numpy() for label in _LABELS),
+    )  # fmt: skip
+
+
+def _replace(file: Path, content: bytes) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    os.replace(temporary, file)

@@ -1,0 +1,210 @@
+"""The command line. Heavy libraries are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+from sojourn.flows.environment import be_quiet
+
+be_quiet()
+
+P = ParamSpec("P")
+app = typer.Typer(help="How long each VM, pod or job will stay, and what a scheduler gains from knowing it.",
+                  no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
+app.add_typer(trace_app, name="trace")
+
+Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
+Reader = Annotated[str, typer.Option(help="How to read the trace: openb, swf, parquet.")]
+
+
+def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Bad input ends with one line on standard error and exit code 2."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except (ValueError, FileNotFoundError) as error:
+            typer.echo(f"error: {_first_problem(error)}", err=True)
+            raise typer.Exit(2) from error
+
+    return wrapped
+
+
+def _first_problem(error: Exception) -> str:
+    problems = getattr(error, "errors", None)
+    if callable(problems):  # pydantic: name the setting, the rule and the value
+        first = problems()[0]
+        place = ".".join(map(str, first["loc"]))
+        return f"{place} must be valid: {first['msg']}, got {first.get('input')!r}"
+    return str(error)
+
+
+@app.command()
+@_plain_errors
+def retrain(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
+    reader: Annotated[str | None, typer.Option(help="How to read the trace: openb, swf, parquet.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
+    load: Annotated[float | None, typer.Option(help="Peak load of the simulated hosts, 0 to 1.")] = None,
+    host_cpu_cores: Annotated[float | None, typer.Option(help="Cores of a simulated host.")] = None,
+    host_mem_gib: Annotated[float | None, typer.Option(help="Memory of a simulated host, GiB.")] = None,
+    is_simulated: Annotated[bool | None, typer.Option("--simulate/--no-simulate")] = None,
+    model_name: Annotated[str | None, typer.Option(help="Name in the model registry.")] = None,
+) -> None:
+    """Train, judge on later requests and in simulation, and promote what passes every gate."""
+    from sojourn.flows.config import load_config
+
+    settings = load_config(config, trace=trace, reader=reader, store=store, n_requests=n_requests, seed=seed,
+                           n_threads=n_threads, load=load, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
+                           is_simulated=is_simulated, model_name=model_name)
+    from sojourn.flows.retrain import retrain as run
+
+    run(settings)
+
+
+@app.command()
+@_plain_errors
+def simulate(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
+    reader: Reader = "parquet",
+    workload: Annotated[str | None, typer.Option(help="Recipe: synthetic, openb, trace.")] = None,
+    n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
+    load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
+    host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
+    host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
+    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
+) -> None:
+    """Replay a trace under every policy with perfect lifetimes: what could be gained at most."""
+    from sojourn.features.readers import read_trace
+    from sojourn.features.synthetic import synthesize
+    from sojourn.flows.progress import console, stage
+    from sojourn.flows.report import policies_table
+    from sojourn.simulator import Oracle, build_workload, compare
+
+    with stage("read"):
+        source = synthesize(n_requests, seed=seed) if trace is None else read_trace(reader, trace)[0]
+    recipe = workload or ("synthetic" if trace is None else "openb" if reader == "openb" else "trace")
+    shape: dict[str, Any] = {}
+    if recipe == "trace":
+        shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}
+    built = build_workload(recipe, source, load=load, seed=seed, **shape)
+    with stage("simulate") as report:
+        comparison = compare(built, [("first-fit", "-", None), ("la-binary", "oracle", Oracle()),
+                                     ("nilas", "oracle", Oracle())], progress=report)
+    console.print(policies_table(comparison.table, built.description))
+    if picture is not None:
+        from sojourn.simulator import empty_hosts_picture
+
+        empty_hosts_picture(comparison, picture)
+        console.print(f"picture  {picture}", soft_wrap=True)
+
+
+@app.command()
+@_plain_errors
+def predict(
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
+    request: Annotated[str, typer.Argument(help="One request as JSON, or a file with one JSON object a line.")],
+    now_s: Annotated[int, typer.Option(help="Arrival, whole seconds on the training trace's clock.")] = 0,
+    uptime_s: Annotated[list[float], typer.Option(help="Uptimes to answer for, seconds.")] = [0.0],  # noqa: B006
+) -> None:
+    """Predict how long a request will stay: one JSON object a line, seconds."""
+    from sojourn.serving import Predictor
+
+    predictor = Predictor.load(bundle)
+    for document in _requests(request):
+        life = predictor.predict(document, now_s)
+        if life.unknown:
+            known = ", ".join(predictor.info()["columns"])
+            typer.echo(f"warning: the model has not seen {', '.join(life.unknown)} of {json.dumps(document)}; "
+                       f"it reads {known}", err=True)
+        for uptime in uptime_s:
+            typer.echo(json.dumps({
+                "uptime_s": uptime, "remaining_s": life.remaining(uptime), "p10_s": life.quantile(0.1, uptime),
+                "p50_s": life.quantile(0.5, uptime), "p90_s": life.quantile(0.9, uptime),
+                "lifetime_class": life.lifetime_class(uptime), "unknown": list(life.unknown),
+            }))  # fmt: skip
+
+
+def _requests(request: str) -> list[dict[str, Any]]:
+    text = request if request.lstrip().startswith("{") else Path(request).read_text()
+    documents = []
+    for number, line in enumerate(text.splitlines() if text != request else [text], 1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"request {number} must be a JSON object, got {line[:80]!r} ({error})") from error
+        if not isinstance(document, dict):
+            raise ValueError(f"request {number} must be a JSON object, got {line[:80]!r}")
+        documents.append(document)
+    return documents
+
+
+@app.command()
+@_plain_errors
+def ui(
+    store: Store = Path(".sojourn"),
+    port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
+) -> None:
+    """Open the MLflow UI on the store, on the loopback interface only."""
+    database = (store / "mlflow.db").absolute()
+    if not database.is_file():
+        raise FileNotFoundError(f"the store must hold mlflow.db (run `sojourn retrain` first), got {str(store)!r}")
+    typer.echo(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)")
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    arguments = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{database}",
+                 "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.execve(sys.executable, arguments, environment)
+
+
+@trace_app.command("describe")
+@_plain_errors
+def trace_describe(
+    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    reader: Reader = "parquet",
+    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of lifetimes and arrivals.")] = None,
+) -> None:
+    """Count a trace's requests, owners and lifetimes, and what its reader refused."""
+    from sojourn.features.describe import describe, lifetime_figure
+    from sojourn.features.readers import read_trace
+
+    trace, report = read_trace(reader, path)
+    typer.echo(report.text())
+    typer.echo("")
+    typer.echo(describe(trace).text())
+    if picture is not None:
+        lifetime_figure(trace).savefig(picture, dpi=110)
+        typer.echo(f"\npicture  {picture}")
+
+
+@trace_app.command("convert")
+@_plain_errors
+def trace_convert(
+    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write.")],
+    reader: Reader = "swf",
+) -> None:
+    """Read a trace and write it in our own format, refused rows beside it."""
+    from sojourn.features.readers import read_trace
+
+    trace, report = read_trace(reader, path)
+    trace.save(folder)
+    report.write_rejected(folder)
+    typer.echo(report.text())
+    typer.echo(f"\nwritten  {folder}")

@@ -1,0 +1,27 @@
+"""Which code made a cached thing: a hash of the source of the modules that decide its content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def source_hash(*modules: str) -> str:
+    """sha256 hex of the source files of modules, and of all modules of a package among them.
+
+    >>> source_hash("sojourn.features.augment") == source_hash("sojourn.features.augment")
+    True
+    """
+    digest = hashlib.sha256()
+    for name in modules:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"modules must be importable, got {name!r}")
+        origin = Path(spec.origin)
+        files = sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
+        for path in files:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

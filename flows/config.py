@@ -1,0 +1,115 @@
+"""What a retraining run may be told, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+MODEL_NAME = "sojourn-lifetime"
+FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
+
+
+class RetrainConfig(BaseSettings):
+    """One retraining run. Unknown keys are refused; flags win over the environment, that over the TOML file."""
+
+    model_config = SettingsConfigDict(env_prefix="SOJOURN_", extra="forbid", frozen=True)
+
+    store: Path = Path(".sojourn")
+    """Folder of all stores: traces, features, bundles, MLflow's database and artifacts."""
+    tracking_uri: str | None = None
+    """MLflow's store; default: an SQLite file in `store`."""
+    trace: Path | None = None
+    """The trace's file or folder; default: the synthetic trace."""
+    reader: str = "synthetic"
+    """A reader's name, or `synthetic`."""
+    n_requests: int = Field(60_000, ge=1_000)
+    """Requests of the synthetic trace."""
+    seed: int = Field(0, ge=0)
+    families: tuple[str, ...] = FAMILIES
+    """Lifetime families to train; `km` and `gbdt-once` are the baselines and always among them."""
+    test_share: float = Field(0.3, gt=0.0, lt=1.0)
+    valid_share: float = Field(0.15, gt=0.0, lt=1.0)
+    n_threads: int = Field(2, ge=1)
+    """Threads of LightGBM; the result does not depend on it."""
+    workload: str | None = None
+    """Simulation recipe; default: `openb` for the openb reader, else `trace`, the later part of the trace."""
+    host_cpu_cores: float = Field(96.0, gt=0.0)
+    host_mem_gib: float = Field(384.0, gt=0.0)
+    load: float = Field(0.8, gt=0.0, le=1.0)
+    """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
+    is_simulated: bool = True
+    model_name: str | None = None
+    """Registered model; default: `sojourn-lifetime`, and `sojourn-lifetime-FILE` for a trace file."""
+    max_bundle_mb: float = Field(5.0, gt=0.0)
+    """Gate: the bundle's forest may not be larger, MB."""
+    max_curve_us: float = Field(2_000.0, gt=0.0)
+    """Gate: the median time to build one request's curve, microseconds."""
+
+    @field_validator("families")
+    @classmethod
+    def _known_families(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        strangers = [name for name in value if name not in FAMILIES]
+        if strangers:
+            raise ValueError(f"families must be among {', '.join(FAMILIES)}, got {strangers[0]!r}")
+        return tuple(name for name in FAMILIES if name in value or name in ("km", "gbdt-once"))
+
+    @field_validator("reader")
+    @classmethod
+    def _known_reader(cls, value: str, info: ValidationInfo) -> str:
+        from sojourn.features.readers import READERS
+
+        known = ("synthetic", *READERS)
+        if value not in known:
+            raise ValueError(f"reader must be one of {', '.join(known)}, got {value!r}")
+        if (value == "synthetic") != (info.data.get("trace") is None):
+            raise ValueError("reader must be given with a trace file, and `synthetic` without one, got "
+                             f"reader {value!r} and trace {info.data.get('trace')!r}")
+        return value
+
+    @property
+    def registered_name(self) -> str:
+        """The registered model's name."""
+        if self.model_name:
+            return self.model_name
+        if self.trace is None:
+            return MODEL_NAME
+        slug = re.sub(r"[^a-z0-9]+", "-", self.trace.name.lower()).strip("-")
+        return f"{MODEL_NAME}-{slug}"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """MLflow's tracking and registry store."""
+        return self.tracking_uri or f"sqlite:///{(self.store / 'mlflow.db').absolute()}"
+
+    def resolved(self) -> dict[str, Any]:
+        """All settings as JSON values, for the run's log."""
+        return {**self.model_dump(mode="json"), "model_name": self.registered_name}
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def load_config(file: Path | None = None, **flags: Any) -> RetrainConfig:
+    """The configuration from a TOML file, the environment and flags (None = not given).
+
+    Raises ValueError naming the setting, the rule and the value.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if file is None:
+        return RetrainConfig(**given)
+    if not file.is_file():
+        raise ValueError(f"the configuration must be a TOML file, got {str(file)!r}")
+
+    class FromFile(RetrainConfig):
+        model_config = SettingsConfigDict(toml_file=file)
+
+    return FromFile(**given)

@@ -1,0 +1,112 @@
+"""Pictures of a run, in matplotlib: logged to MLflow, saved beside the bundle, shown in the README."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sojourn.models.measures.reprediction import AGES_S, UPTIME_SHARES, label_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS: Mapping[str, str] = {"km": "#8c8c8c", "gbdt-once": "#d98c3f", "gbdt-uptime": "#7b6bb0", "hazard": "#1b7f79"}
+_GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
+
+
+def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> Figure:
+    """Two panels: errors at absolute ages (what a scheduler meets), and F1 by share of the own lifetime."""
+    figure, (left, right) = _two_panels()
+    draw_errors_by_age(left, scores)
+    draw_f1_by_share(right, scores, threshold_s)
+    return figure
+
+
+def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.DataFrame, title: str) -> Figure:
+    """Two panels: errors at absolute ages, and gains in empty hosts over best-fit."""
+    figure, (left, right) = _two_panels()
+    draw_errors_by_age(left, scores)
+    draw_gains(right, simulation)
+    figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
+    return figure
+
+
+def importance_figure(names: Sequence[str], gains: Sequence[float], family: str) -> Figure:
+    """The 20 features with the largest split gain, as shares of the total."""
+    import matplotlib.pyplot as plt
+
+    total = sum(gains) or 1.0
+    largest = sorted(zip(gains, names, strict=True), reverse=True)[:20][::-1]
+    figure, axes = plt.subplots(figsize=(7, 5.5), layout="constrained")
+    axes.barh([name for _, name in largest], [100.0 * gain / total for gain, _ in largest], color=_GAIN)
+    axes.set_xlabel("share of split gain, % (higher = used more)")
+    axes.set_title(f"What {family} looks at", loc="left")
+    _plain(axes)
+    return figure
+
+
+def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """MAE of log10 remaining at creation and at each absolute age, one line a family."""
+    labels = ["creation", *(label_of(age_s) for age_s in AGES_S)]
+    keys = ["creation.mae_log10_lifetime", *(f"age_{label}.mae_log10_remaining" for label in labels[1:])]
+    for family, values in scores.items():
+        points = [(position, values[key]) for position, key in enumerate(keys) if key in values]
+        axes.plot(*zip(*points, strict=True), marker="o", label=family, color=COLOURS.get(family),
+                  linewidth=2.6 if family == "hazard" else 1.6)
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("age at which the scheduler asks")
+    axes.set_ylabel("error, mean |log10 remaining| (lower = better)")
+    axes.set_title("Predictions stay fresh as requests age", loc="left")
+    axes.legend(frameon=False)
+    _plain(axes)
+
+
+def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> None:
+    """F1 of "outlives the threshold" at shares of each request's own lifetime (LAVA, figure 9)."""
+    name = label_of(threshold_s)
+    for family, values in scores.items():
+        keys = [(share, f"share_{round(100 * share):02d}.f1_{name}") for share in UPTIME_SHARES]
+        points = [(100 * share, values[key]) for share, key in keys if key in values]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(family),
+                      linewidth=2.6 if family == "hazard" else 1.6)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("uptime, % of the request's own lifetime")
+    axes.set_ylabel(f"F1 of “outlives {name}” (higher = better)")
+    axes.set_title("By share of the own lifetime (it knows the answer)", loc="left")
+    axes.legend(frameon=False)
+    _plain(axes)
+
+
+def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
+    """Gain in empty hosts over best-fit per policy and predictor, and what the bound leaves."""
+    rows = simulation[simulation["policy"] != "best-fit"].iloc[::-1]
+    labels = [policy if predictor == "-" else f"{policy} · {predictor}"
+              for policy, predictor in zip(rows["policy"], rows["predictor"], strict=True)]
+    gains = rows["gain_pp"].tolist()
+    axes.barh(labels, gains, color=[_GAIN if gain >= 0 else _LOSS for gain in gains])
+    span = max(map(abs, gains), default=1.0) or 1.0
+    for position, gain in enumerate(gains):
+        axes.text(gain + (0.02 if gain >= 0 else -0.02) * span, position, f"{gain:+.1f}", va="center",
+                  ha="left" if gain >= 0 else "right", fontsize=9)
+    axes.axvline(0, color="#444444", linewidth=0.8)
+    axes.margins(x=0.15)
+    axes.set_xlabel("empty hosts over best-fit, pp (higher = better)")
+    axes.set_title("What a scheduler gains", loc="left")
+    _plain(axes)
+
+
+def _two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    return figure, (axes[0], axes[1])
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.set_axisbelow(True)

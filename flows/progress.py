@@ -1,0 +1,26 @@
+"""Progress of long work on the terminal: one bar a stage, which stays with its time when the stage is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+Report = Callable[[int, int], None]
+"""Called with (done, total) as the work goes on."""
+
+console = Console(highlight=False)
+
+
+@contextmanager
+def stage(title: str) -> Iterator[Report]:
+    """Show a bar while the stage runs; then one line with how long it took, in seconds."""
+    started = time.perf_counter()
+    with Progress(TextColumn("[bold]{task.description:<24}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+                  TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+    console.print(f"[green]✓[/] {title:<28}{time.perf_counter() - started:>7.1f} s")

@@ -1,0 +1,127 @@
+"""The `promote` stage: register the candidate; move `champion` only if every gate holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from prefect import task
+
+from sojourn.features.split import Examples
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.errors import FLOOR_S
+from sojourn.models.measures.reprediction import AGES_S
+from sojourn.models.parity import n_different_bits
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.forest import Forest
+
+SIMULATION_NOISE_PP = 0.8
+"""Single replays wander by up to this under tiny perturbations (lifetime-placement, What an evaluation shows)."""
+N_BOOTSTRAP = 500
+N_PARITY_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of promotion, whether it held, and what was found."""
+
+    name: str
+    is_passed: bool
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The registered version, the alias that it got, and the gates."""
+
+    name: str
+    version: int
+    alias: str
+    gates: tuple[Gate, ...]
+
+
+def parity_gate(text: str, forest: Forest, rows: np.ndarray, seed: int) -> Gate:
+    """The export gives LightGBM's own bits, on real rows and on and beside every threshold."""
+    drawn = np.random.default_rng(seed).integers(0, len(rows), N_PARITY_ROWS)
+    n_different, n_asked = n_different_bits(text, forest, rows[drawn], seed)
+    return Gate("bit parity of the export", n_different == 0, f"{n_different} of {n_asked:,} rows differ")
+
+
+def size_gate(config: RetrainConfig, n_bytes: int) -> Gate:
+    """The forest's file is no larger than configured."""
+    return Gate("size of the forest", n_bytes <= config.max_bundle_mb * 1e6,
+                f"{n_bytes / 1e6:.2f} MB of at most {config.max_bundle_mb:g}")
+
+
+def latency_gate(config: RetrainConfig, builder: CurveBuilder, rows: np.ndarray) -> Gate:
+    """The median curve is built within the configured time."""
+    times = []
+    for row in rows[:200]:
+        features = row.tolist()
+        started = time.perf_counter()
+        builder.curve(features)
+        times.append(time.perf_counter() - started)
+    median_us = 1e6 * float(np.median(times))
+    return Gate("time to build a curve", median_us <= config.max_curve_us,
+                f"{median_us:.0f} us median of at most {config.max_curve_us:g}")
+
+
+def accuracy_gate(candidate: CurveTable, champion: CurveTable, test: Examples, seed: int) -> Gate:
+    """The candidate's errors at creation and at absolute ages are no worse than the champion's, beyond noise.
+
+    Paired by request, resampled by owner (the first history key): requests of one owner are not independent.
+    """
+    difference, owner = [], []
+    codes = test.keys[0] if test.keys else np.arange(len(test))
+    for age_s in (0, *AGES_S):
+        is_asked = test.is_event & (test.lifetime_s > age_s) & (test.entry_s <= age_s)
+        if is_asked.any():
+            left_s = test.lifetime_s[is_asked] - age_s
+            errors = [_log_errors(table.take(is_asked).quantile(0.5, float(age_s)), left_s)
+                      for table in (candidate, champion)]
+            difference.append((errors[0] - errors[1]) / is_asked.sum())
+            owner.append(codes[is_asked])
+    low, high = _bootstrap(np.concatenate(difference), np.concatenate(owner), len(difference), seed)
+    return Gate("accuracy against the champion", low <= 0.0,
+                f"MAE log10 candidate - champion: 95 % interval {low:+.4f} to {high:+.4f} (below 0 = better)")
+
+
+def _log_errors(predicted_s: np.ndarray, observed_s: np.ndarray) -> np.ndarray:
+    ratio = np.maximum(predicted_s, FLOOR_S) / np.maximum(observed_s, FLOOR_S)
+    errors: np.ndarray = np.abs(np.log10(ratio))
+    return errors
+
+
+def _bootstrap(difference: np.ndarray, owner: np.ndarray, n_ages: int, seed: int) -> tuple[float, float]:
+    """2.5 and 97.5 % of the mean difference over ages, owners resampled."""
+    _, code = np.unique(owner, return_inverse=True)
+    sums = np.bincount(code, weights=difference)
+    rng = np.random.default_rng(seed)
+    weights = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), N_BOOTSTRAP)
+    means = weights @ sums / n_ages
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def simulation_gate(gains_pp: Mapping[str, float], candidate: str, champion: str | None) -> Gate:
+    """No fewer empty hosts than with the champion, or than best-fit while there is no champion."""
+    against = gains_pp[champion] if champion is not None else 0.0
+    name = "champion" if champion is not None else "best-fit"
+    found = gains_pp[candidate]
+    return Gate(f"empty hosts against the {name}", found >= against - SIMULATION_NOISE_PP,
+                f"{found:+.2f} pp against {against:+.2f} (noise of one replay {SIMULATION_NOISE_PP} pp)")
+
+
+@task(name="promote")
+def promote(tracker: Tracker, name: str, source: str, run_id: str, card: str, tags: Mapping[str, str],
+            gates: tuple[Gate, ...]) -> Promotion:
+    """Register the bundle as a version and set its alias: `champion` if every gate holds, else `challenger`."""
+    alias = CHAMPION if all(gate.is_passed for gate in gates) else CHALLENGER
+    reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}" for gate in gates}
+    version = tracker.register(name, source, run_id, card, {**tags, **reasons})
+    tracker.set_alias(name, alias, version)
+    return Promotion(name, version, alias, gates)

@@ -1,0 +1,72 @@
+"""What a run prints at its end, and the model card that MLflow shows as a version's description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from sojourn.flows.promote import Promotion
+from sojourn.models.measures.reprediction import AGES_S, label_of
+
+
+def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, candidate: str, alias: str) -> Table:
+    """Families x measures on the test window, the candidate marked."""
+    name = label_of(threshold_s)
+    table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
+                  caption=f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, "
+                          "median prediction (lower = better), of the lifetime and of what remains at each age.")
+    table.add_column("family")
+    columns = [(f"AP > {name}", f"creation.ap_{name}"), ("MAE lifetime", "creation.mae_log10_lifetime")]
+    columns += [(f"MAE at {label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
+    columns += [(f"AP at {label_of(age_s)}", f"age_{label_of(age_s)}.ap_{name}") for age_s in AGES_S
+                if age_s < threshold_s]
+    for title, _ in columns:
+        table.add_column(title, justify="right")
+    table.add_column("")
+    for family, values in scores.items():
+        is_candidate = family == candidate
+        table.add_row(family, *(f"{values[key]:.3f}" if key in values else "-" for _, key in columns),
+                      alias if is_candidate else "baseline" if family in ("km", "gbdt-once") else "",
+                      style="bold" if is_candidate else None)
+    return table
+
+
+def policies_table(simulation: pd.DataFrame, description: str) -> Table:
+    """Policies x predictors with their gains in empty hosts."""
+    table = Table(title="Placement, test window", title_justify="left", caption_justify="left",
+                  caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better); gain over "
+                          "best-fit in percentage points; share: of the gap between best-fit and the bound.")
+    for title in ("policy", "predictor"):
+        table.add_column(title)
+    for title in ("empty hosts %", "gain pp", "share of gap %", "packing density %", "rejected", "events/s"):
+        table.add_column(title, justify="right")
+    for row in simulation.to_dict("records"):
+        table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
+                      f"{row['share_of_gap_pct']:.0f}", f"{row['packing_density_pct']:.1f}", f"{row['n_rejected']:,}",
+                      f"{row['events_per_s']:,.0f}")
+    return table
+
+
+def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:
+    """The end of a run: tables, gates, where the bundle is, and how to open the MLflow UI."""
+    for table in tables:
+        console.print()
+        console.print(table)
+    console.print()
+    for gate in promotion.gates:
+        mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
+        console.print(f"{mark} {gate.name}: {gate.found}")
+    console.print(f"\n{promotion.name} version {promotion.version} is now [bold]{promotion.alias}[/]")
+    console.print(f"bundle     {bundle}", soft_wrap=True)
+    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+
+
+def model_card(family: str, trace: str, window: str, scores: Mapping[str, float], gates: str) -> str:
+    """Markdown for the version's description."""
+    rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in sorted(scores.items())
+                     if name.startswith(("creation", "age", "sim")))
+    return (f"**{family}** trained on `{trace}`, {window}.\n\n| measure (test window) | value |\n|---|---|\n{rows}\n\n"
+            f"Gates:\n\n{gates}\n")

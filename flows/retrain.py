@@ -1,0 +1,206 @@
+"""The main job: ingest, build features, train, evaluate with simulation, promote."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sojourn.flows.environment import be_quiet
+
+be_quiet()
+
+from prefect import flow  # noqa: E402  (its settings are read on import)
+
+from sojourn import __version__  # noqa: E402
+from sojourn.features.creation import FeatureRows, build_rows  # noqa: E402
+from sojourn.features.trace import Trace  # noqa: E402
+from sojourn.flows.build_features import build_features  # noqa: E402
+from sojourn.flows.config import RetrainConfig  # noqa: E402
+from sojourn.flows.evaluate import Evaluation, ServedModel, evaluate, simulation_scores  # noqa: E402
+from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure  # noqa: E402
+from sojourn.flows.ingest import Ingested, ingest  # noqa: E402
+from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.promote import (  # noqa: E402
+    Gate,
+    Promotion,
+    accuracy_gate,
+    latency_gate,
+    parity_gate,
+    promote,
+    simulation_gate,
+    size_gate,
+)
+from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402
+from sojourn.flows.tracking import CHAMPION, Tracker  # noqa: E402
+from sojourn.flows.train import Training, train  # noqa: E402
+from sojourn.models.bundle_table import table_of  # noqa: E402
+from sojourn.models.bundle_writer import VARYING, write_bundle  # noqa: E402
+from sojourn.serving.bundle import Bundle, load_bundle  # noqa: E402
+from sojourn.serving.curve_builder import CurveBuilder  # noqa: E402
+from sojourn.serving.encoder import Encoder  # noqa: E402
+from sojourn.serving.errors import BundleError  # noqa: E402
+from sojourn.serving.history import HistoryState  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """What a run leaves: the bundle's folder, the promotion, and the evaluation."""
+
+    bundle: Path
+    promotion: Promotion
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """The registered champion and the test rows as its own encoder sees them."""
+
+    version: int
+    bundle: Bundle
+    builder: CurveBuilder
+    rows: FeatureRows
+    encoder: Encoder
+
+
+@flow(name="retrain", log_prints=False)
+def retrain(config: RetrainConfig) -> Retrained:
+    """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate."""
+    ingested = ingest(config)
+    trace, encoder, rows, history = build_features(config, ingested)
+    training = train(config, encoder, rows)
+    with stage("open MLflow"):
+        tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+        champion, champion_reason = _champion(config, tracker, trace, encoder, rows)
+    candidate = training.of(training.candidate)
+    bundle_folder = _write(config, ingested, encoder, history, training)
+    bundle = load_bundle(bundle_folder)
+    builder = CurveBuilder(bundle.schema, bundle.model)
+    served = [ServedModel(candidate.family, bundle.schema, builder.forest)]
+    if champion is not None:
+        label = f"champion v{champion.version}"
+        served.append(ServedModel(label, champion.bundle.schema, champion.builder.forest))
+    evaluation = evaluate(config, trace, encoder, rows, training, tuple(served))
+    with stage("check and promote"):
+        gates = _gates(config, training, evaluation, bundle, builder, champion, champion_reason)
+        promotion = _log_and_promote(config, tracker, ingested, encoder, training, evaluation, gates, bundle_folder)
+    tables = [models_table(evaluation.scores, training.threshold_s, training.candidate, promotion.alias)]
+    if evaluation.simulation is not None and evaluation.workload is not None:
+        tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))
+    print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
+    return Retrained(bundle_folder, promotion, evaluation)
+
+
+def _champion(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: Encoder,
+              rows: FeatureRows) -> tuple[Champion | None, str]:
+    """The champion ready for comparison; or None and why it cannot be compared ("" = there is none)."""
+    version = tracker.version_of(config.registered_name, CHAMPION)
+    if version is None:
+        return None, ""
+    folder = config.store / "champions" / f"{config.registered_name}-{version}"
+    try:
+        bundle = load_bundle(tracker.fetch(config.registered_name, version, folder))
+    except (BundleError, OSError) as error:
+        return None, f"version {version} cannot be loaded: {error}"
+    own = bundle.schema.encoder
+    missing = [column for column in own.columns() if column not in trace.requests]
+    if missing:
+        return None, f"version {version} reads the column {missing[0]!r}, which this trace lacks"
+    own_rows = rows if own == encoder else build_rows(trace, own)
+    return Champion(version, bundle, CurveBuilder(bundle.schema, bundle.model), own_rows, own), ""
+
+
+def _write(config: RetrainConfig, ingested: Ingested, encoder: Encoder, history: HistoryState,
+           training: Training) -> Path:
+    candidate = training.of(training.candidate)
+    exported = candidate.model.export()
+    if exported is None:
+        raise ValueError(f"the candidate must be servable, got {candidate.family}")
+    split = training.split
+    about = {
+        "training": {
+            "trace": ingested.name, "data_hash": ingested.data_hash, "to_s": split.test_from_s,
+            "n_requests": len(split.past), "history": "to the trace's end", "threshold_s": training.threshold_s,
+        },
+        "metrics": candidate.validation,
+        "code_version": __version__,
+    }  # fmt: skip
+    folder = config.store / "bundles" / config.registered_name
+    return write_bundle(folder, candidate.family, exported, encoder, history, about)
+
+
+def _gates(config: RetrainConfig, training: Training, evaluation: Evaluation, bundle: Bundle, builder: CurveBuilder,
+           champion: Champion | None, champion_reason: str) -> tuple[Gate, ...]:
+    candidate = training.of(training.candidate)
+    test = training.split.test
+    spare = np.zeros((len(test), len(VARYING[bundle.schema.kind])))
+    if bundle.schema.kind == "hazard":
+        spare[:, 0] = np.arange(len(test)) % len(bundle.schema.offsets)
+    elif bundle.schema.kind == "uptime":
+        spare[:, 0] = np.floor(test.lifetime_s / 2.0)
+    text = candidate.model.boosted_.text  # type: ignore[attr-defined]
+    gates = [
+        parity_gate(text, builder.forest, np.column_stack([test.features, spare]), config.seed),
+        size_gate(config, len(bundle.model)),
+        latency_gate(config, builder, test.features),
+    ]
+    if champion_reason:
+        gates.append(Gate("comparison with the champion", False, champion_reason))
+    if champion is not None:
+        test_rows = champion.rows.features[test.idx_row]
+        table = table_of(champion.bundle.schema, champion.builder.forest, test_rows)
+        gates.append(accuracy_gate(evaluation.tables[candidate.family], table, test, config.seed))
+    if evaluation.simulation is not None:
+        simulated = evaluation.simulation.table
+        gains = dict(zip(simulated["predictor"], simulated["gain_pp"], strict=True)) | {
+            row["predictor"]: row["gain_pp"] for row in simulated.to_dict("records") if row["policy"] == "nilas"}
+        label = None if champion is None else f"champion v{champion.version}"
+        gates.append(simulation_gate(gains, candidate.family, label))
+    return tuple(gates)
+
+
+def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested, encoder: Encoder,
+                     training: Training, evaluation: Evaluation, gates: tuple[Gate, ...],
+                     bundle_folder: Path) -> Promotion:
+    split = training.split
+    window = f"decided before {split.test_from_s} s, judged on the rest"
+    tags = {"trace": ingested.name, "data_hash": ingested.data_hash[:12], "window": window,
+            "family": training.candidate, "code_version": __version__}
+    run = tracker.start(f"retrain {ingested.name}", tags)
+    status = "FAILED"
+    try:
+        for trained in training.families:
+            child = tracker.start(trained.family, {**tags, "family": trained.family}, run)
+            scores = evaluation.scores[trained.family]
+            valid = {f"valid.{name}": value for name, value in trained.validation.items()}
+            tracker.log(child, {"family": trained.family}, {**scores, **valid, "fit_s": trained.fit_s})
+            gains = trained.model.gains()
+            if gains is not None:
+                exported = trained.model.export()
+                names = [*encoder.feature_names(), *VARYING[exported.kind if exported else "once"]]
+                tracker.log_figure(child, importance_figure(names, gains.tolist(), trained.family), "importance.png")
+            tracker.end(child)
+        scores = {**evaluation.scores[training.candidate],
+                  **simulation_scores(evaluation.simulation, training.candidate)}
+        split_params = {"family": training.candidate, "valid_from_s": split.valid_from_s,
+                        "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test)}
+        tracker.log(run, {**config.resolved(), **split_params}, scores)
+        tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
+        if evaluation.simulation is not None:
+            overview = overview_figure(evaluation.scores, evaluation.simulation.table,
+                                       f"{ingested.name}: judged on the later {config.test_share:.0%} of requests")
+            tracker.log_figure(run, overview, "overview.png")
+            overview.savefig(config.store / "overview.png", dpi=110)
+            tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
+        tracker.log_text(run, ingested.report, "read-report.txt")
+        source = tracker.log_folder(run, bundle_folder, "bundle")
+        lines = "\n".join(f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}" for gate in gates)
+        card = model_card(training.candidate, ingested.name, window, scores, lines)
+        promotion = promote(tracker, config.registered_name, source, run, card, tags, gates)
+        status = "FINISHED"
+        return promotion
+    finally:
+        with contextlib.suppress(Exception):
+            tracker.end(run, status)

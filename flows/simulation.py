@@ -1,0 +1,62 @@
+"""The placement simulation of a run: the later part of the trace, under policies with and without the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.features.creation import FeatureRows, build_rows
+from sojourn.features.trace import Trace
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.sources import TableSource
+from sojourn.models.bundle_table import table_of
+from sojourn.serving.bundle import Schema
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.forest import Forest
+from sojourn.simulator import Workload, build_workload
+
+
+def later_part(trace: Trace, from_s: int) -> Trace:
+    """The trace from `from_s` on: requests still running then, or arriving later; times count from there.
+
+    What was running keeps its age as a negative arrival.
+    """
+    arrival_s = trace.start_s()
+    end_s = trace.end_s()
+    is_kept = (end_s > from_s) & (np.maximum(arrival_s, 0) < trace.horizon_s)
+    requests = trace.requests.loc[is_kept].copy()
+    for name in ("arrival_s", "departure_s"):
+        requests[name] = requests[name] - from_s
+    if "submit_s" in requests:
+        requests["submit_s"] = requests["submit_s"] - from_s
+    return Trace(requests, trace.horizon_s - from_s, trace.roles, trace.hosts, None, trace.meta)
+
+
+def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload:
+    """The workload on which the model is judged: nothing that it was trained on arrives in it.
+
+    `openb` repeats the pods of the later part; else the later part runs once, starting warm with what was
+    running, and its first tenth is not measured. Requests with an unknown start are left out.
+    """
+    if config.workload == "openb" or (config.workload is None and config.reader == "openb"):
+        is_later = trace.is_start_known() & (trace.start_s() >= from_s)
+        return build_workload("openb", trace.select(is_later), load=config.load, seed=config.seed)
+    part = later_part(trace, from_s)
+    known = part.select(part.is_start_known())
+    return build_workload("trace", known, cpu_cores=config.host_cpu_cores, mem_gib=config.host_mem_gib,
+                          load=config.load, warmup_s=part.horizon_s // 10, seed=config.seed)
+
+
+def model_source(workload: Workload, trace: Trace, rows: FeatureRows, encoder: Encoder, schema: Schema,
+                 forest: Forest) -> TableSource:
+    """The model's predictions for every request of a workload.
+
+    Where the workload's requests are the trace's own, features are those of the trace's rows, with all the
+    history that came before. Where a recipe made new ones (laps of openb), their history is replayed.
+    """
+    row_ids = trace.requests["request_id"].iloc[rows.idx_request]
+    if workload.trace.requests["request_id"].isin(set(row_ids)).all():
+        is_asked = row_ids.isin(set(workload.trace.requests["request_id"])).to_numpy()
+        return TableSource(table_of(schema, forest, rows.features[is_asked]), row_ids[is_asked])
+    own = build_rows(workload.trace, encoder)
+    return TableSource(table_of(schema, forest, own.features),
+                       workload.trace.requests["request_id"].iloc[own.idx_request])

@@ -1,0 +1,103 @@
+"""The one module that talks to MLflow: runs, figures, the registry and its aliases."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EXPERIMENT = "sojourn-lifetime"
+CHAMPION, CHALLENGER = "champion", "challenger"
+_PARAM_LIMIT = 500
+
+
+class Tracker:
+    """MLflow's tracking store and registry at one URI; artifacts lie in a folder beside the store."""
+
+    def __init__(self, uri: str, artifacts: Path) -> None:
+        import mlflow
+        from mlflow.entities import Metric, Param, RunTag
+
+        if uri.startswith("sqlite:///"):
+            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        self.uri = uri
+        self._client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self._metric, self._param, self._tag = Metric, Param, RunTag
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        self._experiment = found.experiment_id if found else self._client.create_experiment(
+            EXPERIMENT, artifact_location=artifacts.absolute().as_uri())
+
+    def start(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> str:
+        """Begin a run (a child of `parent`); returns its id."""
+        if parent is not None:
+            tags = {**tags, "mlflow.parentRunId": parent}
+        run = self._client.create_run(self._experiment, tags={key: str(value) for key, value in tags.items()},
+                                      run_name=name)
+        return str(run.info.run_id)
+
+    def log(self, run_id: str, params: Mapping[str, Any] | None = None,
+            metrics: Mapping[str, float] | None = None) -> None:
+        """Log parameters and finite metrics in one call."""
+        now_ms = int(time.time() * 1000)
+        self._client.log_batch(
+            run_id,
+            metrics=[self._metric(name.replace(",", ""), float(value), now_ms, 0)
+                     for name, value in (metrics or {}).items() if math.isfinite(value)],
+            params=[self._param(name, str(value)[:_PARAM_LIMIT]) for name, value in (params or {}).items()],
+        )  # fmt: skip
+
+    def log_figure(self, run_id: str, figure: Figure, name: str) -> None:
+        """Log a matplotlib figure as a PNG artifact."""
+        self._client.log_figure(run_id, figure, name)
+
+    def log_text(self, run_id: str, text: str, name: str) -> None:
+        """Log a text artifact."""
+        self._client.log_text(run_id, text, name)
+
+    def log_folder(self, run_id: str, folder: Path, name: str) -> str:
+        """Log a folder as an artifact; returns its URI."""
+        self._client.log_artifacts(run_id, str(folder), name)
+        return f"{self._client.get_run(run_id).info.artifact_uri}/{name}"
+
+    def end(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run."""
+        self._client.set_terminated(run_id, status)
+
+    def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
+        """Register a version of a model from a run's artifact; returns the version's number."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        version = self._client.create_model_version(name, source, run_id, description=description,
+                                                    tags={key: str(value) for key, value in tags.items()})
+        return int(version.version)
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        """Point an alias at a version; the last step of a promotion."""
+        self._client.set_registered_model_alias(name, alias, str(version))
+
+    def version_of(self, name: str, alias: str) -> int | None:
+        """The version that an alias points at, or None."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return int(self._client.get_model_version_by_alias(name, alias).version)
+        except MlflowException:
+            return None
+
+    def fetch(self, name: str, version: int, folder: Path) -> Path:
+        """Copy a version's bundle into `folder`; returns the bundle's folder."""
+        from mlflow.artifacts import download_artifacts
+
+        folder.mkdir(parents=True, exist_ok=True)
+        source = self._client.get_model_version_download_uri(name, str(version))
+        return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))

@@ -1,0 +1,75 @@
+"""The `train` stage: fit the families, and choose the candidate on the validation window alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from prefect import task
+
+from sojourn.features.creation import FeatureRows, backoff_keys
+from sojourn.features.split import Split, split_by_time
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.progress import stage
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
+from sojourn.models.measures import choose_threshold, score_model
+from sojourn.serving.encoder import Encoder
+
+_N_ALIVE_MIN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A fitted family, how long the fit took, and its scores on the validation window."""
+
+    family: str
+    model: LifetimeModel
+    fit_s: float
+    validation: dict[str, float]
+
+    @property
+    def choice_score(self) -> float:
+        """Mean MAE of log10 seconds on the validation window, lifetime and remaining at each age; lower is better.
+
+        An age at which fewer than 100 validation requests are alive does not count.
+        """
+        errors = [self.validation["creation.mae_log10_lifetime"]]
+        for name, value in self.validation.items():
+            age, _, measure = name.partition(".")
+            if age.startswith("age_") and measure == "mae_log10_remaining":
+                if self.validation[f"{age}.n_alive"] >= _N_ALIVE_MIN:
+                    errors.append(value)
+        return float(np.mean(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the candidate."""
+
+    families: tuple[Trained, ...]
+    split: Split
+    threshold_s: int
+    candidate: str
+
+    def of(self, family: str) -> Trained:
+        """The fitted family of that name."""
+        return next(trained for trained in self.families if trained.family == family)
+
+
+@task(name="train")
+def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Training:
+    """Fit each configured family; the candidate is the servable one with the best validation score."""
+    split = split_by_time(rows, config.test_share, config.valid_share)
+    threshold_s = choose_threshold(split.train)
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed)
+    fitted = []
+    for name in config.families:
+        with stage(f"train {name}"):
+            started = time.perf_counter()
+            model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
+            fit_s = time.perf_counter() - started
+            fitted.append(Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s)))
+    servable = [trained for trained in fitted if trained.model.export() is not None]
+    candidate = min(servable, key=lambda trained: trained.choice_score)
+    return Training(tuple(fitted), split, threshold_s, candidate.family)

@@ -1,0 +1,45 @@
+"""Does the exported model give LightGBM's own bits? Asked on real rows and on rows put on and beside thresholds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.models.onnx_export import to_onnx
+from sojourn.serving.forest import Forest
+from sojourn.serving.runtime import OnnxForest
+
+_CHUNK = 20_000
+
+
+def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
+    """How many raw scores of ONNX Runtime differ from LightGBM's in any bit, of how many rows.
+
+    text: LightGBM's model. rows: float64 (n, n_features), real feature rows. Each is asked as it is and once
+    with half of its values moved onto a threshold of their feature, or one ulp above or below it.
+    """
+    import lightgbm as lgb
+
+    booster = lgb.Booster(model_str=text)
+    runtime = OnnxForest(to_onnx(forest), forest.n_features)
+    asked = np.concatenate([rows, on_thresholds(forest, rows, seed)])
+    n_different = 0
+    for start in range(0, len(asked), _CHUNK):
+        chunk = np.ascontiguousarray(asked[start:start + _CHUNK])
+        expected = booster.predict(chunk, raw_score=True, num_threads=1)
+        n_different += int((expected.view(np.int64) != runtime.scores(chunk).view(np.int64)).sum())
+    return n_different, len(asked)
+
+
+def on_thresholds(forest: Forest, rows: np.ndarray, seed: int) -> np.ndarray:
+    """Copies of the rows with about half of the values on a threshold, or one ulp above or below."""
+    rng = np.random.default_rng(seed)
+    moved = rows.copy()
+    for feature in range(forest.n_features):
+        thresholds = forest.splits_on(feature)
+        if len(thresholds) == 0:
+            continue
+        drawn = rng.choice(thresholds, len(rows))
+        kind = rng.integers(0, 3, len(rows))
+        drawn = np.where(kind == 1, np.nextafter(drawn, np.inf), np.where(kind == 2, np.nextafter(drawn, -np.inf), drawn))
+        moved[:, feature] = np.where(rng.random(len(rows)) < 0.5, drawn, moved[:, feature])
+    return moved

@@ -1,0 +1,57 @@
+"""The house: five linked folders, one import name, and what importing each part may load."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("features", "flows", "models", "serving", "simulator")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_is_a_relative_link_to_its_folder(part: str) -> None:
+    link = ROOT / "src" / "sojourn" / part
+    assert link.is_symlink()
+    assert str(link.readlink()) == f"../../{part}"
+    assert link.resolve() == ROOT / part
+
+
+def test_nothing_is_imported_under_two_names() -> None:
+    for part in PARTS:
+        importlib.import_module(f"sojourn.{part}")
+    by_file: dict[str, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve().is_relative_to(ROOT) and ".venv" not in file:
+            by_file.setdefault(str(Path(file).resolve()), set()).add(name)
+    doubles = {file: names for file, names in by_file.items() if len(names) > 1}
+    assert not doubles
+    assert not any(name.split(".")[0] in PARTS for name in sys.modules)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_exports_are_sorted_and_present(part: str) -> None:
+    module = importlib.import_module(f"sojourn.{part}")
+    assert list(module.__all__) == sorted(module.__all__, key=_export_order)
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize(("part", "banned"), [
+    ("serving", ("pandas", "lightgbm", "sksurv", "mlflow", "prefect", "sklearn")),
+    ("features", ("lightgbm", "sksurv", "mlflow", "prefect", "onnxruntime", "sklearn")),
+    ("simulator", ("lightgbm", "sksurv", "mlflow", "prefect", "onnxruntime", "sklearn")),
+])  # fmt: skip
+def test_importing_a_part_loads_only_what_it_needs(part: str, banned: tuple[str, ...]) -> None:
+    code = f"import sys, sojourn.{part}; print([n for n in {banned!r} if n in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def _export_order(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as ruff sorts them."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
