@@ -82,7 +82,11 @@ def composed(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[str, di
             calls.append(f"scorer_{i}(cluster, host, request, now)")
     if policy.filter is not None:
         names["may_take"] = policy.filter
-    lines = ["", "", "import numba", "", "", "@numba.njit(error_model='numpy')", "def choose(cluster, ledger, order, request, now):"]
+    lines = ["", "", "import numba", ""]
+    # The names are part of the source, and so of its hash: policies differ in them alone.
+    lines += [f"# {name}: {_plain(function).__module__}.{_plain(function).__qualname__}"
+              for name, function in names.items()]
+    lines += ["", "@numba.njit(error_model='numpy')", "def choose(cluster, ledger, order, request, now):"]
     lines += ["    best_host = -1"]
     lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
     if is_ranked:
@@ -168,11 +172,16 @@ def _sources(policy: Policy) -> list[str]:
     paths = {*folder.glob("*.py"), *folder.glob("policies/*.py")}
     functions = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
     for function in (*functions, *([policy.filter] if policy.filter else [])):
-        plain = getattr(function, "py_func", function)
+        plain = _plain(function)
         if plain.__closure__ is not None or plain.__module__ == "__main__":
             raise TypeError(f"{plain.__qualname__} can't be keyed by its source")
         paths.add(Path(inspect.getfile(plain)))
     return [path.read_text() for path in sorted(paths)]
+
+
+def _plain(function: Any) -> Any:
+    """The Python function that numba compiled."""
+    return getattr(function, "py_func", function)
 
 
 def _environment() -> str:
