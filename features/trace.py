@@ -162,11 +162,11 @@ def replace_folder(fresh: Path, target: Path) -> None:
             os.close(descriptor)
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-        os.rename(target, old / "was")
-        os.rename(fresh, target)
+        target.rename(old / "was")
+        fresh.rename(target)
         shutil.rmtree(old, ignore_errors=True)
     else:
-        os.rename(fresh, target)
+        fresh.rename(target)
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:

@@ -52,16 +52,17 @@ def write_rows(rows: FeatureRows, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     pd.DataFrame(columns).to_parquet(temporary, index=False)
-    os.replace(temporary, file)
+    temporary.replace(file)
 
 
 def read_rows(file: Path) -> FeatureRows:
     """Feature rows that `write_rows` wrote; ValueError where the file is not that."""
     table = pd.read_parquet(file)
-    names = tuple(name[2:] for name in table if name.startswith("x:"))
-    keys = tuple(name[4:] for name in table if name.startswith("key:"))
+    columns = [str(name) for name in table]
+    names = tuple(name[2:] for name in columns if name.startswith("x:"))
+    keys = tuple(name[4:] for name in columns if name.startswith("key:"))
     if not names or any(label not in table for label in _LABELS):
-        raise ValueError(f"{file} must hold feature rows, got the columns {json.dumps(list(table)[:8])}")
+        raise ValueError(f"{file} must hold feature rows, got the columns {json.dumps(columns[:8])}")
     return FeatureRows(
         np.ascontiguousarray(table[[f"x:{name}" for name in names]].to_numpy(np.float64)), names,
         tuple(table[f"key:{name}"].to_numpy(np.int64) for name in keys), keys,
@@ -72,4 +73,4 @@ def read_rows(file: Path) -> FeatureRows:
 def _replace(file: Path, content: bytes) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_bytes(content)
-    os.replace(temporary, file)
+    temporary.replace(file)

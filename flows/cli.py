@@ -104,13 +104,14 @@ def simulate(
         shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}
     built = build_workload(recipe, source, load=load, seed=seed, **shape)
     with stage("simulate") as report:
-        comparison = compare(built, [("first-fit", "-", None), ("la-binary", "oracle", Oracle()),
-                                     ("nilas", "oracle", Oracle())], progress=report)
+        oracle = Oracle(built)
+        cells = [("first-fit", "", None), ("la-binary", "oracle", oracle), ("nilas", "oracle", oracle)]
+        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total))
     console.print(policies_table(comparison.table, built.description))
     if picture is not None:
-        from sojourn.simulator import empty_hosts_picture
+        from sojourn.simulator.pictures import write_png
 
-        empty_hosts_picture(comparison, picture)
+        write_png(comparison, picture)
         console.print(f"picture  {picture}", soft_wrap=True)
 
 

@@ -55,7 +55,8 @@ def evaluate(config: RetrainConfig, trace: Trace, encoder: Encoder, rows: Featur
         return Evaluation(scores, tables, None, None)
     with stage("simulate placement") as report:
         workload = later_workload(config, trace, training.split.test_from_s)
-        comparison = compare(workload, _cells(config, workload, trace, rows, encoder, models), progress=report)
+        comparison = compare(workload, _cells(config, workload, trace, rows, encoder, models),
+                             progress=lambda done, total, _: report(done, total))
     return Evaluation(scores, tables, comparison, workload)
 
 
@@ -65,12 +66,13 @@ def _cells(config: RetrainConfig, workload: Workload, trace: Trace, rows: Featur
                for model in models}
     candidate = models[0].label
     cells: list[tuple[str, str, LifetimeSource | None]] = [
-        ("first-fit", "-", None),
+        ("first-fit", "", None),
         ("la-binary", f"{candidate}, one-shot", OneShot(sources[candidate])),
         ("nilas", f"{candidate}, one-shot", OneShot(sources[candidate])),
     ]
     cells += [("nilas", label, source) for label, source in sources.items()]
-    cells += [("la-binary", "oracle", Oracle()), ("nilas", "oracle", Oracle())]
+    oracle = Oracle(workload)
+    cells += [("la-binary", "oracle", oracle), ("nilas", "oracle", oracle)]
     return cells
 
 
@@ -81,7 +83,7 @@ def simulation_scores(simulation: Comparison | None, label: str) -> dict[str, fl
     table: pd.DataFrame = simulation.table
     scores = {}
     for policy, predictor, name in (
-        ("best-fit", "-", "best_fit"), ("nilas", label, "nilas"), ("nilas", f"{label}, one-shot", "nilas_one_shot"),
+        ("best-fit", "", "best_fit"), ("nilas", label, "nilas"), ("nilas", f"{label}, one-shot", "nilas_one_shot"),
         ("la-binary", f"{label}, one-shot", "la_binary"), ("nilas", "oracle", "nilas_oracle"),
     ):  # fmt: skip
         rows = table[(table["policy"] == policy) & (table["predictor"] == predictor)]

@@ -84,7 +84,7 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
 def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
     """Gain in empty hosts over best-fit per policy and predictor, and what the bound leaves."""
     rows = simulation[simulation["policy"] != "best-fit"].iloc[::-1]
-    labels = [policy if predictor == "-" else f"{policy} · {predictor}"
+    labels = [policy if not predictor else f"{policy} · {predictor}"
               for policy, predictor in zip(rows["policy"], rows["predictor"], strict=True)]
     gains = rows["gain_pp"].tolist()
     axes.barh(labels, gains, color=[_GAIN if gain >= 0 else _LOSS for gain in gains])

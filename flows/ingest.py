@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def ingest(config: RetrainConfig) -> Ingested:
                 trace.save(folder)
                 report.write_rejected(folder)
                 temporary.write_text(report.text() + "\n")
-            os.replace(temporary, report_file)
+            temporary.replace(report_file)
         text = report_file.read_text()
     create_markdown_artifact(f"```\n{text}```", key="read-report", description=f"What was read of {name}")
     return Ingested(folder, name, data_hash, text)

@@ -196,7 +196,8 @@ def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested
             tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
         tracker.log_text(run, ingested.report, "read-report.txt")
         source = tracker.log_folder(run, bundle_folder, "bundle")
-        lines = "\n".join(f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}" for gate in gates)
+        lines = "\n".join(f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}"
+                          for gate in gates)
         card = model_card(training.candidate, ingested.name, window, scores, lines)
         promotion = promote(tracker, config.registered_name, source, run, card, tags, gates)
         status = "FINISHED"

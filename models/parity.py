@@ -25,7 +25,7 @@ def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0)
     n_different = 0
     for start in range(0, len(asked), _CHUNK):
         chunk = np.ascontiguousarray(asked[start:start + _CHUNK])
-        expected = booster.predict(chunk, raw_score=True, num_threads=1)
+        expected = np.asarray(booster.predict(chunk, raw_score=True, num_threads=1))
         n_different += int((expected.view(np.int64) != runtime.scores(chunk).view(np.int64)).sum())
     return n_different, len(asked)
 
@@ -40,6 +40,7 @@ def on_thresholds(forest: Forest, rows: np.ndarray, seed: int) -> np.ndarray:
             continue
         drawn = rng.choice(thresholds, len(rows))
         kind = rng.integers(0, 3, len(rows))
-        drawn = np.where(kind == 1, np.nextafter(drawn, np.inf), np.where(kind == 2, np.nextafter(drawn, -np.inf), drawn))
+        above, below = np.nextafter(drawn, np.inf), np.nextafter(drawn, -np.inf)
+        drawn = np.select([kind == 1, kind == 2], [above, below], drawn)
         moved[:, feature] = np.where(rng.random(len(rows)) < 0.5, drawn, moved[:, feature])
     return moved

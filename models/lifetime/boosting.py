@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +45,9 @@ class Boosted:
 
 def boost(objective: str, train: Rows, valid: Rows | None, *, varies: bool, n_rounds: int = N_ROUNDS_MAX,
           n_threads: int = 2, seed: int = 0, params: Mapping[str, Any] | None = None) -> Boosted:
-    """Train up to `n_rounds` trees; `varies`: the last feature is the uptime or the interval. With `valid`, stop after 15 rounds without gain and keep the best.
+    """Train up to `n_rounds` trees; with `valid`, stop after 15 rounds without gain and keep the best.
 
-    Same seed, same model, whatever the number of threads.
+    varies: the last feature is the uptime or the interval. Same seed, same model, whatever the number of threads.
     """
     import lightgbm as lgb
 
@@ -60,7 +60,8 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, varies: bool, n_ro
     settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
     dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score,
                           params=settings)
-    callbacks, sets = [], []
+    callbacks: list[Callable[..., Any]] = []
+    sets = []
     if valid is not None:
         sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
                                 reference=dataset))

@@ -30,8 +30,8 @@ class OnceModel:
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self.boosted_ = boost("regression", _once_rows(train)[0], _once_rows(valid)[0],
-                      varies=False, n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+        self.boosted_ = boost("regression", _once_rows(train)[0], _once_rows(valid)[0], varies=False,
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         checked, _ = _once_rows(valid)
         self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
@@ -67,8 +67,8 @@ class UptimeModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         checked, _ = _uptime_rows(valid, settings.seed)
-        self.boosted_ = boost("regression", _uptime_rows(train, settings.seed)[0], checked, varies=True, n_threads=settings.n_threads,
-                      seed=settings.seed, params=settings.params)
+        self.boosted_ = boost("regression", _uptime_rows(train, settings.seed)[0], checked, varies=True,
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = _uptime_rows(past, settings.seed)
@@ -125,8 +125,7 @@ def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:
     import lightgbm as lgb
 
     booster = lgb.Booster(model_str=boosted.text)
-    scores: np.ndarray = booster.predict(features, raw_score=True, num_threads=1)
-    return scores
+    return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
 
 
 def _spread(scores: np.ndarray, rows: Rows) -> tuple[float, np.ndarray]:

@@ -17,7 +17,7 @@ from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_periods
 from sojourn.serving.curve_builder import RangeWalk
 
-N_PERIODS_MAX = int(__import__("os").environ.get("NP","1000000"))
+N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -42,7 +43,7 @@ class KaplanMeierModel:
             found: dict[int, int] = {}
             order = np.argsort(codes, kind="stable")
             bounds = np.flatnonzero(np.diff(codes[order], prepend=-2, append=codes.max(initial=0) + 1))
-            for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+            for low, high in pairwise(bounds.tolist()):
                 group = past.take(order[low:high])
                 code = int(codes[order[low]])
                 if code >= 0 and int(group.is_event.sum()) >= N_EVENTS_MIN:
