@@ -4,6 +4,7 @@ The engine asks for predictions through LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace
+from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.engine import Result, simulate
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
@@ -15,6 +16,7 @@ from sojourn.simulator.workloads import WORKLOADS, build_workload
 __all__ = [
     "POLICIES",
     "WORKLOADS",
+    "Comparison",
     "Curves",
     "Held",
     "LifetimeSource",
@@ -26,6 +28,7 @@ __all__ = [
     "Trace",
     "Workload",
     "build_workload",
+    "compare",
     "one_step",
     "simulate",
     "true_totals",

@@ -40,7 +40,7 @@ class Loop:
     compile_s: float
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compiled_loop(policy: Policy, n_resources: int, is_ranked: bool) -> Loop:
     """The event loop with this policy's chain.
 
@@ -191,10 +191,10 @@ def _environment() -> str:
 def _jitted(replay: Any, is_cached: bool) -> Callable[..., None]:
     if is_cached:
         try:
-            return numba.njit(cache=True, error_model="numpy")(replay)  # type: ignore[no-any-return]
+            return numba.njit(cache=True, error_model="numpy")(replay)
         except (OSError, RuntimeError):
             pass  # numba found no folder that it may write to
-    return numba.njit(error_model="numpy")(replay)  # type: ignore[no-any-return]
+    return numba.njit(error_model="numpy")(replay)
 
 
 def _warm_up(replay: Callable[..., None], n_resources: int, is_ranked: bool) -> None:

@@ -24,7 +24,7 @@ def whole_amounts(table: pd.DataFrame, resources: tuple[str, ...]) -> np.ndarray
         np.rint(table[name].to_numpy(np.float64) * UNITS_PER[name]) if name in table else np.zeros(len(table))
         for name in resources
     ]
-    return np.stack(columns, axis=1).astype(np.int64)
+    return np.asarray(np.stack(columns, axis=1), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +70,4 @@ def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
     >>> shares(np.array([1, 0]), np.array([4, 0])).tolist()
     [0.25, 0.0]
     """
-    return np.divide(amount, total, out=np.zeros(np.shape(amount)), where=np.asarray(total) > 0)
+    return np.asarray(np.divide(amount, total, out=np.zeros(np.shape(amount)), where=np.asarray(total) > 0))

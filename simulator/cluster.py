@@ -36,7 +36,7 @@ class Cluster(NamedTuple):
 class Request(NamedTuple):
     """The request to place.
 
-    index: its row in the workload's requests.
+    row: its row in the workload's requests.
     need: int64 (n_resources,), in the cluster's units and order.
     exit_s: time at which it is predicted to leave, int64 seconds, in the policy's kind of prediction.
 
@@ -44,6 +44,6 @@ class Request(NamedTuple):
     3600
     """
 
-    index: int
+    row: int
     need: np.ndarray
     exit_s: int

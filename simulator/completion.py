@@ -24,12 +24,12 @@ def true_totals(trace: Trace, rng: np.random.Generator) -> np.ndarray:
     total = np.maximum(trace.lifetime_s(), np.maximum(start, 0) + 1 - start)
     is_event = trace.is_event()
     if is_event.all():
-        return total
+        return np.asarray(total)
     is_known = trace.is_start_known()
     time_s, survival = kaplan_meier(total[is_known], is_event[is_known], np.maximum(-start[is_known], 0))
     age = trace.horizon_s - start[~is_event]
     total[~is_event] = draw_beyond(age, time_s, survival, rng)
-    return total
+    return np.asarray(total)
 
 
 def kaplan_meier(total_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ def draw_beyond(
     uniform = rng.random(len(age_s))
     beyond = 2 * np.maximum(np.maximum(age_s, time_s[-1] if len(time_s) else 0), 1)
     if len(time_s) == 0:
-        return beyond.astype(np.int64)
+        return np.asarray(beyond, np.int64)
     idx_next = np.searchsorted(time_s, age_s, side="right")
     survival_now = np.append(1.0, survival)[idx_next]
     # survival falls along time_s; the draw is the first event time where it is at most uniform * S(age)
@@ -70,4 +70,4 @@ def draw_beyond(
     idx_drawn = np.maximum(idx_drawn, idx_next)
     is_inside = idx_drawn < len(time_s)
     drawn = np.where(is_inside, time_s[np.minimum(idx_drawn, len(time_s) - 1)], beyond)
-    return drawn.astype(np.int64)
+    return np.asarray(drawn, np.int64)

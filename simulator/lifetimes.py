@@ -141,7 +141,8 @@ class Oracle:
         """One step per request; an id that the workload does not have is refused with KeyError."""
         rows = self._total_s.index.get_indexer(pd.Index(requests["request_id"]))
         if (rows < 0).any():
-            raise KeyError(f"request_id must be in the workload, got {requests['request_id'].iloc[int(np.argmin(rows))]!r}")
+            bad = requests["request_id"].iloc[int(np.argmin(rows))]
+            raise KeyError(f"request_id must be in the workload, got {bad!r}")
         return one_step(self._total_s.to_numpy()[rows])
 
 

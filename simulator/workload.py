@@ -64,7 +64,7 @@ class Workload:
         need, capacity = whole_amounts(self.trace.requests, names), whole_amounts(self.hosts, names)
         is_too_large = ~fits_somewhere(need, capacity)
         if is_too_large.any():
-            bad = self.trace.requests["request_id"].iloc[int(np.argmax(is_too_large))]
+            bad = self.trace.requests["request_id"].tolist()[int(np.argmax(is_too_large))]
             raise ValueError(f"each request must fit on an empty host, got {bad!r} larger than every host")
         steps = demand(placed, start + total, need, self.trace.horizon_s)
         load = shares(steps.peak(), capacity.sum(axis=0))

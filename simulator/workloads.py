@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.features.trace import RESOURCES, Roles, Trace
+from sojourn.features.trace import RESOURCES, Trace
 from sojourn.simulator.amounts import UNITS_PER, demand, whole_amounts
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.workload import Workload, fits_somewhere
@@ -18,7 +18,7 @@ from sojourn.simulator.workload import Workload, fits_somewhere
 DAY_S = 86_400
 OPENB_START_S = 10_065_600
 """Day 116.5 of the openb trace; 98 % of its pods come after it."""
-OPENB_LAPS = 10
+OPENB_COPIES = 10
 HOST_SHAPE = {"cpu_cores": 96.0, "mem_gib": 384.0}
 """Hosts of the openb and synthetic recipes."""
 
@@ -55,7 +55,7 @@ def from_trace(
     if given and not {"cpu_cores", "mem_gib"} <= given.keys():
         raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(given)}")
     rng = np.random.default_rng(seed)
-    table = pd.DataFrame([given]) if given else trace.hosts
+    table = trace.hosts if trace.hosts is not None and not given else pd.DataFrame([given])
     kept, n_left_out = _fitting(trace, table)
     total_s = true_totals(kept, rng)
     hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
@@ -81,20 +81,23 @@ def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, wa
                     _description("synthetic", kept, hosts))
 
 
-def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_laps: int = OPENB_LAPS,
-          seed: int = 0) -> Workload:
-    """The busy end of the openb trace, repeated: pods after day 116.5, CPU and memory only.
+def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copies: int = OPENB_COPIES,
+          n_laps: int = 3, seed: int = 0) -> Workload:
+    """The busy end of the openb trace, multiplied: pods after day 116.5, CPU and memory only.
 
-    Each lap repeats the pods with lifetimes times U(0.9, 1.1); hosts have 96 cores and 384 GiB; the first lap
-    is the warm-up. On its own nodes the trace peaks under 1 % of the CPU, where nothing can be gained.
+    Each lap of 32.8 days holds ten copies of the pods, each shifted cyclically by a time of its own and with
+    lifetimes times U(0.9, 1.1); hosts have 96 cores and 384 GiB; the first lap is the warm-up. On its own
+    nodes the trace peaks under 1 % of the CPU, where nothing can be gained.
+    A pod that runs to the trace's end counts as leaving there: a lap's end is not the workload's, and a
+    completion drawn for these few (0.5 %) would let them outweigh all others.
 
     trace: as the openb reader gives it: `arrival_s` scheduled, pods that never ran left out.
 
     >>> table = pd.DataFrame({"request_id": ["a"], "arrival_s": [OPENB_START_S], "departure_s":
     ...                       [OPENB_START_S + 100], "cpu_cores": [64.0], "mem_gib": [8.0]})
-    >>> workload = openb(Trace(table, OPENB_START_S + 1000), n_laps=3)
-    >>> workload.start_s.tolist(), workload.warmup_s
-    ([0, 1000, 2000], 1000)
+    >>> workload = openb(Trace(table, OPENB_START_S + 1000), n_copies=1, n_laps=3)
+    >>> (np.diff(workload.start_s)).tolist(), workload.warmup_s
+    ([1000, 1000], 1000)
     """
     lap_s = trace.horizon_s - OPENB_START_S
     is_after = trace.is_start_known() & (trace.start_s() >= OPENB_START_S)
@@ -102,22 +105,22 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_laps
         raise ValueError(f"trace must have requests after {OPENB_START_S} s, got a horizon of {trace.horizon_s}")
     rng = np.random.default_rng(seed)
     base = _cpu_and_memory(trace.select(is_after))
-    base_total = true_totals(base, rng)
-    laps, totals = [], []
-    for lap in range(n_laps):
-        total = np.maximum(np.rint(base_total * rng.uniform(0.9, 1.1, len(base))).astype(np.int64), 1)
-        start = base.start_s() - OPENB_START_S + lap * lap_s
-        end = pd.array(start + total, "Int64")
-        end[start + total > n_laps * lap_s] = pd.NA
-        identifiers = base.requests["request_id"].astype(str) + f"#{lap}"
-        laps.append(base.requests.assign(request_id=identifiers, arrival_s=start, departure_s=end))
-        totals.append(total)
-    repeated = Trace(pd.concat(laps, ignore_index=True), n_laps * lap_s, base.roles, meta=base.meta)
+    horizon_s, tables = n_laps * lap_s, []
+    for copy in range(n_copies):
+        start = (base.start_s() - OPENB_START_S + rng.integers(lap_s)) % lap_s
+        for lap in range(n_laps):
+            stretched = np.rint(base.lifetime_s() * rng.uniform(0.9, 1.1, len(base))).astype(np.int64)
+            tables.append(base.requests.assign(
+                request_id=base.requests["request_id"].astype(str) + f"#{copy}.{lap}",
+                arrival_s=start + lap * lap_s, departure_s=start + lap * lap_s + np.maximum(stretched, 1)))
+    table = pd.concat(tables, ignore_index=True).sort_values("arrival_s", kind="stable", ignore_index=True)
+    total_s = (table["departure_s"] - table["arrival_s"]).to_numpy(np.int64)
+    table["departure_s"] = table["departure_s"].astype("Int64").mask(table["departure_s"] > horizon_s)
+    repeated = Trace(table, horizon_s, base.roles, meta=base.meta)
     is_kept = _is_fitting(repeated, pd.DataFrame([HOST_SHAPE]))
-    kept, total_s = repeated.select(is_kept), np.concatenate(totals)[is_kept]
+    kept, total_s = repeated.select(is_kept), total_s[is_kept]
     hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
-    warmup_s = lap_s if n_laps > 1 else 0
-    return Workload("openb", kept, hosts, total_s, warmup_s, int((~is_kept).sum()),
+    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, int((~is_kept).sum()),
                     _description("openb", kept, hosts))
 
 
@@ -155,7 +158,7 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
            n_hosts: int | None) -> pd.DataFrame:
     """Hosts of one shape, as many as keep the peak at `load`."""
     if n_hosts is None:
-        if not 0 < load:
+        if load <= 0:
             raise ValueError(f"load must be above 0, got {load!r}")
         start = trace.start_s()
         steps = demand(np.maximum(start, 0), start + total_s, whole_amounts(trace.requests, trace.resources),
@@ -165,13 +168,14 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
                            for peak, room in zip(steps.peak(), capacity, strict=True) if room))
     if n_hosts < 1:
         raise ValueError(f"n_hosts must be at least 1, got {n_hosts!r}")
-    return pd.DataFrame({"host_id": np.arange(n_hosts), **{name: np.full(n_hosts, size) for name, size in shape.items()}})
+    sizes = {name: np.full(n_hosts, size) for name, size in shape.items()}
+    return pd.DataFrame({"host_id": np.arange(n_hosts), **sizes})
 
 
 def _cpu_and_memory(trace: Trace) -> Trace:
     """The trace without its GPUs, and without usage and hosts, which a replay does not read."""
     requests = trace.requests.drop(columns=[name for name in RESOURCES[2:] if name in trace.requests])
-    return Trace(requests, trace.horizon_s, Roles(), meta=trace.meta)
+    return Trace(requests, trace.horizon_s, trace.roles, meta=trace.meta)
 
 
 def _description(name: str, trace: Trace, hosts: pd.DataFrame) -> str:

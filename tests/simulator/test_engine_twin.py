@@ -83,10 +83,11 @@ def test_ranked_and_plain_scan_decide_alike(policy: str, case: Any) -> None:
 @given(case=cases())
 def test_oracle_and_one_shot_equal_the_slow_twin(case: Any) -> None:
     workload, curves, per_request = case
-    for source, pairs in [
+    sources: list[tuple[sim.LifetimeSource, list[Any]]] = [
         (sim.Oracle(workload), [[(0, int(total))] for total in workload.total_s]),
         (sim.OneShot(sim.Held(workload.request_ids, curves)), [curve[:1] for curve in per_request]),
-    ]:
+    ]
+    for source, pairs in sources:
         expected, _ = twin_of(workload, pairs).run("nilas")
         assert sim.simulate(workload, "nilas", source).host.tolist() == expected
 

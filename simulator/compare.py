@@ -1,0 +1,95 @@
+"""Policies and predictors on one workload, side by side, against best-fit and the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from sojourn.simulator.engine import Result, named_policy, simulate
+from sojourn.simulator.lifetimes import LifetimeSource
+from sojourn.simulator.workload import Workload
+
+BASELINE = "best-fit"
+Cell = tuple[str, str, LifetimeSource | None]
+"""Policy name, predictor's label, and its source (None for policies that use no predictions)."""
+Progress = Callable[[int, int, str], None]
+"""Called before each cell with the number of cells done, of all cells, and the cell's label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results of several cells on one workload.
+
+    table: one row per cell, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
+        `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
+        gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
+        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `n_rescores`, `events_per_s`.
+    results: by label, in the table's order.
+    bound_empty_hosts_pct: see Result.
+    description: the workload's.
+    """
+
+    table: pd.DataFrame
+    results: dict[str, Result]
+    bound_empty_hosts_pct: float
+    description: str
+
+
+def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | None = None) -> Comparison:
+    """Every cell replayed on the same workload; best-fit is always among them.
+
+    cells: (policy name, predictor label, source); a label pair may come once. Unknown policies are refused
+        before anything runs.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 90],
+    ...                       "cpu_cores": [4.0, 4.0], "mem_gib": [8.0, 8.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=2)
+    >>> compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table["gain_pp"].to_dict()
+    {'best-fit': 0.0, 'nilas (oracle)': 0.0}
+    """
+    listed = [(BASELINE, "", None), *(cell for cell in cells if cell[0] != BASELINE)]
+    labels = [label_of(named_policy(policy).name, predictor) for policy, predictor, _ in listed]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"cells must differ in policy or predictor, got {twice!r} twice")
+    results: dict[str, Result] = {}
+    for done, (label, (policy, _, source)) in enumerate(zip(labels, listed, strict=True)):
+        if progress is not None:
+            progress(done, len(listed), label)
+        results[label] = simulate(workload, policy, source)
+    baseline = results[BASELINE]
+    rows = [
+        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline)}
+        for label, (policy, predictor, _) in zip(labels, listed, strict=True)
+    ]
+    return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,
+                      workload.description)
+
+
+def label_of(policy: str, predictor: str) -> str:
+    """How a cell is called in tables and figures.
+
+    >>> label_of("nilas", "oracle")
+    'nilas (oracle)'
+    """
+    return f"{policy} ({predictor})" if predictor else policy
+
+
+def _figures(result: Result, baseline: Result) -> dict[str, float]:
+    metrics = result.metrics
+    gain = metrics.empty_hosts_pct - baseline.metrics.empty_hosts_pct
+    gap = baseline.bound_empty_hosts_pct - baseline.metrics.empty_hosts_pct
+    return {
+        "empty_hosts_pct": metrics.empty_hosts_pct,
+        "gain_pp": gain,
+        "gap_closed_pct": 100 * gain / gap if gap > 0 else float("nan"),
+        "packing_density_pct": metrics.packing_density_pct,
+        **{f"utilisation_{name}_pct": share for name, share in sorted(metrics.utilisation_pct.items())},
+        "n_rejected": metrics.n_rejected,
+        "rejected_pct": metrics.rejected_pct,
+        "n_rescores": metrics.n_rescores,
+        "events_per_s": result.events_per_s,
+    }

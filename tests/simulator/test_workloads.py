@@ -1,0 +1,83 @@
+"""Recipes, comparison and pictures."""
+
+from pathlib import Path
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+
+import sojourn.simulator as sim
+from sojourn.simulator.pictures import empty_hosts_figure, gain_figure, write_png
+
+OPENB = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "alibaba-gpu-2023"
+
+
+def test_host_count_follows_the_load() -> None:
+    # peak of 40 cores and 10 GiB; hosts of 8 cores: 40 / (0.8 * 8) = 6.25 -> 7 hosts, load 40 / 56
+    trace = naive.trace_of([(0, 50, 4.0, 1.0)] * 10, 100)
+    workload = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
+    assert len(workload.hosts) == 7
+    assert workload.load == pytest.approx(40 / 56)
+    assert workload.resources == ("cpu_cores", "mem_gib")
+
+
+def test_the_binding_resource_comes_first() -> None:
+    workload = sim.build_workload("trace", naive.trace_of([(0, 50, 1.0, 8.0)], 100), cpu_cores=8, mem_gib=8)
+    assert workload.resources == ("mem_gib", "cpu_cores")
+    assert workload.need.tolist() == [[8192, 1000]]
+
+
+def test_requests_larger_than_every_host_are_left_out_and_counted() -> None:
+    trace = naive.trace_of([(0, 50, 9.0, 1.0), (0, 50, 1.0, 9.0), (0, 50, 8.0, 8.0)], 100)
+    workload = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
+    assert (len(workload.trace), workload.n_left_out) == (1, 2)
+    with pytest.raises(ValueError, match=r"requests must be at least one, got none \(3 larger than every host\)"):
+        sim.build_workload("trace", trace, cpu_cores=1, mem_gib=1, n_hosts=1)
+
+
+def test_a_traces_own_hosts_are_taken_as_they_are() -> None:
+    hosts = pd.DataFrame({"host_id": ["a", "b"], "cpu_cores": [8.0, 4.0], "mem_gib": [8.0, 4.0]})
+    plain = naive.trace_of([(0, 50, 6.0, 1.0)], 100)
+    workload = sim.build_workload("trace", sim.Trace(plain.requests, 100, hosts=hosts))
+    assert workload.load == 0.5
+    with pytest.raises(ValueError, match="cpu_cores and mem_gib must be given for a trace without hosts"):
+        sim.build_workload("trace", plain)
+    with pytest.raises(ValueError, match="workload must be one of openb, synthetic, trace, got 'borg'"):
+        sim.build_workload("borg", plain)
+
+
+def test_comparison_and_pictures(tmp_path: Path) -> None:
+    rows = [(t, t + (20 if t % 3 else 300), 2.0, 2.0) for t in range(0, 900, 2)]
+    workload = sim.build_workload("trace", naive.trace_of(rows, 1300), cpu_cores=8, mem_gib=8, warmup_s=100)
+    seen: list[str] = []
+    cells = [("nilas", "oracle", sim.Oracle(workload)), ("first-fit", "", None), ("best-fit", "", None)]
+    result = sim.compare(workload, cells, progress=lambda done, n, label: seen.append(f"{done}/{n} {label}"))
+    assert list(result.table.index) == ["best-fit", "nilas (oracle)", "first-fit"]
+    assert seen == ["0/3 best-fit", "1/3 nilas (oracle)", "2/3 first-fit"]
+    table = result.table
+    assert table.loc["best-fit", "gain_pp"] == 0
+    assert (table["empty_hosts_pct"] <= result.bound_empty_hosts_pct + 1e-9).all()
+    gap = result.bound_empty_hosts_pct - table["empty_hosts_pct"].iloc[0]
+    assert table["gap_closed_pct"].to_numpy() == pytest.approx(100 * table["gain_pp"].to_numpy() / gap)
+    assert [trace.name for trace in empty_hosts_figure(result).data] == ["bound", *table.index]
+    assert len(gain_figure(result).data[0].y) == 3
+    assert write_png(result, tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="got 'nilas' twice"):
+        sim.compare(workload, [("nilas", "", None), ("nilas", "", None)])
+
+
+@pytest.mark.skipif(not OPENB.is_dir(), reason="the openb trace is not beside the repository")
+def test_oracle_nilas_gains_on_openb() -> None:
+    pods = pd.read_csv(OPENB / "openb_pod_list_default.csv.gz")
+    pods = pods[pods["scheduled_time"].notna()]
+    horizon = int(pods["deletion_time"].max())
+    trace = sim.Trace(pd.DataFrame({
+        "request_id": pods["name"], "arrival_s": pods["scheduled_time"].astype("Int64"),
+        "departure_s": pods["deletion_time"].astype("Int64").where(pods["deletion_time"] < horizon),
+        "cpu_cores": pods["cpu_milli"] / 1000, "mem_gib": pods["memory_mib"] / 1024}), horizon)
+    workload = sim.build_workload("openb", trace, seed=0)
+    assert 0.75 < workload.load <= 0.8
+    assert np.array_equal(workload.total_s, sim.build_workload("openb", trace, seed=0).total_s)
+    gain = sim.compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table.loc["nilas (oracle)", "gain_pp"]
+    assert 3 < float(gain) < 7  # +4.1 to +4.9 over five seeds
