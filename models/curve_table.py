@@ -47,20 +47,22 @@ def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class HazardTable:
-    """Piecewise constant hazards. edges: (J + 1,) s; hazards: (n, J); grid: (m,) s, sampling uptimes."""
+    """Piecewise constant hazards. edges: (J + 1,) s; grid: (m,) s, sampling uptimes.
+
+    rates, cumulative, after, gaps: (n, J + 1), see `serving.curve.fill_hazard`.
+    """
 
     edges: np.ndarray
-    hazards: np.ndarray
-    tail_s: float
     grid: np.ndarray
+    rates: np.ndarray
     cumulative: np.ndarray
-    beyond: np.ndarray
+    after: np.ndarray
+    gaps: np.ndarray
 
     @classmethod
     def from_hazards(cls, edges: np.ndarray, hazards: np.ndarray, tail_s: float, grid: np.ndarray) -> HazardTable:
         """Build from interval hazards (n, J) and the tail's mean remaining time."""
-        cumulative, beyond = _kernels.hazard_sums(edges, hazards, tail_s)
-        return cls(edges, hazards, tail_s, grid, cumulative, beyond)
+        return cls(edges, grid, *_kernels.hazard_sums(edges, hazards, tail_s))
 
     @classmethod
     def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
@@ -69,24 +71,24 @@ class HazardTable:
         return cls.from_hazards(edges, _kernels.hazards_of(scores, offsets), tail_s, grid)
 
     def __len__(self) -> int:
-        return len(self.hazards)
+        return len(self.rates)
 
     def take(self, idx: np.ndarray) -> HazardTable:
-        return HazardTable(self.edges, self.hazards[idx], self.tail_s, self.grid, self.cumulative[idx],
-                           self.beyond[idx])
+        return HazardTable(self.edges, self.grid, self.rates[idx], self.cumulative[idx], self.after[idx],
+                           self.gaps[idx])
 
     def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
-        return np.rint(_kernels.hazard_remaining_rows(self.edges, self.hazards, self.beyond,
+        return np.rint(_kernels.hazard_remaining_rows(self.edges, self.rates, self.after, self.gaps,
                                                       _per_row(uptime_s, len(self))))
 
     def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
-        return np.rint(_kernels.hazard_quantile_rows(self.edges, self.hazards, self.cumulative, self.tail_s, q,
+        return np.rint(_kernels.hazard_quantile_rows(self.edges, self.rates, self.cumulative, q,
                                                      _per_row(uptime_s, len(self))))
 
     def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
         n = len(self)
         answers: np.ndarray = _kernels.hazard_survival_rows(
-            self.edges, self.hazards, self.cumulative, self.tail_s, _per_row(horizon_s, n), _per_row(uptime_s, n))
+            self.edges, self.rates, self.cumulative, _per_row(horizon_s, n), _per_row(uptime_s, n))
         return answers
 
     def held_uptimes(self) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
@@ -116,4 +118,4 @@ def _category_sets(tree: dict[str, str]) -> list[list[float]]:
     words = [int(value) for value in tree["cat_threshold"].split()]
     return [[float(32 * word + bit) for word in range(high - low) for bit in range(32)
              if words[low + word] >> bit & 1]
-            for low, high in zip(bounds, bounds[1:], strict=False)]  # fmt: skip
+            for low, high in pairwise(bounds)]  # fmt: skip

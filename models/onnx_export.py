@@ -60,8 +60,8 @@ def _zeros_as_missing(is_zero_missing: np.ndarray) -> tuple[list[onnx.NodeProto]
     if not is_zero_missing.any():
         return [], []
     constants = [
-        helper.make_tensor("zero", TensorProto.DOUBLE, [], [ZERO]),
-        helper.make_tensor("nan", TensorProto.DOUBLE, [], [np.nan]),
+        helper.make_tensor("zero", TensorProto.DOUBLE, [], np.float64(ZERO).tobytes(), raw=True),
+        helper.make_tensor("nan", TensorProto.DOUBLE, [], np.float64(np.nan).tobytes(), raw=True),
         helper.make_tensor("is_zero_missing", TensorProto.BOOL, [len(is_zero_missing)],
                            is_zero_missing.tobytes(), raw=True),
     ]

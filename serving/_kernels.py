@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sojourn.serving.curve import fill_hazard, interval_hazard, mean_seconds
+
 
 @njit(cache=True, nogil=True)
-def goes_true(value, split, mode, is_nan_true, members, start, stop):  # type: ignore[no-untyped-def]
+def goes_true(value, split, mode, is_nan_true, members, start, stop):
     """Where one value goes at one node."""
     if np.isnan(value):
         return is_nan_true
@@ -21,7 +23,7 @@ def goes_true(value, split, mode, is_nan_true, members, start, stop):  # type: i
 
 @njit(cache=True, nogil=True)
 def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
-               varying, cut, row, scores, stack):  # type: ignore[no-untyped-def]
+               varying, cut, row, scores, stack):
     """Add the raw scores of one row for every value of the varying feature, one walk per tree.
 
     cut[node]: how many of the grid's values go to the true child of a node on the varying feature.
@@ -57,8 +59,28 @@ def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leav
 
 @njit(cache=True, nogil=True)
 def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
-                    varying, cut, rows, scores, stack):  # type: ignore[no-untyped-def]
+                    varying, cut, rows, scores, stack):
     """`range_walk` for each row of a matrix; scores: float64 (n, K)."""
     for idx in range(len(rows)):
         range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
                    varying, cut, rows[idx], scores[idx], stack)
+
+
+@njit(cache=True, nogil=True)
+def hazard_numbers(scores, offsets, edges, tail_s):
+    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4, J + 1)."""
+    hazards = np.empty(len(offsets))
+    for idx in range(len(offsets)):
+        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
+    numbers = np.empty((4, len(edges)))
+    fill_hazard(hazards, edges, tail_s, numbers[0], numbers[1], numbers[2], numbers[3])
+    return numbers
+
+
+@njit(cache=True, nogil=True)
+def point_seconds(scores, smearing):
+    """Mean remaining in whole seconds of each raw score."""
+    seconds = np.empty(len(scores))
+    for idx in range(len(scores)):
+        seconds[idx] = np.rint(mean_seconds(scores[idx], smearing))
+    return seconds

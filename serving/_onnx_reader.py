@@ -1,88 +1,166 @@
 """Reads the trees of our ONNX file without the onnx package: protobuf wire format, nothing else.
 
-Field numbers are those of onnx.proto3: ModelProto.graph 7, GraphProto.node 1 and initializer 5, NodeProto.op_type 4 and
-attribute 5, AttributeProto.name 1, i 3, t 5, ints 8, TensorProto.data_type 2, name 8 and
-raw_data 9.
+Strict on purpose: only the graph that `models.onnx_export` writes is taken, each field checked, so that ONNX
+Runtime (native code) never sees indices out of range, and both read the same trees. Field numbers are those of
+onnx.proto3.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import MEMBER, Forest
+from sojourn.serving.forest import MEMBER, ZERO, Forest
 
+_MODEL = {1: "ir_version", 7: "graph", 8: "opset_import"}
+_GRAPH = {1: "node", 2: "name", 5: "initializer", 11: "input", 12: "output"}
+_NODE = {1: "input", 2: "output", 4: "op_type", 5: "attribute", 7: "domain"}
+_ATTRIBUTE = {1: "name", 3: "i", 5: "t", 8: "ints", 20: "type"}
+_TENSOR = {1: "dims", 2: "data_type", 8: "name", 9: "raw_data"}
+_OPSET = {1: "domain", 2: "version"}
 _DTYPES = {2: np.dtype("uint8"), 9: np.dtype("bool"), 11: np.dtype("<f8")}
+_INT, _TENSOR_TYPE, _INTS = 2, 4, 7
+_OPSETS = {(b"ai.onnx.ml", 5), (b"", 21)}
+_TREES = (b"TreeEnsemble", [b"scores"], b"ai.onnx.ml")
+_PLAIN = [(*_TREES, [b"rows"])]
+_ZEROS_MARKED = [
+    (b"Abs", [b"sizes"], b"", [b"rows"]),
+    (b"LessOrEqual", [b"is_zero"], b"", [b"sizes", b"zero"]),
+    (b"And", [b"is_missing"], b"", [b"is_zero", b"is_zero_missing"]),
+    (b"Where", [b"marked"], b"", [b"is_missing", b"nan", b"rows"]),
+    (*_TREES, [b"marked"]),
+]
+_FIXED = {"n_targets": 1, "aggregate_function": 1, "post_transform": 0}
+_ARRAYS = {
+    "tree_roots", "nodes_featureids", "nodes_splits", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids",
+    "nodes_trueleafs", "nodes_falseleafs", "nodes_missing_value_tracks_true", "leaf_targetids", "leaf_weights",
+}  # fmt: skip
 
 
 def read_forest(model: bytes, n_features: int, source: str = "model.onnx") -> Forest:
     """The forest in an ONNX file with one double TreeEnsemble node; BundleError where it is not that."""
     try:
         return _forest(model, n_features)
-    except (ValueError, KeyError, IndexError, OverflowError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise BundleError(f"{source} must hold one double TreeEnsemble, got {type(error).__name__}: {error}") from error
 
 
 def _forest(model: bytes, n_features: int) -> Forest:
-    graph = _only(model, 7)
-    nodes = [payload for number, payload in _fields(graph) if number == 1]
-    operators = [_only(node, 4) for node in nodes]
-    if operators not in ([b"TreeEnsemble"], [b"Abs", b"LessOrEqual", b"And", b"Where", b"TreeEnsemble"]):
-        raise ValueError(f"operators {operators!r}")
-    node = nodes[-1]
-    constants = {_only(payload, 8): payload for number, payload in _fields(graph) if number == 5}
-    is_zero_missing = np.zeros(n_features, bool)
-    if len(nodes) > 1:
-        is_zero_missing = _tensor(constants[b"is_zero_missing"]).astype(bool)
-    attributes = dict(_attribute(payload) for number, payload in _fields(node) if number == 5)
-    if attributes["n_targets"] != 1 or attributes["aggregate_function"] != 1:
-        raise ValueError("more than one target, or no plain sum")
-    mode = attributes["nodes_modes"]
-    on_true = np.where(attributes["nodes_trueleafs"] != 0, ~attributes["nodes_truenodeids"],
-                       attributes["nodes_truenodeids"])
-    on_false = np.where(attributes["nodes_falseleafs"] != 0, ~attributes["nodes_falsenodeids"],
-                        attributes["nodes_falsenodeids"])
-    values = attributes.get("membership_values", np.zeros(0))
+    parts = _message(model, _MODEL)
+    opsets = {(_one(opset, "domain", b""), _one(opset, "version"))
+              for opset in (_message(payload, _OPSET) for payload in parts["opset_import"])}
+    if opsets != _OPSETS:
+        raise ValueError(f"operator sets {sorted(opsets)}")
+    graph = _message(_one(parts, "graph"), _GRAPH)
+    nodes = [_message(payload, _NODE) for payload in graph["node"]]
+    wires = [(_one(node, "op_type"), node["output"], _one(node, "domain", b""), node["input"]) for node in nodes]
+    constants = dict(_tensor(payload) for payload in graph["initializer"])
+    if wires == _PLAIN:
+        is_zero_missing = np.zeros(n_features, bool)
+        is_expected = not constants
+    elif wires == _ZEROS_MARKED and len(constants) == len(graph["initializer"]) == 3:
+        is_zero_missing = constants[b"is_zero_missing"].astype(bool)
+        is_expected = constants[b"zero"].tolist() == [ZERO] and math.isnan(*constants[b"nan"])
+    else:
+        raise ValueError(f"operators {[wire[0] for wire in wires]!r}, wired otherwise")
+    if not is_expected or any(node["attribute"] for node in nodes[:-1]):
+        raise ValueError("constants or attributes other than ours")
+    return _trees(dict(_attributes(nodes[-1]["attribute"])), n_features, is_zero_missing)
+
+
+def _trees(attributes: dict[str, Any], n_features: int, is_zero_missing: np.ndarray) -> Forest:
+    values = attributes.pop("membership_values", np.zeros(0))
+    if set(attributes) != _ARRAYS | set(_FIXED) or {name: attributes[name] for name in _FIXED} != _FIXED:
+        raise ValueError(f"attributes {sorted(attributes)}, or more than a plain sum for one target")
+    leaves, mode = attributes["leaf_weights"], attributes["nodes_modes"]
+    if leaves.dtype != "<f8" or attributes["nodes_splits"].dtype != "<f8" or mode.dtype != "uint8":
+        raise ValueError("splits and weights must be doubles, modes bytes")
+    if attributes["leaf_targetids"].tolist() != [0] * len(leaves):
+        raise ValueError("leaves of another target")
     ends = np.flatnonzero(np.isnan(values))
     is_member = mode == MEMBER
-    if len(ends) != int(is_member.sum()):
+    if len(ends) != int(is_member.sum()) or (len(values) and ends[-1] != len(values) - 1):
         raise ValueError(f"{len(ends)} member sets for {int(is_member.sum())} member nodes")
     sizes = np.zeros(len(mode), np.int64)
     sizes[is_member] = np.diff(np.concatenate([[-1], ends])) - 1
     return Forest(
         n_features, attributes["tree_roots"], attributes["nodes_featureids"], attributes["nodes_splits"], mode,
-        on_true, on_false, attributes["nodes_missing_value_tracks_true"] != 0, attributes["leaf_weights"],
+        _children(attributes, "true"), _children(attributes, "false"),
+        _flags(attributes["nodes_missing_value_tracks_true"]), leaves,
         np.concatenate([[0], np.cumsum(sizes)]), values[~np.isnan(values)], is_zero_missing,
     )  # fmt: skip
 
 
-def _attribute(payload: bytes) -> tuple[str, Any]:
-    name, value, ints = "", None, []
-    for number, field in _fields(payload):
-        if number == 1:
-            name = field.decode()
-        elif number == 3:
-            value = field
-        elif number == 5:
-            value = _tensor(field)
-        elif number == 8:
-            ints += [field] if isinstance(field, int) else _varints(field)
-    return name, value if value is not None else np.array(ints, np.int64)
+def _children(attributes: dict[str, Any], side: str) -> np.ndarray:
+    """Children of one side, leaf ids as ~id."""
+    ids = attributes[f"nodes_{side}nodeids"]
+    if (ids < 0).any():
+        raise ValueError("ids below 0")
+    return np.where(_flags(attributes[f"nodes_{side}leafs"]), ~ids, ids)
 
 
-def _tensor(payload: bytes) -> np.ndarray:
-    fields = dict(_fields(payload))
-    return np.frombuffer(fields.get(9, b""), _DTYPES[fields[2]]).copy()
+def _flags(values: np.ndarray) -> np.ndarray:
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError("flags other than 0 and 1")
+    return values == 1
 
 
-def _only(payload: bytes, number: int) -> Any:
-    found = [field for field_number, field in _fields(payload) if field_number == number]
+def _attributes(payloads: list[bytes]) -> Iterator[tuple[str, Any]]:
+    names = set()
+    for payload in payloads:
+        parts = _message(payload, _ATTRIBUTE)
+        name, kind = _one(parts, "name").decode(), _one(parts, "type")
+        if name in names:
+            raise ValueError(f"attribute {name} twice")
+        names.add(name)
+        given = {part for part in ("i", "t", "ints") if parts[part]}
+        if kind == _INT and given == {"i"}:
+            yield name, _one(parts, "i")
+        elif kind == _INT and not given:
+            yield name, 0
+        elif kind == _TENSOR_TYPE and given == {"t"}:
+            yield name, _tensor(_one(parts, "t"))[1]
+        elif kind == _INTS and given <= {"ints"}:
+            yield name, _ints(parts["ints"])
+        else:
+            raise ValueError(f"attribute {name} of type {kind}")
+
+
+def _tensor(payload: bytes) -> tuple[bytes, np.ndarray]:
+    parts = _message(payload, _TENSOR)
+    values = np.frombuffer(_one(parts, "raw_data", b""), _DTYPES[_one(parts, "data_type")]).copy()
+    if len(values) != math.prod(_ints(parts["dims"]).tolist()):
+        raise ValueError(f"{len(values)} numbers of shape {_ints(parts['dims']).tolist()}")
+    return _one(parts, "name"), values
+
+
+def _ints(fields: list[int | bytes]) -> np.ndarray:
+    """Repeated int64 values, one by one or packed."""
+    parts = [np.array([field], np.int64) if isinstance(field, int) else _varints(field) for field in fields]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _one(parts: dict[str, list[Any]], name: str, default: Any = None) -> Any:
+    found = parts[name]
+    if not found and default is not None:
+        return default
     if len(found) != 1:
-        raise ValueError(f"{len(found)} fields number {number}")
+        raise ValueError(f"{len(found)} fields {name}")
     return found[0]
+
+
+def _message(payload: bytes, names: dict[int, str]) -> dict[str, list[Any]]:
+    """The fields of a message by name, each a list; ValueError for a field that is not among `names`."""
+    parts: dict[str, list[Any]] = {name: [] for name in names.values()}
+    for number, value in _fields(payload):
+        if number not in names:
+            raise ValueError(f"field number {number}")
+        parts[names[number]].append(value)
+    return parts
 
 
 def _fields(payload: bytes) -> Iterator[tuple[int, Any]]:
@@ -100,8 +178,6 @@ def _fields(payload: bytes) -> Iterator[tuple[int, Any]]:
                 raise ValueError(f"a field of {size} bytes where {end - position} are left")
             yield tag >> 3, payload[position:position + size]
             position += size
-        elif kind in (1, 5):
-            position += 8 if kind == 1 else 4
         else:
             raise ValueError(f"wire type {kind}")
 
@@ -113,16 +189,29 @@ def _varint(payload: bytes, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:
+            if value >> 64:
+                raise ValueError("a number of more than 64 bits")
             return value, position
         shift += 7
         if shift > 63:
             raise ValueError("a number of more than 64 bits")
 
 
-def _varints(payload: bytes) -> list[int]:
-    values, position = [], 0
-    while position < len(payload):
-        value, position = _varint(payload, position)
-        values.append(value - (1 << 64) if value >> 63 else value)
-    return values
-
+def _varints(payload: bytes) -> np.ndarray:
+    """Packed varints as int64."""
+    data = np.frombuffer(payload, np.uint8)
+    ends = np.flatnonzero(data < 128)
+    if len(data) == 0:
+        return np.zeros(0, np.int64)
+    if len(ends) == 0 or ends[-1] != len(data) - 1:
+        raise ValueError("a number cut off")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    sizes = ends - starts + 1
+    if sizes.max() > 10:
+        raise ValueError("a number of more than 64 bits")
+    values = np.zeros(len(ends), np.uint64)
+    for place in range(int(sizes.max())):
+        is_longer = sizes > place
+        digits = (data[starts[is_longer] + place] & 127).astype(np.uint64)
+        values[is_longer] |= digits << np.uint64(7 * place)
+    return values.view(np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import operator
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import numpy as np
 
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
+from sojourn.serving.forest import LARGEST
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
 FORMAT_VERSION = 1
@@ -67,18 +69,18 @@ class Schema:
                 raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {kind!r}")
             encoder = Encoder(
                 tuple(map(str, document["numbers"])), tuple(map(str, document["names"])),
-                HistoryDefinition.from_dict(document["history"]), int(document["phase_s"]),
+                HistoryDefinition.from_dict(document["history"]), operator.index(document["phase_s"]),
             )  # fmt: skip
             lists = {name: tuple(map(float, document.get(name, ())))
                      for name in ("edges", "offsets", "grid", "residuals")}
             schema = cls(kind, str(document["family"]), encoder, lists["edges"], lists["offsets"], lists["grid"],
                          float(document.get("tail_s", 1.0)), float(document.get("smearing", 1.0)),
                          lists["residuals"], document)
+            schema._check(list(document["features"]))
         except BundleError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BundleError(f"schema.json must be complete, got {type(error).__name__}: {error}") from error
-        schema._check(list(document.get("features", ())))
         return schema
 
     def _check(self, features: list[str]) -> None:
@@ -87,8 +89,8 @@ class Schema:
             raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
                               f"got {len(features)} others")
         numbers = np.array([*self.edges, *self.offsets, *self.grid, *self.residuals, self.tail_s, self.smearing])
-        if not np.isfinite(numbers).all() or self.tail_s <= 0.0 or self.smearing <= 0.0:
-            raise BundleError("schema.json: numbers must be finite, tail_s and smearing above 0")
+        if not (np.abs(numbers) <= LARGEST).all() or self.tail_s < 1.0 or self.smearing <= 0.0:
+            raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
         if self.kind == "hazard":
             edges, grid = np.array(self.edges), np.array(self.grid)
             if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) <= 0.0).any()
@@ -115,11 +117,8 @@ def load_bundle(folder: str | Path) -> Bundle:
     """
     root = Path(folder)
     manifest = _read(root, "MANIFEST.json")
-    try:
-        document = json.loads(manifest)
-        version, hashes = document["format_version"], document["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"MANIFEST.json must be a bundle's manifest, got {error}") from error
+    document = _json(manifest, "MANIFEST.json")
+    version, hashes = document.get("format_version"), document.get("sha256")
     if version != FORMAT_VERSION:
         raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {version!r}")
     if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
@@ -130,17 +129,32 @@ def load_bundle(folder: str | Path) -> Bundle:
         found = hashlib.sha256(contents[name]).hexdigest()
         if found != hashes[name]:
             raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+    schema = Schema.from_document(_json(contents["schema.json"], "schema.json"))
     try:
-        schema_document = json.loads(contents["schema.json"])
-    except ValueError as error:
-        raise BundleError(f"schema.json must be JSON, got {error}") from error
-    schema = Schema.from_document(schema_document)
-    try:
-        with np.load(io.BytesIO(contents["history.npz"]), allow_pickle=False) as arrays:
-            history = HistoryState.from_arrays(schema.encoder.history, dict(arrays))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise BundleError(f"history.npz must hold the schema's history, got {error}") from error
+        history = HistoryState.from_arrays(schema.encoder.history, _arrays(contents["history.npz"]))
+    except Exception as error:  # zipfile, zlib and numpy each raise types of their own
+        raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
     return Bundle(schema, contents["model.onnx"], history, hashlib.sha256(manifest).hexdigest()[:12])
+
+
+def _json(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{name} must be JSON, got {error}") from error
+    if not isinstance(document, dict):
+        raise BundleError(f"{name} must hold a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, each one no larger than what the archive says and than the limit."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        n_bytes = sum(entry.file_size for entry in archive.infolist())
+        if n_bytes > _FILE_LIMIT:
+            raise ValueError(f"arrays of {n_bytes} bytes, more than {_FILE_LIMIT}")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def _read(root: Path, name: str) -> bytes:

@@ -4,10 +4,9 @@ Every path (one request, a table of requests, numba or plain Python) calls the s
 that they agree to the bit: libm calls one at a time, sums from the left. Times are seconds, and larger
 values mean longer-lived.
 
-Two shapes. A *hazard* curve has J intervals with edges e_0 = 0 < ... < e_J and a cumulative hazard h_j in
-each; within an interval the hazard is constant, so every answer is in closed form. Beyond e_J the hazard is
-the pooled one, `1 / beyond[J]`. A *point* curve is a step function of the uptime: between two thresholds of
-the forest the raw score (log10 of seconds) is one number.
+Two shapes. A *hazard* curve has J intervals with edges e_0 = 0 < ... < e_J and a constant hazard rate in each,
+and one more beyond e_J with the pooled rate, so every answer is in closed form. A *point* curve is a step
+function of the uptime: between two thresholds of the forest the raw score (log10 of seconds) is one number.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from math import expm1
+from typing import Any, NoReturn, Protocol
 
 try:
     from numba.extending import register_jitable
@@ -28,11 +28,16 @@ except ImportError:  # numba is optional: `sojourn[fast]`
 
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
-"""No answer is longer: three years, in seconds."""
+"""Three years, in seconds: no quantile, no tail and no point prediction is longer."""
+LEAST_HAZARD = 1e-12
+"""An interval's cumulative hazard is taken to be at least this, so that every rate has an inverse."""
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 """Upper bounds of the lifetime classes 1-3; longer is class 4 (LAVA, section 4.3)."""
 N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
+_INF = math.inf
+_ROUND = 1.5 * 2.0**52
+"""x + _ROUND - _ROUND is x rounded half to even (|x| < 2^51) in a third of the time of `round`."""
 
 
 @register_jitable
@@ -51,51 +56,55 @@ def interval_hazard(score: float, offset: float) -> float:
 
 
 @register_jitable
-def mean_within(hazard: float, span_s: float) -> float:
-    """Expected time spent in a span of constant hazard whose cumulative hazard is `hazard`, seconds.
+def fill_hazard(hazards: Sequence[float], edges: Sequence[float], tail_s: float, rates: Any, cumulative: Any,
+                after: Any, gaps: Any) -> None:
+    """Write a hazard curve's numbers, each of shape (J + 1,), from its cumulative hazards per interval (J,).
 
-    >>> mean_within(0.0, 10.0), round(mean_within(1.0, 10.0), 3)
-    (10.0, 6.321)
+    rates: hazard per second. cumulative: hazard from 0 to the interval's lower edge. after: mean remaining at
+    its upper edge, s. gaps: `after - 1 / rates`. The last element is the tail's.
+
+    Within an interval with rate r and upper edge e the mean remaining at u solves m' = r m - 1, so
+    m(u) = after + (exp(r (u - e)) - 1) (after - 1 / r).
     """
-    if hazard < 1e-12:
-        return span_s
-    return -math.expm1(-hazard) / hazard * span_s
+    n = len(hazards)
+    total = 0.0
+    for idx in range(n):
+        hazard = max(hazards[idx], LEAST_HAZARD)
+        rates[idx] = hazard / (edges[idx + 1] - edges[idx])
+        cumulative[idx] = total
+        total += hazard
+    rates[n] = 1.0 / tail_s
+    cumulative[n] = total
+    after[n] = tail_s
+    gaps[n] = 0.0
+    mean_s = tail_s
+    for idx in range(n - 1, -1, -1):
+        after[idx] = mean_s
+        gaps[idx] = mean_s - 1.0 / rates[idx]
+        mean_s = hazard_remaining(edges, rates, after, gaps, idx, edges[idx])
 
 
 @register_jitable
-def hazard_remaining(edges: Sequence[float], hazards: Sequence[float], beyond: Sequence[float], idx: int,
-                     uptime_s: float) -> float:
-    """E[Tr | Tu] in seconds, unrounded; `idx` is the interval of the uptime (J: beyond the last edge).
-
-    edges: shape (J + 1,), s. hazards: shape (J,). beyond: shape (J + 1,), mean remaining at each edge, s.
-    """
-    if idx >= len(hazards):
-        return beyond[idx]
-    upper = edges[idx + 1]
-    left = upper - uptime_s
-    hazard = hazards[idx] * (left / (upper - edges[idx]))
-    return mean_within(hazard, left) + math.exp(-hazard) * beyond[idx + 1]
+def hazard_remaining(edges: Sequence[float], rates: Sequence[float], after: Sequence[float],
+                     gaps: Sequence[float], idx: int, uptime_s: float) -> float:
+    """E[Tr | Tu] in seconds, unrounded; `idx` is the interval of the uptime (J: beyond the last edge)."""
+    if idx >= len(edges) - 1:
+        return after[idx]
+    return after[idx] + math.expm1((uptime_s - edges[idx + 1]) * rates[idx]) * gaps[idx]
 
 
 @register_jitable
-def hazard_at(edges: Sequence[float], hazards: Sequence[float], cumulative: Sequence[float], tail_s: float,
-              idx: int, time_s: float) -> float:
+def hazard_at(edges: Sequence[float], rates: Sequence[float], cumulative: Sequence[float], idx: int,
+              time_s: float) -> float:
     """Cumulative hazard from 0 to `time_s`, which lies in interval `idx`. No unit; higher = fewer survive."""
-    if idx >= len(hazards):
-        return cumulative[idx] + (time_s - edges[idx]) / tail_s
-    share = (time_s - edges[idx]) / (edges[idx + 1] - edges[idx])
-    return cumulative[idx] + hazards[idx] * share
+    return cumulative[idx] + (time_s - edges[idx]) * rates[idx]
 
 
 @register_jitable
-def hazard_time(edges: Sequence[float], hazards: Sequence[float], cumulative: Sequence[float], tail_s: float,
-                idx: int, target: float) -> float:
+def hazard_time(edges: Sequence[float], rates: Sequence[float], cumulative: Sequence[float], idx: int,
+                target: float) -> float:
     """The time in seconds at which the cumulative hazard reaches `target`, in interval `idx` of `cumulative`."""
-    if idx >= len(hazards):
-        return edges[idx] + (target - cumulative[idx]) * tail_s
-    if hazards[idx] <= 0.0:
-        return edges[idx]
-    return edges[idx] + (edges[idx + 1] - edges[idx]) * ((target - cumulative[idx]) / hazards[idx])
+    return edges[idx] + (target - cumulative[idx]) / rates[idx]
 
 
 @register_jitable
@@ -111,6 +120,12 @@ def score_seconds(score: float) -> float:
 
 
 @register_jitable
+def mean_seconds(score: float, smearing: float) -> float:
+    """Conditional mean in seconds of a point model's raw score, unrounded, at most three years."""
+    return min(score_seconds(score) * smearing, LONGEST_S)
+
+
+@register_jitable
 def outlived_total(total_s: float, uptime_s: float) -> float:
     """A predicted total lifetime, doubled until it lies above the uptime (lifetime-placement, Baselines).
 
@@ -121,6 +136,12 @@ def outlived_total(total_s: float, uptime_s: float) -> float:
     while total <= uptime_s:
         total *= 2.0
     return total
+
+
+@register_jitable
+def once_remaining(total_s: float, uptime_s: float) -> float:
+    """What is left of a one-shot prediction's doubled total, seconds, at most three years."""
+    return min(outlived_total(total_s, uptime_s) - uptime_s, LONGEST_S)
 
 
 @register_jitable
@@ -181,95 +202,102 @@ class LifetimeCurve(Protocol):
         ...
 
 
-def check_uptime(uptime_s: float) -> None:
-    """Refuse an uptime that is not a finite number of seconds >= 0."""
-    if isinstance(uptime_s, str | bytes) or not 0.0 <= uptime_s < math.inf:
-        raise ValueError(f"uptime_s must be finite and >= 0, got {uptime_s!r}")
+def checked_seconds(value: Any, name: str) -> float:
+    """The value as a float; ValueError naming it unless it is a finite number of seconds >= 0."""
+    if not isinstance(value, str | bytes) and hasattr(value, "__float__"):
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError, OverflowError):
+            seconds = math.nan
+        if 0.0 <= seconds < _INF:
+            return seconds
+    raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
 
 
-def check_share(q: float) -> None:
-    """Refuse a quantile's share that is not strictly between 0 and 1."""
-    if not 0.0 < q < 1.0:
-        raise ValueError(f"q must be between 0 and 1, got {q!r}")
+def checked_share(value: Any) -> float:
+    """A quantile's share as a float; ValueError unless it is strictly between 0 and 1."""
+    if not isinstance(value, str | bytes) and hasattr(value, "__float__"):
+        if 0.0 < value < 1.0:
+            return float(value)
+    raise ValueError(f"q must be between 0 and 1, got {value!r}")
 
 
-def check_horizon(horizon_s: float) -> None:
-    """Refuse a horizon that is not a finite number of seconds >= 0."""
-    if not 0.0 <= horizon_s < math.inf:
-        raise ValueError(f"horizon_s must be finite and >= 0, got {horizon_s!r}")
+def refuse_uptime(uptime_s: Any) -> NoReturn:
+    """Raise the ValueError for an uptime that a curve did not take."""
+    checked_seconds(uptime_s, "uptime_s")
+    raise ValueError(f"uptime_s must be a number, got {uptime_s!r}")
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
-    edges: (J + 1,) s, shared by all curves of a model. hazards: (J,). cumulative: (J + 1,), their running sum.
-    beyond: (J + 1,), mean remaining at each edge in s; its last element is the pooled tail's mean.
+    edges: (J + 1,) s, from 0; uppers: (J + 1,), each interval's upper edge, the tail's is infinite; both shared by
+    all curves of a model. rates, cumulative, after, gaps: (J + 1,), see `fill_hazard`.
     grid: sampling uptimes for `next_change`, s, shared.
 
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
     >>> curve.remaining(0.0), curve.survival(10.0, 0.0) == math.exp(-0.5), curve.next_change(3.0)
-    (266, True, 10.0)
+    (266.0, True, 10.0)
     """
 
     edges: Sequence[float]
-    hazards: Sequence[float]
+    uppers: Sequence[float]
+    rates: Sequence[float]
     cumulative: Sequence[float]
-    beyond: Sequence[float]
+    after: Sequence[float]
+    gaps: Sequence[float]
     grid: Sequence[float]
 
     @classmethod
     def from_hazards(cls, edges: Sequence[float], hazards: Sequence[float], tail_s: float,
                      grid: Sequence[float]) -> HazardCurve:
         """Build from the interval hazards (J,) and the tail's mean remaining time in s."""
-        n = len(hazards)
-        cumulative = [0.0] * (n + 1)
-        beyond = [0.0] * (n + 1)
-        beyond[n] = tail_s
-        for idx in range(n):
-            cumulative[idx + 1] = cumulative[idx] + hazards[idx]
-        for idx in range(n - 1, -1, -1):
-            hazard = hazards[idx]
-            beyond[idx] = mean_within(hazard, edges[idx + 1] - edges[idx]) + math.exp(-hazard) * beyond[idx + 1]
-        return cls(edges, hazards, cumulative, beyond, grid)
+        rates, cumulative, after, gaps = ([0.0] * len(edges) for _ in range(4))
+        fill_hazard(hazards, edges, tail_s, rates, cumulative, after, gaps)
+        return cls(edges, uppers_of(edges), rates, cumulative, after, gaps, grid)
 
     def remaining(self, uptime_s: float) -> float:
-        if not 0.0 <= uptime_s < math.inf:
-            check_uptime(uptime_s)
-        edges = self.edges
-        hazards = self.hazards
-        idx = bisect_right(edges, uptime_s) - 1
-        if idx >= len(hazards):
-            return round(self.beyond[idx])
-        # hazard_remaining and mean_within, inlined: two calls would cost as much as the answer
-        upper = edges[idx + 1]
-        left = upper - uptime_s
-        hazard = hazards[idx] * (left / (upper - edges[idx]))
-        if hazard < 1e-12:
-            return round(left + math.exp(-hazard) * self.beyond[idx + 1])
-        return round(-math.expm1(-hazard) / hazard * left + math.exp(-hazard) * self.beyond[idx + 1])
+        # The hot call: hazard_remaining inlined, and a scalar of another type made a float once, which is
+        # faster for whole numbers and exact for float32.
+        try:
+            if type(uptime_s) is not float:
+                uptime_s = uptime_s.__float__()
+            if 0.0 <= uptime_s < _INF:
+                idx = bisect_right(self.uppers, uptime_s)
+                return (self.after[idx] + expm1((uptime_s - self.uppers[idx]) * self.rates[idx]) * self.gaps[idx]
+                        + _ROUND - _ROUND)
+        except (AttributeError, TypeError, OverflowError):
+            pass
+        refuse_uptime(uptime_s)
 
     def quantile(self, q: float, uptime_s: float) -> float:
-        check_share(q)
-        check_uptime(uptime_s)
-        target = self._cumulative_at(uptime_s) - math.log1p(-q)
+        share = checked_share(q)
+        start_s = checked_seconds(uptime_s, "uptime_s")
+        target = self._cumulative_at(start_s) - math.log1p(-share)
         idx = bisect_right(self.cumulative, target) - 1
-        time_s = hazard_time(self.edges, self.hazards, self.cumulative, self.beyond[-1], idx, target)
-        return round(min(max(time_s - uptime_s, 0.0), LONGEST_S))
+        time_s = hazard_time(self.edges, self.rates, self.cumulative, idx, target)
+        return float(round(min(max(time_s - start_s, 0.0), LONGEST_S)))
 
     def survival(self, horizon_s: float, uptime_s: float) -> float:
-        check_horizon(horizon_s)
-        check_uptime(uptime_s)
-        return math.exp(self._cumulative_at(uptime_s) - self._cumulative_at(uptime_s + horizon_s))
+        span_s = checked_seconds(horizon_s, "horizon_s")
+        start_s = checked_seconds(uptime_s, "uptime_s")
+        return math.exp(self._cumulative_at(start_s) - self._cumulative_at(start_s + span_s))
 
     def next_change(self, uptime_s: float) -> float:
-        check_uptime(uptime_s)
+        if type(uptime_s) is not float or not 0.0 <= uptime_s < _INF:
+            uptime_s = checked_seconds(uptime_s, "uptime_s")
         idx = bisect_right(self.grid, uptime_s)
-        return self.grid[idx] if idx < len(self.grid) else math.inf
+        return self.grid[idx] if idx < len(self.grid) else _INF
 
     def _cumulative_at(self, time_s: float) -> float:
         idx = bisect_right(self.edges, time_s) - 1
-        return hazard_at(self.edges, self.hazards, self.cumulative, self.beyond[-1], idx, time_s)
+        return hazard_at(self.edges, self.rates, self.cumulative, idx, time_s)
+
+
+def uppers_of(edges: Sequence[float]) -> tuple[float, ...]:
+    """Each interval's upper edge in s, the tail's infinite: shape (J + 1,)."""
+    return (*edges[1:], _INF)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -282,7 +310,7 @@ class PointCurve:
 
     >>> curve = PointCurve.from_scores((60.0,), (2.0, 3.0), 1.5, (-0.1, 0.0, 0.1))
     >>> curve.remaining(60.0), curve.remaining(61.0), curve.next_change(0.0), curve.quantile(0.5, 0.0)
-    (150, 1500, 61.0, 100)
+    (150.0, 1500.0, 61.0, 100.0)
     """
 
     thresholds: Sequence[float]
@@ -294,34 +322,39 @@ class PointCurve:
     def from_scores(cls, thresholds: Sequence[float], scores: Sequence[float], smearing: float,
                     residuals: Sequence[float]) -> PointCurve:
         """Build from raw scores; `smearing` turns 10^score into a conditional mean (validation rows)."""
-        seconds = [round(min(score_seconds(score) * smearing, LONGEST_S)) for score in scores]
+        seconds = [float(round(mean_seconds(score, smearing))) for score in scores]
         return cls(thresholds, scores, seconds, residuals)
 
+    def raw_score(self, uptime_s: float) -> float:
+        """The model's raw score at an uptime, log10 s: bit-equal to LightGBM's own."""
+        return self.scores[bisect_left(self.thresholds, checked_seconds(uptime_s, "uptime_s"))]
+
     def remaining(self, uptime_s: float) -> float:
-        if not 0.0 <= uptime_s < math.inf:
-            check_uptime(uptime_s)
-        return self.seconds[bisect_left(self.thresholds, uptime_s)]
+        try:
+            if type(uptime_s) is not float:
+                uptime_s = uptime_s.__float__()
+            if 0.0 <= uptime_s < _INF:
+                return self.seconds[bisect_left(self.thresholds, uptime_s)]
+        except (AttributeError, TypeError, OverflowError):
+            pass
+        refuse_uptime(uptime_s)
 
     def quantile(self, q: float, uptime_s: float) -> float:
-        check_share(q)
-        check_uptime(uptime_s)
-        score = self.scores[bisect_left(self.thresholds, uptime_s)]
-        return round(score_seconds(score + residual_quantile(self.residuals, q)))
+        residual = residual_quantile(self.residuals, checked_share(q))
+        return float(round(score_seconds(self.raw_score(uptime_s) + residual)))
 
     def survival(self, horizon_s: float, uptime_s: float) -> float:
-        check_horizon(horizon_s)
-        check_uptime(uptime_s)
-        if horizon_s <= 0.0:
+        span_s = checked_seconds(horizon_s, "horizon_s")
+        score = self.raw_score(uptime_s)
+        if span_s <= 0.0:
             return 1.0
-        score = self.scores[bisect_left(self.thresholds, uptime_s)]
-        return residual_share_above(self.residuals, math.log10(horizon_s) - score)
+        return residual_share_above(self.residuals, math.log10(span_s) - score)
 
     def next_change(self, uptime_s: float) -> float:
-        check_uptime(uptime_s)
+        if type(uptime_s) is not float or not 0.0 <= uptime_s < _INF:
+            uptime_s = checked_seconds(uptime_s, "uptime_s")
         idx = bisect_left(self.thresholds, uptime_s)
-        if idx >= len(self.thresholds):
-            return math.inf
-        return math.floor(self.thresholds[idx]) + 1.0
+        return self.thresholds[idx] // 1.0 + 1.0 if idx < len(self.thresholds) else _INF
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -332,7 +365,7 @@ class OnceCurve:
 
     >>> curve = OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1))
     >>> curve.remaining(40.0), curve.remaining(100.0), curve.next_change(40.0)
-    (60, 100, 100.0)
+    (60.0, 100.0, 100.0)
     """
 
     total_s: float
@@ -342,25 +375,23 @@ class OnceCurve:
     @classmethod
     def from_score(cls, score: float, smearing: float, residuals: Sequence[float]) -> OnceCurve:
         """Build from one raw score; `smearing` turns 10^score into a mean (validation rows)."""
-        return cls(max(1.0, float(round(min(score_seconds(score) * smearing, LONGEST_S)))), score, residuals)
+        return cls(max(1.0, float(round(mean_seconds(score, smearing)))), score, residuals)
 
     def remaining(self, uptime_s: float) -> float:
-        check_uptime(uptime_s)
-        return round(outlived_total(self.total_s, uptime_s) - uptime_s)
+        return float(round(once_remaining(self.total_s, checked_seconds(uptime_s, "uptime_s"))))
 
     def quantile(self, q: float, uptime_s: float) -> float:
-        check_share(q)
-        check_uptime(uptime_s)
-        return round(once_quantile(self.score, self.residuals, self.total_s, q, uptime_s))
+        share = checked_share(q)
+        start_s = checked_seconds(uptime_s, "uptime_s")
+        return float(round(once_quantile(self.score, self.residuals, self.total_s, share, start_s)))
 
     def survival(self, horizon_s: float, uptime_s: float) -> float:
-        check_horizon(horizon_s)
-        check_uptime(uptime_s)
-        return once_survival(self.score, self.residuals, self.total_s, horizon_s, uptime_s)
+        span_s = checked_seconds(horizon_s, "horizon_s")
+        start_s = checked_seconds(uptime_s, "uptime_s")
+        return once_survival(self.score, self.residuals, self.total_s, span_s, start_s)
 
     def next_change(self, uptime_s: float) -> float:
-        check_uptime(uptime_s)
-        return outlived_total(self.total_s, uptime_s)
+        return outlived_total(self.total_s, checked_seconds(uptime_s, "uptime_s"))
 
 
 @register_jitable
@@ -381,6 +412,6 @@ def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: f
     """Remaining time in s that a share `q` does not exceed, of a one-shot prediction at an uptime."""
     alive = 1.0 if uptime_s <= 0.0 else residual_share_above(residuals, math.log10(uptime_s) - score)
     if alive <= 0.0:
-        return outlived_total(total_s, uptime_s) - uptime_s
+        return once_remaining(total_s, uptime_s)
     residual = residual_quantile(residuals, 1.0 - alive * (1.0 - q))
     return max(score_seconds(score + residual) - uptime_s, 0.0)

@@ -6,7 +6,8 @@ import numpy as np
 
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Schema
-from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
+from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard, uppers_of
+from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import Forest
 from sojourn.serving.runtime import OnnxForest
 
@@ -22,16 +23,18 @@ IS_COMPILED = _kernels is not None
 class RangeWalk:
     """Raw scores of rows for every value of the forest's last feature, in one walk per tree.
 
-    grid: the values of the varying feature, float64 (K,), increasing. Needs numba.
+    grid: the values of the varying feature, float64 (K,), increasing. Needs numba. ValueError where a score
+    is no step function of that feature.
     """
 
     def __init__(self, forest: Forest, grid: np.ndarray) -> None:
         varying = forest.n_features - 1
+        if not forest.is_stepwise(varying):
+            raise ValueError("the last feature must not be a category, and its zeros not missing values")
         cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         self._forest = forest
         self._n_grid = len(grid)
-        depth = _depth(forest)
-        self._stack = (depth + 2, 3)
+        self._stack = (forest.depth() + 2, 3)
         self._arrays = (
             forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
             forest.is_nan_true, forest.leaves, forest.member_start, forest.members, varying, cut,
@@ -47,38 +50,53 @@ class RangeWalk:
 class CurveBuilder:
     """Turns a request's encoded features into its lifetime curve, by a bundle's model.
 
-    Uses the compiled walk where numba is installed, else ONNX Runtime; both give the same bits.
+    Uses the compiled walk where numba is installed, else ONNX Runtime; both give the same bits. BundleError
+    where the model is not what the schema says.
     """
 
     def __init__(self, schema: Schema, model: bytes, is_compiled: bool = IS_COMPILED) -> None:
         self.schema = schema
         self.forest = read_forest(model, schema.n_features)
+        if schema.kind != "once" and not self.forest.is_stepwise(schema.n_features - 1):
+            raise BundleError("model.onnx must be stepwise in its last feature: no category, zeros not missing")
+        self.is_compiled = is_compiled and IS_COMPILED
         self._onnx = OnnxForest(model, schema.n_features)
         self.grid = varying_grid(schema, self.forest)
         self.thresholds = tuple(self.grid[:-1].tolist())
-        self._walk = RangeWalk(self.forest, self.grid) if is_compiled and IS_COMPILED else None
+        self._edges, self._offsets = np.array(schema.edges), np.array(schema.offsets)
+        self._uppers = uppers_of(schema.edges)
+        self._walk = RangeWalk(self.forest, self.grid) if self.is_compiled and schema.kind != "once" else None
 
-    def scores(self, features: list[float]) -> list[float]:
+    def scores(self, features: list[float]) -> np.ndarray:
         """Raw scores on the grid of the varying feature: (J,) intervals, (K + 1,) uptime steps, or (1,)."""
         if self.schema.kind == "once":
-            return self._onnx.scores(np.array([features])).tolist()  # type: ignore[no-any-return]
+            return self._onnx.scores(np.array([features]))
         if self._walk is not None:
-            return self._walk.scores(np.array([[*features, 0.0]]))[0].tolist()  # type: ignore[no-any-return]
+            answers: np.ndarray = self._walk.scores(np.array([[*features, 0.0]]))[0]
+            return answers
         rows = np.empty((len(self.grid), len(features) + 1))
         rows[:, :-1] = features
         rows[:, -1] = self.grid
-        return self._onnx.scores(rows).tolist()  # type: ignore[no-any-return]
+        return self._onnx.scores(rows)
 
     def curve(self, features: list[float]) -> HazardCurve | PointCurve | OnceCurve:
         """The lifetime curve of one request."""
         scores = self.scores(features)
         schema = self.schema
+        if schema.kind == "once":
+            return OnceCurve.from_score(float(scores[0]), schema.smearing, schema.residuals)
         if schema.kind == "hazard":
-            hazards = [interval_hazard(score, offset) for score, offset in zip(scores, schema.offsets, strict=True)]
+            if self.is_compiled:
+                numbers = _kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s)
+                rates, cumulative, after, gaps = numbers.tolist()
+                return HazardCurve(schema.edges, self._uppers, rates, cumulative, after, gaps, schema.grid)
+            hazards = [interval_hazard(score, offset)
+                       for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
             return HazardCurve.from_hazards(schema.edges, hazards, schema.tail_s, schema.grid)
-        if schema.kind == "uptime":
-            return PointCurve.from_scores(self.thresholds, scores, schema.smearing, schema.residuals)
-        return OnceCurve.from_score(scores[0], schema.smearing, schema.residuals)
+        if self.is_compiled:
+            seconds = _kernels.point_seconds(scores, schema.smearing).tolist()
+            return PointCurve(self.thresholds, scores.tolist(), seconds, schema.residuals)
+        return PointCurve.from_scores(self.thresholds, scores.tolist(), schema.smearing, schema.residuals)
 
 
 def varying_grid(schema: Schema, forest: Forest) -> np.ndarray:
@@ -92,12 +110,3 @@ def varying_grid(schema: Schema, forest: Forest) -> np.ndarray:
     if schema.kind == "once":
         return np.array([0.0])
     return np.append(forest.splits_on(forest.n_features - 1), np.inf)
-
-
-def _depth(forest: Forest) -> int:
-    depth = np.zeros(len(forest.feature), np.int64)
-    for idx in range(len(depth)):  # children come after their parents
-        for child in (forest.on_true[idx], forest.on_false[idx]):
-            if child >= 0:
-                depth[child] = max(depth[child], depth[idx] + 1)
-    return int(depth.max(initial=0)) + 1

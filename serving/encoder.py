@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
@@ -50,6 +53,8 @@ class Encoder:
 
     def __post_init__(self) -> None:
         known = {*self.numbers, *self.names}
+        if len(known) < len(self.numbers) + len(self.names):
+            raise ValueError(f"columns must differ from each other, got {self.numbers + self.names!r}")
         for key in self.history.keys:
             strangers = [column for column in key.columns if column not in known]
             if strangers:
@@ -70,6 +75,8 @@ class Encoder:
         ValueError: an unknown column, a number that is not one, an infinite number, a name that is no text,
         whole number or boolean.
         """
+        if not isinstance(request, Mapping):
+            raise ValueError(f"request must be a mapping from columns to values, got {request!r}")
         for column in request:
             if column not in self.numbers and column not in self.names:
                 raise ValueError(f"column must be one of {', '.join(self.columns())}, got {column!r}")
@@ -115,9 +122,14 @@ class Encoder:
 def _number(column: str, value: Any) -> float:
     if value is None:
         return _NAN
-    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+    if type(value) is float or type(value) is int:
+        pass
+    elif isinstance(value, bool | np.bool_ | str | bytes) or not hasattr(value, "__float__"):
         raise ValueError(f"{column} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{column} must be a finite number, got {value!r}") from error
     if math.isinf(number):
         raise ValueError(f"{column} must be finite, got {value!r}")
     return number
@@ -128,6 +140,10 @@ def _text(column: str, value: Any) -> str | None:
         return None
     if isinstance(value, str):
         return value
-    if hasattr(value, "__index__"):
+    if isinstance(value, np.bool_):
         return str(int(value))
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        pass
     raise ValueError(f"{column} must be text or a whole number, got {value!r}")

@@ -10,6 +10,8 @@ LEQ, MEMBER = 0, 6
 """Node modes of `ai.onnx.ml` TreeEnsemble: value <= split goes to the true child; value in a set does."""
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold: it takes every feature within it for zero."""
+LARGEST = 1e12
+"""No leaf is larger: sums stay finite, whatever the file says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,46 @@ class Forest:
         for name in ("split", "mode", "on_true", "on_false", "is_nan_true"):
             if len(getattr(self, name)) != n_nodes:
                 raise ValueError(f"{name} must have {n_nodes} elements, got {len(getattr(self, name))}")
-        children = np.concatenate([self.on_true, self.on_false])
-        if (children >= n_nodes).any() or (~children[children < 0] >= n_leaves).any():
-            raise ValueError(f"children must be among {n_nodes} nodes and {n_leaves} leaves")
-        if ((self.roots < 0) | (self.roots >= n_nodes)).any():
-            raise ValueError(f"roots must be among {n_nodes} nodes")
-        if ((self.feature < 0) | (self.feature >= self.n_features)).any():
-            raise ValueError(f"features must be among {self.n_features}")
         if len(self.is_zero_missing) != self.n_features:
             raise ValueError(f"is_zero_missing must have {self.n_features} elements, got {len(self.is_zero_missing)}")
+        if len(self.roots) == 0:
+            raise ValueError("roots must be at least one, got none")
+        self._check_links(n_nodes, n_leaves)
+        if ((self.feature < 0) | (self.feature >= self.n_features)).any():
+            raise ValueError(f"features must be among {self.n_features}")
         if not np.isin(self.mode, (LEQ, MEMBER)).all():
             raise ValueError(f"modes must be {LEQ} or {MEMBER}, got {sorted(set(self.mode.tolist()))}")
-        if (children[children >= 0] <= np.tile(np.arange(n_nodes), 2)[children >= 0]).any():
-            raise ValueError("children must come after their parents, so that every walk ends")
         if (len(self.member_start) != n_nodes + 1 or (np.diff(self.member_start) < 0).any()
                 or self.member_start[0] != 0 or self.member_start[-1] != len(self.members)):
             raise ValueError(f"member_start must rise from 0 to {len(self.members)}")
+        # LightGBM parts NaN from all else with a split at +inf
+        if not (self.split > -np.inf).all() or not (np.abs(self.leaves) <= LARGEST).all():
+            raise ValueError(f"splits must be numbers above -inf and leaves within {LARGEST:g}")
+
+    def _check_links(self, n_nodes: int, n_leaves: int) -> None:
+        """Every node and leaf belongs to exactly one place, nodes after their parents: walks end, and are short."""
+        children = np.concatenate([self.on_true, self.on_false])
+        linked = np.concatenate([self.roots, children[children >= 0]])
+        if not np.array_equal(np.sort(linked), np.arange(n_nodes)):
+            raise ValueError(f"roots and children must name each of the {n_nodes} nodes once")
+        if not np.array_equal(np.sort(~children[children < 0]), np.arange(n_leaves)):
+            raise ValueError(f"children must name each of the {n_leaves} leaves once")
+        if (children[children >= 0] <= np.tile(np.arange(n_nodes), 2)[children >= 0]).any():
+            raise ValueError("children must come after their parents, so that every walk ends")
+
+    def is_stepwise(self, idx_feature: int) -> bool:
+        """True where the score is a step function of the feature: no sets on it, zeros not missing."""
+        is_member = (self.feature == idx_feature) & (self.mode == MEMBER)
+        return not is_member.any() and not self.is_zero_missing[idx_feature]
+
+    def depth(self) -> int:
+        """The most nodes on any way from a root to a leaf."""
+        depth = [1] * len(self.feature)
+        for idx, children in enumerate(zip(self.on_true.tolist(), self.on_false.tolist(), strict=True)):
+            for child in children:
+                if child >= 0:  # children come after their parents
+                    depth[child] = depth[idx] + 1
+        return max(depth)
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Feature rows as the walks read them: NaN for zeros where zeros are missing values."""
@@ -65,5 +91,5 @@ class Forest:
         return np.where(self.is_zero_missing & (np.abs(features) <= ZERO), np.nan, features)
 
     def splits_on(self, idx_feature: int) -> np.ndarray:
-        """The distinct thresholds on one feature, float64, increasing."""
-        return np.unique(self.split[(self.feature == idx_feature) & (self.mode == LEQ)])
+        """The distinct finite thresholds on one feature, float64, increasing."""
+        return np.unique(self.split[(self.feature == idx_feature) & (self.mode == LEQ) & (self.split < np.inf)])

@@ -35,6 +35,8 @@ class HistoryKey:
     kind: str
 
     def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError(f"history key {self.name!r} must have at least one column, got none")
         if self.kind not in ("owner", "category"):
             raise ValueError(f"kind must be owner or category, got {self.kind!r}")
 
@@ -64,9 +66,12 @@ class HistoryDefinition:
     n_keys_max: int = 1_000_000
 
     def __post_init__(self) -> None:
-        for name in ("window", "n_keys_max", "category_memory"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        for name, least in (("window", 1), ("n_keys_max", 1), ("category_memory", 1), ("batch_gap_s", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
+                raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        if not isinstance(self.prior_strength, int | float) or not 0.0 <= self.prior_strength < math.inf:
+            raise ValueError(f"prior_strength must be finite and >= 0, got {self.prior_strength!r}")
 
     def feature_names(self) -> tuple[str, ...]:
         """Names of all history features, in order."""
@@ -93,17 +98,22 @@ class HistoryDefinition:
 
 
 class _Owner:
-    """One owner's state. `running` maps an admission's number to its arrival, in order of admission."""
+    """One owner's state. `running` maps an admission's number to its arrival, in order of admission.
 
-    __slots__ = ("batch", "ended_part", "last_arrival_s", "last_number", "n_arrived", "n_ended", "recent",
-                 "running", "running_sum_s")  # fmt: skip
+    A batch is a chain of arrivals no further apart than the gap; only the latest one is kept. `batch_ended` holds
+    the arrivals of its ended requests, so that it can be counted again when an admission is withdrawn.
+    """
+
+    __slots__ = ("batch", "batch_ended", "batch_start_s", "ended_part", "last_arrival_s", "last_ended_s", "n_ended",
+                 "recent", "running", "running_sum_s")  # fmt: skip
 
     def __init__(self, window: int) -> None:
-        self.n_arrived = 0
         self.n_ended = 0
         self.last_arrival_s: int | None = None
-        self.last_number = -1
+        self.last_ended_s: int | None = None  # the latest arrival among those that have ended
         self.batch = 0
+        self.batch_start_s = 0
+        self.batch_ended: list[int] = []
         self.running: dict[int, int] = {}
         self.running_sum_s = 0
         self.recent: deque[float] = deque(maxlen=window)
@@ -123,8 +133,49 @@ class _Owner:
             gap_s = now_s - self.last_arrival_s
             since = math.log10(max(gap_s, 1))
             batch = self.batch if gap_s <= batch_gap_s else 0
-        return [math.log1p(self.n_arrived), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
+        return [math.log1p(self.n_ended + n_running), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
                 *self.ended_part]  # fmt: skip
+
+    def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
+        last_s = self.last_arrival_s
+        self.running[number] = now_s
+        self.running_sum_s += now_s
+        if last_s is None or now_s - last_s > batch_gap_s:
+            self.last_arrival_s = self.batch_start_s = now_s
+            self.batch = 1
+            self.batch_ended.clear()
+        elif now_s >= last_s:
+            self.last_arrival_s = now_s
+            self.batch += 1
+        else:  # it was running already
+            self.recount(batch_gap_s)
+
+    def end(self, number: int, log_lifetime: float) -> None:
+        arrival_s = self.running.pop(number)
+        self.running_sum_s -= arrival_s
+        if self.last_ended_s is None or arrival_s > self.last_ended_s:
+            self.last_ended_s = arrival_s
+        if arrival_s >= self.batch_start_s:
+            self.batch_ended.append(arrival_s)
+        self.n_ended += 1
+        self.recent.append(log_lifetime)
+        self.refresh_ended()
+
+    def recount(self, batch_gap_s: int) -> None:
+        """Find the latest arrival and its batch again, from those running and those ended."""
+        times = sorted([*self.running.values(), *self.batch_ended])
+        if not times or (self.last_ended_s is not None and self.last_ended_s > times[-1]):
+            # Of an earlier batch: too long ago to be continued, so its size does not matter.
+            self.last_arrival_s, self.batch = self.last_ended_s, 0
+            self.batch_start_s = 0 if self.last_ended_s is None else self.last_ended_s
+            return
+        self.last_arrival_s = self.batch_start_s = times[-1]
+        self.batch = 1
+        for time_s in reversed(times[:-1]):
+            if self.batch_start_s - time_s > batch_gap_s:
+                break
+            self.batch_start_s = time_s
+            self.batch += 1
 
     def refresh_ended(self) -> None:
         recent = self.recent
@@ -149,14 +200,13 @@ class _Owner:
                            above[0] / n, above[1] / n, above[2] / n)  # fmt: skip
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Admission:
     """The receipt of one admission: what `ended` and `withdraw` need to find it again."""
 
     number: int
     keys: tuple[tuple[str, ...] | None, ...]
     arrival_s: int
-    undo: tuple[tuple[int | None, int, int] | None, ...]
 
 
 class HistoryState:
@@ -210,14 +260,16 @@ class HistoryState:
         return row
 
     def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Admission:
-        """Record an arrival at `now_s` (int seconds; earlier for a request that was running already)."""
+        """Record an arrival at `now_s` (int seconds).
+
+        A request that was running already is admitted at its own, earlier arrival; several of them in the order
+        of their arrivals.
+        """
         number = self._n_admitted
         self._n_admitted += 1
         definition = self.definition
-        undo: list[tuple[int | None, int, int] | None] = []
         for idx, key in enumerate(keys):
             if key is None or not self._is_owner[idx]:
-                undo.append(None)
                 continue
             owners = self._owners[idx]
             owner = owners.pop(key, None)
@@ -226,15 +278,8 @@ class HistoryState:
                 if len(owners) >= definition.n_keys_max:
                     del owners[next(iter(owners))]
             owners[key] = owner  # last in the dict = latest arrival
-            undo.append((owner.last_arrival_s, owner.last_number, owner.batch))
-            last = owner.last_arrival_s
-            owner.batch = owner.batch + 1 if last is not None and now_s - last <= definition.batch_gap_s else 1
-            owner.n_arrived += 1
-            owner.last_arrival_s = now_s if last is None else max(last, now_s)
-            owner.last_number = number
-            owner.running[number] = now_s
-            owner.running_sum_s += now_s
-        return Admission(number, tuple(keys), now_s, tuple(undo))
+            owner.arrive(number, now_s, definition.batch_gap_s)
+        return Admission(number, tuple(keys), now_s)
 
     def ended(self, admission: Admission, now_s: int, arrival_s: int | None = None) -> None:
         """Record the end of an admitted request; its lifetime runs from `arrival_s` (default: its admission)."""
@@ -250,49 +295,39 @@ class HistoryState:
                 owner = self._owners[idx].get(key)
                 if owner is None or admission.number not in owner.running:
                     continue  # forgotten since: the size bound came first
-                owner.running_sum_s -= owner.running.pop(admission.number)
-                owner.n_ended += 1
-                owner.recent.append(log_lifetime)
-                owner.refresh_ended()
+                owner.end(admission.number, log_lifetime)
             else:
                 _move(self._categories[idx].setdefault(key, [0.0, 0.0]), log_lifetime, memory)
 
     def withdraw(self, admission: Admission) -> None:
-        """Undo an admission that was not placed. (A forgotten owner that it pushed out stays forgotten.)"""
+        """Undo an admission that was not placed: features are then as if it had never been.
+
+        Two things stay: an owner that it pushed out of a full table, and its own owner's place in line there.
+        """
         for idx, key in enumerate(admission.keys):
-            undo = admission.undo[idx]
-            owner = None if key is None or undo is None else self._owners[idx].get(key)
-            if key is None or undo is None or owner is None or admission.number not in owner.running:
+            owner = None if key is None or not self._is_owner[idx] else self._owners[idx].get(key)
+            if key is None or owner is None or admission.number not in owner.running:
                 continue
             owner.running_sum_s -= owner.running.pop(admission.number)
-            owner.n_arrived -= 1
-            if owner.last_number == admission.number:
-                owner.last_arrival_s, owner.last_number, owner.batch = undo
-            if owner.n_arrived == 0 and owner.n_ended == 0 and not owner.running:
+            owner.recount(self.definition.batch_gap_s)
+            if owner.n_ended == 0 and not owner.running:
                 del self._owners[idx][key]
 
-    def is_running(self, admission: Admission) -> bool:
-        """True while an owner key still counts the admission as running."""
-        for idx, key in enumerate(admission.keys):
-            if key is not None and self._is_owner[idx]:
-                owner = self._owners[idx].get(key)
-                if owner is not None and admission.number in owner.running:
-                    return True
-        return False
-
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as plain arrays (no pickle), without running requests: a scheduler admits those again."""
+        """The state as plain arrays (no pickle), without running requests: a scheduler admits those again.
+
+        Once it has, in the order of their arrivals, every feature is what it was, to the bit.
+        """
         arrays: dict[str, np.ndarray] = {"overall": np.array(self._overall)}
-        for idx, key in enumerate(self.definition.keys):
-            if self._is_owner[idx]:
-                kept = {k: o for k, o in self._owners[idx].items() if o.n_arrived > len(o.running)}
+        for idx, is_owner in enumerate(self._is_owner):
+            if is_owner:
+                kept = {k: o for k, o in self._owners[idx].items() if o.n_ended}
                 owners = list(kept.values())
                 arrays |= _packed(f"{idx}", kept)
-                arrays[f"{idx}:counts"] = np.array(
-                    [(o.n_arrived - len(o.running), o.n_ended) for o in owners], np.int64).reshape(-1, 2)
-                arrays[f"{idx}:last"] = np.array(
-                    [-(2**62) if o.last_arrival_s is None else o.last_arrival_s for o in owners], np.int64)
-                arrays[f"{idx}:batch"] = np.array([o.batch for o in owners], np.int64)
+                arrays[f"{idx}:ended_n"] = np.array([o.n_ended for o in owners], np.int64)
+                arrays[f"{idx}:last"] = np.array([o.last_ended_s for o in owners], np.int64)
+                arrays[f"{idx}:batch_n"] = np.array([len(o.batch_ended) for o in owners], np.int64)
+                arrays[f"{idx}:batch"] = np.array([time_s for o in owners for time_s in o.batch_ended], np.int64)
                 arrays[f"{idx}:recent_n"] = np.array([len(o.recent) for o in owners], np.int64)
                 arrays[f"{idx}:recent"] = np.array([value for o in owners for value in o.recent], np.float64)
             else:
@@ -304,38 +339,55 @@ class HistoryState:
     def from_arrays(cls, definition: HistoryDefinition, arrays: Mapping[str, np.ndarray]) -> HistoryState:
         """The state that `to_arrays` gave; ValueError or KeyError where the arrays do not fit together."""
         state = cls(definition)
-        overall = np.asarray(arrays["overall"], np.float64)
-        if overall.shape != (2,) or not np.isfinite(overall).all():
-            raise ValueError(f"overall must be two finite numbers, got {overall!r}")
+        overall = _array(arrays, "overall", np.float64)
+        if overall.shape != (2,) or not np.isfinite(overall).all() or overall[0] < 0.0:
+            raise ValueError(f"overall must be a count and a mean, got {overall!r}")
         state._overall = [float(value) for value in overall]
         for idx, key in enumerate(definition.keys):
             names = _unpacked(f"{idx}", arrays, len(key.columns))
             if key.kind == "category":
-                moments = np.asarray(arrays[f"{idx}:moments"], np.float64)
-                if moments.shape != (len(names), 2) or not np.isfinite(moments).all():
-                    raise ValueError(f"{idx}:moments must be finite of shape ({len(names)}, 2), got {moments.shape}")
+                moments = _array(arrays, f"{idx}:moments", np.float64)
+                if (moments.shape != (len(names), 2) or not np.isfinite(moments).all()
+                        or not (moments[:, 0] >= 1.0).all()):
+                    raise ValueError(f"{idx}:moments must be counts >= 1 and means of {len(names)} names")
                 state._categories[idx] = dict(zip(names, moments.tolist(), strict=True))
-                continue
-            counts, last, batch, recent_n = (np.asarray(arrays[f"{idx}:{part}"], np.int64)
-                                             for part in ("counts", "last", "batch", "recent_n"))
-            recent = np.asarray(arrays[f"{idx}:recent"], np.float64)
-            if (counts.shape != (len(names), 2) or not len(last) == len(batch) == len(recent_n) == len(names)
-                    or (counts < 0).any() or (recent_n < 0).any() or (recent_n > definition.window).any()
-                    or recent_n.sum() != len(recent) or not np.isfinite(recent).all()):
-                raise ValueError(f"the arrays of history key {key.name!r} do not fit together")
-            position = 0
-            for row, name in enumerate(names):
-                owner = _Owner(definition.window)
-                owner.n_arrived, owner.n_ended = int(counts[row, 0]), int(counts[row, 1])
-                owner.last_arrival_s = None if last[row] == -(2**62) else int(last[row])
-                owner.batch = int(batch[row])
-                n = int(recent_n[row])
-                owner.recent.extend(recent[position:position + n].tolist())
-                position += n
-                if n:
-                    owner.refresh_ended()
-                state._owners[idx][name] = owner
+            else:
+                owners = _owners(f"{idx}", arrays, len(names), definition)
+                if len(names) > definition.n_keys_max:
+                    raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} owners")
+                state._owners[idx] = dict(zip(names, owners, strict=True))
         return state
+
+
+def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: HistoryDefinition) -> list[_Owner]:
+    ended_n, last, batch_n, batch, recent_n = (_array(arrays, f"{prefix}:{part}", np.int64)
+                                               for part in ("ended_n", "last", "batch_n", "batch", "recent_n"))
+    recent = _array(arrays, f"{prefix}:recent", np.float64)
+    if (any(array.shape != (n,) for array in (ended_n, last, batch_n, recent_n)) or (ended_n < 1).any()
+            or (batch_n < 0).any() or (batch_n > ended_n).any() or batch.shape != (batch_n.sum(),)
+            or (recent_n < 1).any() or (recent_n > np.minimum(ended_n, definition.window)).any()
+            or recent.shape != (recent_n.sum(),) or not (np.abs(recent) <= 20.0).all()):
+        raise ValueError(f"the arrays of history key number {prefix} must fit together")
+    owners = []
+    batches = np.split(batch, np.cumsum(batch_n)[:-1]) if n else []
+    recents = np.split(recent, np.cumsum(recent_n)[:-1]) if n else []
+    for idx in range(n):
+        owner = _Owner(definition.window)
+        owner.n_ended = int(ended_n[idx])
+        owner.last_ended_s = int(last[idx])
+        owner.batch_ended = batches[idx].tolist()
+        owner.recent.extend(recents[idx].tolist())
+        owner.recount(definition.batch_gap_s)
+        owner.refresh_ended()
+        owners.append(owner)
+    return owners
+
+
+def _array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
+    array = arrays[name]
+    if array.dtype != dtype:
+        raise ValueError(f"{name} must be {np.dtype(dtype)}, got {array.dtype}")
+    return array
 
 
 def _move(moments: list[float], value: float, memory: int) -> None:
@@ -345,7 +397,7 @@ def _move(moments: list[float], value: float, memory: int) -> None:
 
 
 def _packed(prefix: str, names: Iterable[tuple[str, ...]]) -> dict[str, np.ndarray]:
-    parts = [value.encode() for name in names for value in name]
+    parts = [value.encode(errors="surrogatepass") for name in names for value in name]
     return {
         f"{prefix}:text": np.frombuffer(b"".join(parts), np.uint8),
         f"{prefix}:length": np.array([len(part) for part in parts], np.int64),
@@ -353,10 +405,15 @@ def _packed(prefix: str, names: Iterable[tuple[str, ...]]) -> dict[str, np.ndarr
 
 
 def _unpacked(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int) -> list[tuple[str, ...]]:
-    text = np.asarray(arrays[f"{prefix}:text"], np.uint8).tobytes()
-    length = np.asarray(arrays[f"{prefix}:length"], np.int64)
-    if (length < 0).any() or length.sum() != len(text) or len(length) % n_columns:
+    text = _array(arrays, f"{prefix}:text", np.uint8).tobytes()
+    length = _array(arrays, f"{prefix}:length", np.int64)
+    if (length.ndim != 1 or (length < 0).any() or (length > len(text)).any() or length.sum() != len(text)
+            or len(length) % n_columns):
         raise ValueError(f"{prefix}:length must cover {prefix}:text in rows of {n_columns}")
     ends = np.cumsum(length).tolist()
-    values = [text[end - size:end].decode() for end, size in zip(ends, length.tolist(), strict=True)]
-    return [tuple(values[row:row + n_columns]) for row in range(0, len(values), n_columns)]
+    values = [text[end - size:end].decode(errors="surrogatepass")
+              for end, size in zip(ends, length.tolist(), strict=True)]
+    names = [tuple(values[row:row + n_columns]) for row in range(0, len(values), n_columns)]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{prefix}:text must name each key once")
+    return names

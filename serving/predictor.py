@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.curve import LifetimeCurve, lifetime_class
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.history import Admission, HistoryState
+
+_LATEST_S = 2**60
 
 
 class Lifetime:
@@ -72,8 +75,10 @@ class Predictor:
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
         Raises ValueError for an unknown column, a wrong type or a non-integer time.
         """
-        start_s = _whole(now_s, "now_s") if arrival_s is None else _whole(arrival_s, "arrival_s")
-        if start_s > _whole(now_s, "now_s"):
+        start_s = now = _whole(now_s, "now_s")
+        if arrival_s is not None:
+            start_s = _whole(arrival_s, "arrival_s")
+        if start_s > now:
             raise ValueError(f"arrival_s must be <= now_s ({now_s}), got {arrival_s!r}")
         return self._predict(request, start_s, is_recorded=True)
 
@@ -83,18 +88,19 @@ class Predictor:
 
     def ended(self, vm: Lifetime, now_s: int) -> None:
         """Record that an admitted request ended at `now_s`; ValueError where it is not running."""
-        admission = self._running(vm)
-        if _whole(now_s, "now_s") < admission.arrival_s:
-            raise ValueError(f"now_s must be >= the arrival {admission.arrival_s}, got {now_s!r}")
+        end_s = _whole(now_s, "now_s")
         with self._lock:
+            admission = _running(vm)
+            if end_s < admission.arrival_s:
+                raise ValueError(f"now_s must be >= the arrival {admission.arrival_s}, got {now_s!r}")
             vm._admission = None
-            self._history.ended(admission, now_s)
+            self._history.ended(admission, end_s)
             self._counts["ended"] += 1
 
     def withdraw(self, vm: Lifetime) -> None:
         """Undo an `admit` that was not placed; ValueError where it is not running."""
-        admission = self._running(vm)
         with self._lock:
+            admission = _running(vm)
             vm._admission = None
             self._history.withdraw(admission)
             self._counts["withdrawn"] += 1
@@ -113,7 +119,8 @@ class Predictor:
     @property
     def counters(self) -> dict[str, int]:
         """Counts since loading: predictions, of which with unknown inputs, ended, withdrawn, refused."""
-        return dict(self._counts)
+        with self._lock:
+            return dict(self._counts)
 
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, and whether the walk is compiled."""
@@ -123,7 +130,7 @@ class Predictor:
             "kind": self._schema.kind,
             "n_features": self._schema.n_features,
             "columns": list(self._encoder.columns()),
-            "is_compiled": self._builder._walk is not None,
+            "is_compiled": self._builder.is_compiled,
             "training": self._schema.document.get("training", {}),
         }
 
@@ -131,7 +138,8 @@ class Predictor:
         try:
             parsed = self._encoder.parse(request)
         except ValueError:
-            self._counts["errors"] += 1
+            with self._lock:
+                self._counts["errors"] += 1
             raise
         with self._lock:
             history = self._history
@@ -145,15 +153,18 @@ class Predictor:
             self._counts["unknowns"] += bool(unknown)
         return Lifetime(self._builder.curve(features), start_s, unknown, self.version, admission)
 
-    def _running(self, vm: Lifetime) -> Admission:
-        if vm._admission is None:
-            raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
-        return vm._admission
+
+def _running(vm: Lifetime) -> Admission:
+    if vm._admission is None:
+        raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
+    return vm._admission
 
 
 def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        seconds = operator.index(value)
+    except TypeError:
+        seconds = _LATEST_S
+    if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
         raise ValueError(f"{name} must be whole seconds, got {value!r}")
-    return int(value)
-
-
+    return seconds
