@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ class FeatureRows:
     """One row per request whose start is known, in the order of decision.
 
     features: float64 (n, n_features); NaN = not known. names: their names.
-    keys: for each history key an int64 code per row, shape (n,), -1 where missing; key_names alike.
+    keys: for each history key an int64 code per row, shape (n,), -1 where missing, the same in every trace.
+    key_names: their names.
     decided_s: int64 (n,), when the prediction was asked for; arrival_s: when the request began to run.
     lifetime_s: int64 (n,), to the departure or the horizon. is_event: bool (n,), departure observed.
     idx_request: int64 (n,), the row of `trace.requests`.
@@ -155,5 +157,13 @@ def _end(history: HistoryState, admissions: list[Admission | None], idx: int, ar
 
 
 def _codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
-    codes: dict[tuple[str, ...], int] = {}
-    return np.array([-1 if key is None else codes.setdefault(key, len(codes)) for key in keys], np.int64)
+    """56-bit codes that stand for a key's text in any trace, -1 where it is missing."""
+    found: dict[tuple[str, ...], int] = {}
+    codes = np.full(len(keys), -1, np.int64)
+    for idx, key in enumerate(keys):
+        if key is not None:
+            if key not in found:
+                digest = hashlib.blake2b("\x1f".join(key).encode(), digest_size=7).digest()
+                found[key] = int.from_bytes(digest, "big")
+            codes[idx] = found[key]
+    return codes

@@ -81,8 +81,12 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
     return split
 
 
-def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None) -> Examples:
-    """The chosen rows with labels as known at `cut_s` (None: at the trace's end)."""
+def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_late_entry: bool = True) -> Examples:
+    """The chosen rows with labels as known at `cut_s` (None: at the trace's end).
+
+    is_late_entry: requests running at time 0 enter at their age, and those that ended by then are left out;
+    False keeps every chosen row, for asking a model rather than for labels.
+    """
     end_s = rows.arrival_s + rows.lifetime_s
     is_event = rows.is_event.copy()
     if cut_s is not None:
@@ -91,7 +95,8 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None) -> Exam
         is_taken = is_taken & (rows.arrival_s < cut_s)
     lifetime_s = np.maximum(end_s - rows.arrival_s, 1).astype(np.float64)
     entry_s = np.maximum(-rows.arrival_s, 0).astype(np.float64)
-    is_taken = is_taken & (entry_s < lifetime_s)
+    if is_late_entry:
+        is_taken = is_taken & (entry_s < lifetime_s)
     idx = np.flatnonzero(is_taken)
     return Examples(rows.features[idx], tuple(key[idx] for key in rows.keys), lifetime_s[idx], is_event[idx],
                     entry_s[idx], rows.arrival_s[idx], idx)

@@ -42,6 +42,8 @@ class RetrainConfig(BaseSettings):
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
     is_simulated: bool = True
+    n_replicas: int = Field(5, ge=1)
+    """Slightly moved copies of the workload that every policy is replayed on."""
     model_name: str | None = None
     """Registered model; default: `sojourn-lifetime`, and `sojourn-lifetime-FILE` for a trace file."""
     max_bundle_mb: float = Field(5.0, gt=0.0)

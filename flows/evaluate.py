@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
 from prefect import task
 
 from sojourn.features.creation import FeatureRows
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.progress import stage
-from sojourn.flows.simulation import later_workload, model_source
+from sojourn.flows.progress import Report, stage
+from sojourn.flows.replicas import Replicated, compare_replicas
+from sojourn.flows.simulation import asked_rows, later_workload
+from sojourn.flows.sources import TableSource
 from sojourn.flows.train import Training
+from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures import score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import Forest
-from sojourn.simulator import Comparison, LifetimeSource, OneShot, Oracle, Workload, compare
+from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
+from sojourn.simulator.compare import Cell
+
+LOOKUP = "km"
+"""The lookup table that a team would use without a model; what a first version has to match."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as a bundle holds it: schema and forest, under a label for tables."""
+    """A model as a bundle holds it: schema and forest, under a label for tables.
+
+    rows: the trace's rows by the model's own encoder; None where that is the run's encoder.
+    """
 
     label: str
     schema: Schema
     forest: Forest
+    rows: FeatureRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ class Evaluation:
 
     scores: dict[str, dict[str, float]]
     tables: dict[str, CurveTable]
-    simulation: Comparison | None
+    simulation: Replicated | None
     workload: Workload | None
 
 
@@ -55,39 +65,45 @@ def evaluate(config: RetrainConfig, trace: Trace, encoder: Encoder, rows: Featur
         return Evaluation(scores, tables, None, None)
     with stage("simulate placement") as report:
         workload = later_workload(config, trace, training.split.test_from_s)
-        comparison = compare(workload, _cells(config, workload, trace, rows, encoder, models),
-                             progress=lambda done, total, _: report(done, total))
-    return Evaluation(scores, tables, comparison, workload)
+        replicated = _simulate(config, workload, trace, encoder, rows, training, models, report)
+    return Evaluation(scores, tables, replicated, workload)
 
 
-def _cells(config: RetrainConfig, workload: Workload, trace: Trace, rows: FeatureRows, encoder: Encoder,
-           models: tuple[ServedModel, ...]) -> list[tuple[str, str, LifetimeSource | None]]:
-    sources = {model.label: model_source(workload, trace, rows, encoder, model.schema, model.forest)
-               for model in models}
+def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, encoder: Encoder, rows: FeatureRows,
+              training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
+    sources: dict[str, LifetimeSource] = {}
+    for model in models:
+        own_rows = rows if model.rows is None else model.rows
+        asked, request_ids = asked_rows(workload, trace, own_rows, model.schema.encoder)
+        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked.features), request_ids)
+    asked, request_ids = asked_rows(workload, trace, rows, encoder)
+    sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
-    cells: list[tuple[str, str, LifetimeSource | None]] = [
-        ("first-fit", "", None),
-        ("la-binary", f"{candidate}, one-shot", OneShot(sources[candidate])),
-        ("nilas", f"{candidate}, one-shot", OneShot(sources[candidate])),
-    ]
-    cells += [("nilas", label, source) for label, source in sources.items()]
-    oracle = Oracle(workload)
-    cells += [("la-binary", "oracle", oracle), ("nilas", "oracle", oracle)]
-    return cells
+
+    def cells(moved: Workload) -> list[Cell]:
+        oracle = Oracle(moved)
+        return [
+            ("first-fit", "", None),
+            ("la-binary", f"{candidate}, one-shot", OneShot(sources[candidate])),
+            ("nilas", f"{candidate}, one-shot", OneShot(sources[candidate])),
+            *(("nilas", label, source) for label, source in sources.items()),
+            ("la-binary", "oracle", oracle),
+            ("nilas", "oracle", oracle),
+        ]
+
+    return compare_replicas(workload, cells, config.n_replicas, report)
 
 
-def simulation_scores(simulation: Comparison | None, label: str) -> dict[str, float]:
+def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, float]:
     """The simulation's figures of one model, by name, for MLflow: `sim.*`, in pp or %."""
     if simulation is None:
         return {}
-    table: pd.DataFrame = simulation.table
     scores = {}
-    for policy, predictor, name in (
-        ("best-fit", "", "best_fit"), ("nilas", label, "nilas"), ("nilas", f"{label}, one-shot", "nilas_one_shot"),
-        ("la-binary", f"{label}, one-shot", "la_binary"), ("nilas", "oracle", "nilas_oracle"),
+    for cell, name in (
+        ("best-fit", "best_fit"), (f"nilas ({label})", "nilas"), (f"nilas ({label}, one-shot)", "nilas_one_shot"),
+        (f"la-binary ({label}, one-shot)", "la_binary"), (f"nilas ({LOOKUP})", "nilas_km"),
+        ("nilas (oracle)", "nilas_oracle"),
     ):  # fmt: skip
-        rows = table[(table["policy"] == policy) & (table["predictor"] == predictor)]
-        if len(rows):
-            scores[f"sim.{name}.empty_hosts_pct"] = float(rows["empty_hosts_pct"].iloc[0])
-            scores[f"sim.{name}.gain_pp"] = float(rows["gain_pp"].iloc[0])
+        for measure in ("empty_hosts_pct", "gain_pp"):
+            scores[f"sim.{name}.{measure}"] = float(simulation.table[measure].loc[cell])
     return scores

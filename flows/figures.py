@@ -88,13 +88,19 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
               for policy, predictor in zip(rows["policy"], rows["predictor"], strict=True)]
     gains = rows["gain_pp"].tolist()
     axes.barh(labels, gains, color=[_GAIN if gain >= 0 else _LOSS for gain in gains])
+    if "gain_low_pp" in rows and rows["gain_low_pp"].notna().all():
+        half = (rows["gain_high_pp"] - rows["gain_low_pp"]) / 2.0
+        axes.errorbar(gains, labels, xerr=half.tolist(), fmt="none", ecolor="#444444", elinewidth=1, capsize=3)
+        ends = [gain + (width if gain >= 0 else -width) for gain, width in zip(gains, half, strict=True)]
+    else:
+        ends = gains
     span = max(map(abs, gains), default=1.0) or 1.0
-    for position, gain in enumerate(gains):
-        axes.text(gain + (0.02 if gain >= 0 else -0.02) * span, position, f"{gain:+.1f}", va="center",
+    for position, (gain, end) in enumerate(zip(gains, ends, strict=True)):
+        axes.text(end + (0.02 if gain >= 0 else -0.02) * span, position, f"{gain:+.1f}", va="center",
                   ha="left" if gain >= 0 else "right", fontsize=9)
     axes.axvline(0, color="#444444", linewidth=0.8)
     axes.margins(x=0.15)
-    axes.set_xlabel("empty hosts over best-fit, pp (higher = better)")
+    axes.set_xlabel("empty hosts over best-fit, pp (higher = better; 95 % interval)")
     axes.set_title("What a scheduler gains", loc="left")
     _plain(axes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 Report = Callable[[int, int], None]
 """Called with (done, total) as the work goes on."""
 
-console = Console(highlight=False)
+console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def stage(title: str) -> Iterator[Report]:
     """Show a bar while the stage runs; then one line with how long it took, in seconds."""
     started = time.perf_counter()
     with Progress(TextColumn("[bold]{task.description:<24}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-                  TimeElapsedColumn(), console=console, transient=True) as progress:
+                  TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
     console.print(f"[green]✓[/] {title:<28}{time.perf_counter() - started:>7.1f} s")

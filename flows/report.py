@@ -16,16 +16,17 @@ def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, ca
     """Families x measures on the test window, the candidate marked."""
     name = label_of(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
-                  caption=f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, "
-                          "median prediction (lower = better), of the lifetime and of what remains at each age.")
-    table.add_column("family")
-    columns = [(f"AP > {name}", f"creation.ap_{name}"), ("MAE lifetime", "creation.mae_log10_lifetime")]
-    columns += [(f"MAE at {label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
-    columns += [(f"AP at {label_of(age_s)}", f"age_{label_of(age_s)}.ap_{name}") for age_s in AGES_S
+                  caption=f"AP: average precision of “outlives {name}” (higher = better).\n"
+                          "MAE: of log10 seconds, median prediction (lower = better), at creation and of what remains "
+                          "at each age.")
+    table.add_column("family", no_wrap=True)
+    columns = [(f"AP\n> {name}", f"creation.ap_{name}"), ("MAE\nlifetime", "creation.mae_log10_lifetime")]
+    columns += [(f"MAE\nat {label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
+    columns += [(f"AP\nat {label_of(age_s)}", f"age_{label_of(age_s)}.ap_{name}") for age_s in AGES_S
                 if age_s < threshold_s]
     for title, _ in columns:
-        table.add_column(title, justify="right")
-    table.add_column("")
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for family, values in scores.items():
         is_candidate = family == candidate
         table.add_row(family, *(f"{values[key]:.3f}" if key in values else "-" for _, key in columns),
@@ -36,18 +37,23 @@ def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, ca
 
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     """Policies x predictors with their gains in empty hosts."""
-    table = Table(title="Placement, test window", title_justify="left", caption_justify="left",
-                  caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better); gain over "
-                          "best-fit in percentage points; gap closed: the gain as a\n"
-                          "share of best-fit's distance to the bound.")
+    has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
+    table = Table(title="Placement", title_justify="left", caption_justify="left",
+                  caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
+                          f"Gain: over best-fit, percentage points{', with its 95 % interval' if has_interval else ''}. "
+                          "Gap closed: that gain as a share of best-fit's distance to the bound.")
     for title in ("policy", "predictor"):
-        table.add_column(title)
-    for title in ("empty hosts %", "gain pp", "gap closed %", "packing density %", "rejected", "events/s"):
-        table.add_column(title, justify="right")
+        table.add_column(title, no_wrap=True)
+    titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", "rejected",
+              "events/s")
+    for title in titles:
+        if has_interval or "interval" not in title:
+            table.add_column(title, justify="right", no_wrap=True)
     for row in simulation.to_dict("records"):
+        interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
-                      f"{row['gap_closed_pct']:.0f}", f"{row['packing_density_pct']:.1f}", f"{row['n_rejected']:,}",
-                      f"{row['events_per_s']:,.0f}")
+                      *([interval] if has_interval else []), f"{row['gap_closed_pct']:.0f}",
+                      f"{row['packing_density_pct']:.1f}", f"{row['n_rejected']:,.0f}", f"{row['events_per_s']:,.0f}")
     return table
 
 

@@ -19,7 +19,7 @@ from sojourn.features.creation import FeatureRows, build_rows  # noqa: E402
 from sojourn.features.trace import Trace  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.evaluate import Evaluation, ServedModel, evaluate, simulation_scores  # noqa: E402
+from sojourn.flows.evaluate import LOOKUP, Evaluation, ServedModel, evaluate, simulation_scores  # noqa: E402
 from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure  # noqa: E402
 from sojourn.flows.ingest import Ingested, ingest  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
@@ -81,7 +81,7 @@ def retrain(config: RetrainConfig) -> Retrained:
     served = [ServedModel(candidate.family, bundle.schema, builder.forest)]
     if champion is not None:
         label = f"champion v{champion.version}"
-        served.append(ServedModel(label, champion.bundle.schema, champion.builder.forest))
+        served.append(ServedModel(label, champion.bundle.schema, champion.builder.forest, champion.rows))
     evaluation = evaluate(config, trace, encoder, rows, training, tuple(served))
     with stage("check and promote"):
         gates = _gates(config, training, evaluation, bundle, builder, champion, champion_reason)
@@ -153,11 +153,8 @@ def _gates(config: RetrainConfig, training: Training, evaluation: Evaluation, bu
         table = table_of(champion.bundle.schema, champion.builder.forest, test_rows)
         gates.append(accuracy_gate(evaluation.tables[candidate.family], table, test, config.seed))
     if evaluation.simulation is not None:
-        simulated = evaluation.simulation.table
-        gains = dict(zip(simulated["predictor"], simulated["gain_pp"], strict=True)) | {
-            row["predictor"]: row["gain_pp"] for row in simulated.to_dict("records") if row["policy"] == "nilas"}
-        label = None if champion is None else f"champion v{champion.version}"
-        gates.append(simulation_gate(gains, candidate.family, label))
+        other = LOOKUP if champion is None else f"champion v{champion.version}"
+        gates.append(simulation_gate(evaluation.simulation, candidate.family, other))
     return tuple(gates)
 
 

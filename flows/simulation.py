@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from sojourn.features.creation import FeatureRows, build_rows
+from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.sources import TableSource
-from sojourn.models.bundle_table import table_of
-from sojourn.serving.bundle import Schema
 from sojourn.serving.encoder import Encoder
-from sojourn.serving.forest import Forest
 from sojourn.simulator import Workload, build_workload
 
 
@@ -46,17 +44,17 @@ def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload
                           load=config.load, warmup_s=part.horizon_s // 10, seed=config.seed)
 
 
-def model_source(workload: Workload, trace: Trace, rows: FeatureRows, encoder: Encoder, schema: Schema,
-                 forest: Forest) -> TableSource:
-    """The model's predictions for every request of a workload.
+def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows, encoder: Encoder) -> tuple[Examples, pd.Series]:
+    """The feature rows of a workload's requests, and the request that each belongs to.
 
-    Where the workload's requests are the trace's own, features are those of the trace's rows, with all the
-    history that came before. Where a recipe made new ones (laps of openb), their history is replayed.
+    Where the requests are the trace's own, rows are the trace's, with all the history that came before. Where
+    a recipe made new ones (laps of openb), their history is replayed from nothing; the first lap is warm-up.
     """
     row_ids = trace.requests["request_id"].iloc[rows.idx_request]
-    if workload.trace.requests["request_id"].isin(set(row_ids)).all():
-        is_asked = row_ids.isin(set(workload.trace.requests["request_id"])).to_numpy()
-        return TableSource(table_of(schema, forest, rows.features[is_asked]), row_ids[is_asked])
+    asked = set(workload.trace.requests["request_id"])
+    if asked <= set(row_ids):
+        is_asked = row_ids.isin(asked).to_numpy()
+        return known_at(rows, is_asked, None, is_late_entry=False), row_ids[is_asked]
     own = build_rows(workload.trace, encoder)
-    return TableSource(table_of(schema, forest, own.features),
-                       workload.trace.requests["request_id"].iloc[own.idx_request])
+    everything = known_at(own, np.ones(len(own), bool), None, is_late_entry=False)
+    return everything, workload.trace.requests["request_id"].iloc[own.idx_request]

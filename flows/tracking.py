@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +22,8 @@ class Tracker:
     """MLflow's tracking store and registry at one URI; artifacts lie in a folder beside the store."""
 
     def __init__(self, uri: str, artifacts: Path) -> None:
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        logging.getLogger("alembic").setLevel(logging.WARNING)
         import mlflow
         from mlflow.entities import Metric, Param, RunTag
 
@@ -46,7 +50,7 @@ class Tracker:
         now_ms = int(time.time() * 1000)
         self._client.log_batch(
             run_id,
-            metrics=[self._metric(name.replace(",", ""), float(value), now_ms, 0)
+            metrics=[self._metric(_tag_name(name), float(value), now_ms, 0)
                      for name, value in (metrics or {}).items() if math.isfinite(value)],
             params=[self._param(name, str(value)[:_PARAM_LIMIT]) for name, value in (params or {}).items()],
         )  # fmt: skip
@@ -78,7 +82,7 @@ class Tracker:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         version = self._client.create_model_version(name, source, run_id, description=description,
-                                                    tags={key: str(value) for key, value in tags.items()})
+                                                    tags={_tag_name(key): str(value) for key, value in tags.items()})
         return int(version.version)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -101,3 +105,8 @@ class Tracker:
         folder.mkdir(parents=True, exist_ok=True)
         source = self._client.get_model_version_download_uri(name, str(version))
         return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
+
+
+def _tag_name(name: str) -> str:
+    """The name with what MLflow refuses in names left out."""
+    return re.sub(r"[^\w \-./:]", "", name)

@@ -1,0 +1,96 @@
+"""Replicas of a workload: the same requests, slightly moved, so that placement luck averages out.
+
+One replay of a small pool wanders by whole percentage points when a single placement changes. Replicas move
+arrivals and lifetimes a little, every policy sees the same ones, and gains are paired within a replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import Trace
+from sojourn.simulator import Comparison, Workload, compare
+from sojourn.simulator.compare import Cell
+
+SHIFT_S = 300
+"""Arrivals move by up to this, uniformly, in seconds."""
+STRETCH = 0.02
+"""Lifetimes change by up to this share, uniformly."""
+
+
+def replica(workload: Workload, seed: int) -> Workload:
+    """The workload with arrivals moved by up to 5 min and lifetimes by up to 2 %; seed 0 is the workload itself.
+
+    Requests running at 0 keep their start; hosts and warm-up stay.
+    """
+    if seed == 0:
+        return workload
+    rng = np.random.default_rng(seed)
+    trace = workload.trace
+    start_s = trace.start_s()
+    moved = np.where(start_s > 0, np.maximum(start_s + rng.integers(-SHIFT_S, SHIFT_S + 1, len(trace)), 0), start_s)
+    moved = np.minimum(moved, trace.horizon_s - 1)
+    stretch = rng.uniform(1.0 - STRETCH, 1.0 + STRETCH, len(trace))
+    total_s = np.maximum(np.rint(workload.total_s * stretch).astype(np.int64), np.maximum(-moved, 0) + 1)
+    order = np.argsort(moved, kind="stable")
+    end_s = moved + total_s
+    departure = pd.array(end_s, "Int64")
+    departure[end_s > trace.horizon_s] = pd.NA
+    requests = trace.requests.assign(arrival_s=pd.array(moved, "Int64"), departure_s=departure).iloc[order]
+    moved_trace = Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, None, trace.meta)
+    return replace(workload, trace=moved_trace, total_s=total_s[order])
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """A comparison over replicas.
+
+    table: as Comparison.table, means over the replicas, with `gain_low_pp` and `gain_high_pp`, the 95 %
+        t-interval of the paired gain over best-fit (NaN for one replica).
+    gain_pp: float64 (n_replicas, n_cells), the gains of each replica. first: the unmoved workload's comparison.
+    """
+
+    table: pd.DataFrame
+    gain_pp: np.ndarray
+    first: Comparison
+
+    def difference(self, label: str, other: str) -> tuple[float, float, float]:
+        """Mean paired difference of two cells' gains, pp, and its 95 % t-interval."""
+        columns = list(self.table.index)
+        paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
+        half = float(_half_width(paired[:, None])[0])
+        return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
+
+
+def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Cell]], n_replicas: int,
+                     progress: Callable[[int, int], None] | None = None) -> Replicated:
+    """Every cell on every replica. cells: policies and sources for a workload (an oracle needs its own truth)."""
+    comparisons: list[Comparison] = []
+    for seed in range(n_replicas):
+        moved = replica(workload, seed)
+        listed = cells(moved)
+        if progress is not None:
+            progress(seed, n_replicas)
+        comparisons.append(compare(moved, listed))
+    tables = [comparison.table for comparison in comparisons]
+    numbers = [str(name) for name in tables[0] if tables[0][name].dtype.kind in "if"]
+    mean = tables[0].copy()
+    mean[numbers] = np.stack([table[numbers].to_numpy(np.float64) for table in tables]).mean(axis=0)
+    gain_pp = np.stack([table["gain_pp"].to_numpy(np.float64) for table in tables])
+    half = _half_width(gain_pp)
+    mean["gain_low_pp"], mean["gain_high_pp"] = mean["gain_pp"] - half, mean["gain_pp"] + half
+    return Replicated(mean, gain_pp, comparisons[0])
+
+
+def _half_width(values: np.ndarray) -> np.ndarray:
+    """Half of the 95 % t-interval of the mean over replicas (rows), one value a column."""
+    from scipy.stats import t
+
+    n = len(values)
+    if n < 2:
+        return np.full(values.shape[1], np.nan)
+    return np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
