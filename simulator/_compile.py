@@ -157,9 +157,9 @@ def _written(policy: Policy, text: str) -> Path | None:
         with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
         Path(fresh).unlink()
-    except (OSError, TypeError, RuntimeError):
+        return path if path.read_text() == text else None
+    except (OSError, TypeError):
         return None
-    return path if path.read_text() == text else None
 
 
 def _sources(policy: Policy) -> list[str]:

@@ -28,12 +28,13 @@ class Comparison:
         `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `n_rescores`, `events_per_s`.
     results: by label, in the table's order.
     bound_empty_hosts_pct: see Result.
-    description: the workload's.
+    warmup_s, description: the workload's.
     """
 
     table: pd.DataFrame
     results: dict[str, Result]
     bound_empty_hosts_pct: float
+    warmup_s: int
     description: str
 
 
@@ -66,7 +67,7 @@ def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | N
         for label, (policy, predictor, _) in zip(labels, listed, strict=True)
     ]
     return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,
-                      workload.description)
+                      workload.warmup_s, workload.description)
 
 
 def label_of(policy: str, predictor: str) -> str:

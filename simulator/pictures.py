@@ -13,6 +13,7 @@ from sojourn.simulator.compare import BASELINE, Comparison
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Okabe and Ito's palette, legible to the colour-blind."""
 BOUND_COLOUR = "#888888"
+DAY_S = 86_400
 _HIGHER = "higher is better"
 
 
@@ -30,6 +31,9 @@ def empty_hosts_figure(comparison: Comparison) -> go.Figure:
     for label, days, percent, colour, is_bound in _lines(comparison):
         style = {"color": colour, "width": 1.6, "dash": "dot" if is_bound else "solid"}
         figure.add_scatter(x=days, y=percent, name=label, mode="lines", line=style)
+    if comparison.warmup_s > 0:
+        figure.add_vrect(x0=0, x1=comparison.warmup_s / DAY_S, fillcolor="#dddddd", opacity=0.4, line_width=0,
+                         annotation_text="warm-up", annotation_position="bottom left")
     figure.update_layout(
         title={"text": "Empty hosts over time", "subtitle": {"text": comparison.description}},
         xaxis_title="time since the trace's start (days)", yaxis_title=f"empty hosts (%), {_HIGHER}",
@@ -69,11 +73,14 @@ def write_png(comparison: Comparison, path: str | Path) -> Path:
     over_time.set(xlabel="time since the trace's start (days)", ylabel=f"empty hosts (%), {_HIGHER}",
                   title="Empty hosts over time")
     over_time.legend(frameon=False, fontsize="small", ncols=2)
+    if comparison.warmup_s > 0:
+        over_time.axvspan(0, comparison.warmup_s / DAY_S, color="#dddddd", alpha=0.4, linewidth=0)
+        over_time.text(0, 0.01, " warm-up", transform=over_time.get_xaxis_transform(), fontsize="small")
     over_time.margins(x=0)
     labels, gains, colours = _bars(comparison)
     bars = gain.barh(labels, gains, color=colours)
     gain.bar_label(bars, fmt="%+.2f", padding=3)
-    gain.margins(x=0.15)
+    gain.margins(x=0.2)
     gain.axvline(0, color="black", linewidth=0.8)
     gain.set(xlabel=f"empty hosts above best-fit's (pp), {_HIGHER}", title="Gain over best-fit")
     for axes in (over_time, gain):
@@ -93,7 +100,7 @@ def _lines(comparison: Comparison, n_points: int = 500) -> list[tuple[str, np.nd
         whole = np.asarray(values)[: len(values) // width * width]
         return np.asarray(whole.reshape(-1, width).mean(axis=1))
 
-    days = mean(first["time_s"]) / 86_400
+    days = mean(first["time_s"]) / DAY_S
     lines = [("bound", days, mean(first["bound_empty_hosts_pct"]), BOUND_COLOUR, True)]
     for k, (label, result) in enumerate(comparison.results.items()):
         percent = mean(result.series["empty_hosts_pct"])

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from typing import Any
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
 
+import naive
 import sojourn.simulator as sim
 from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
@@ -152,7 +152,7 @@ def test_bad_input_is_refused() -> None:
         workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of())
     with pytest.raises(ValueError, match="got 0 larger than every host"):
         workload_of([(0, 9, 5.0, 1.0)], 10, hosts_of((4.0, 4.0)))
-    with pytest.raises(ValueError, match="warmup_s must be in 0..9, got 10"):
+    with pytest.raises(ValueError, match=r"warmup_s must be in 0\.\.9, got 10"):
         workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of((4.0, 4.0)), warmup_s=10)
 
     class TooFew:

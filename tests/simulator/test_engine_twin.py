@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 import sojourn.simulator as sim
 
 POLICY_NAMES = sorted(sim.POLICIES)
@@ -57,7 +57,7 @@ def twin_of(workload: sim.Workload, per_request: list[Any]) -> naive.Replay:
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
@@ -109,7 +109,7 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=1000)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
     workload, curves, per_request = case

@@ -1,12 +1,12 @@
 """Curves, sources and completions."""
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 import sojourn.simulator as sim
 from sojourn.simulator.completion import kaplan_meier
 
@@ -36,7 +36,8 @@ def test_a_held_total_may_end_at_the_next_breakpoint() -> None:
     assert [curves.total_at(0, u) for u in (0, 59, 60, 119, 120)] == [60, 60, 120, 120, 240]
 
 
-@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=6), st.integers(0, 500), st.integers(0, 900))
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=6), st.integers(0, 500),
+       st.integers(0, 900))
 def test_total_at_equals_the_slow_twin(steps: list[tuple[int, int]], last: int, uptime: int) -> None:
     uptimes = np.cumsum([0, *(step for step, _ in steps)])
     totals = [int(u) + extra for u, (_, extra) in zip(uptimes[1:], steps, strict=True)] + [last]

@@ -1,10 +1,10 @@
 """The bound, demand and integrals against their slow twins."""
 
-import naive
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
 from sojourn.simulator.amounts import Demand, demand
 from sojourn.simulator.metrics import fewest_hosts, integral_at
 

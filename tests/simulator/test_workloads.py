@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
 
+import naive
 import sojourn.simulator as sim
 from sojourn.simulator.pictures import empty_hosts_figure, gain_figure, write_png
 
@@ -79,5 +79,5 @@ def test_oracle_nilas_gains_on_openb() -> None:
     workload = sim.build_workload("openb", trace, seed=0)
     assert 0.75 < workload.load <= 0.8
     assert np.array_equal(workload.total_s, sim.build_workload("openb", trace, seed=0).total_s)
-    gain = sim.compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table.loc["nilas (oracle)", "gain_pp"]
-    assert 3 < float(gain) < 7  # +4.1 to +4.9 over five seeds
+    gain = sim.compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table["gain_pp"].to_dict()
+    assert 3 < gain["nilas (oracle)"] < 7  # +3.7 to +5.1 over five seeds
