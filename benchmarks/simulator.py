@@ -59,7 +59,8 @@ def measured(workload: sim.Workload, policy: str, predictor: str, is_ranked: boo
     results = [sim.simulate(workload, policy, source, is_ranked=is_ranked) for _ in range(n_runs)]
     rates = [result.events_per_s for result in results]
     return {"hosts": len(workload.hosts), "policy": policy, "predictor": predictor,
-            "scan": "plain" if is_ranked is False else "ranked", "events": results[0].metrics.n_events, "events_per_s": statistics.median(rates),
+            "scan": "plain" if is_ranked is False else "ranked",
+            "events": results[0].metrics.n_events, "events_per_s": statistics.median(rates),
             "slowest": min(rates), "fastest": max(rates), "compile_s": results[0].compile_s,
             "rescores_per_placement": results[0].metrics.n_rescores / len(workload.trace)}
 
