@@ -55,6 +55,8 @@ class Forest:
         if (len(self.member_start) != n_nodes + 1 or (np.diff(self.member_start) < 0).any()
                 or self.member_start[0] != 0 or self.member_start[-1] != len(self.members)):
             raise ValueError(f"member_start must rise from 0 to {len(self.members)}")
+        if ((np.diff(self.member_start) > 0) != (self.mode == MEMBER)).any() or not np.isfinite(self.members).all():
+            raise ValueError("sets must belong to the member nodes and hold at least one finite value")
         # LightGBM parts NaN from all else with a split at +inf
         if not (self.split > -np.inf).all() or not (np.abs(self.leaves) <= LARGEST).all():
             raise ValueError(f"splits must be numbers above -inf and leaves within {LARGEST:g}")

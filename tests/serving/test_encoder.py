@@ -1,0 +1,74 @@
+"""The encoder: order of features, missing values, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.history import HistoryDefinition, HistoryKey, HistoryState
+
+HISTORY = HistoryDefinition((HistoryKey("user+size", ("user", "cores"), "owner"),
+                             HistoryKey("zone", ("zone",), "category")))
+ENCODER = Encoder(("cores", "gib"), ("user", "zone"), HISTORY, phase_s=86_400)
+REQUEST = {"cores": 2, "gib": 7.5, "user": "ann", "zone": "z1"}
+
+
+def test_features_in_order() -> None:
+    parsed = ENCODER.parse(REQUEST)
+    features = ENCODER.encode(parsed, 5_400, HistoryState(HISTORY))
+    # the clock's 0 is a Tuesday 00:00 (phase of one day): 01:30 of weekday 1
+    assert features[:4] == [2.0, 7.5, 1.5, 1.0]
+    assert len(features) == len(ENCODER.feature_names()) == 4 + 15 + 2
+    assert parsed.keys == (("ann", "2.0"), ("z1",))
+    assert parsed.unknown == ()
+
+
+def test_the_clock_runs_before_zero_and_over_weeks() -> None:
+    parsed = ENCODER.parse(REQUEST)
+    clocks = [ENCODER.encode(parsed, now_s, HistoryState(HISTORY))[2:4] for now_s in (-1, 6 * 86_400, -86_401)]
+    # 23:59:59 of Monday; a week later minus a day: Monday 00:00; 23:59:59 of Sunday
+    assert clocks == [[86_399 / 3_600, 0.0], [0.0, 0.0], [86_399 / 3_600, 6.0]]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.nan])
+def test_missing_values_are_nan_and_reported(missing: Any) -> None:
+    parsed = ENCODER.parse({"cores": missing, "user": "ann"})
+    assert parsed.unknown == ("cores", "gib", "zone")
+    assert parsed.keys == (("ann", "-"), None)
+    assert all(math.isnan(value) for value in ENCODER.encode(parsed, 0, HistoryState(HISTORY))[:2])
+
+
+@pytest.mark.parametrize("value", ["2", b"2", True, np.True_, math.inf, -math.inf, 10**400, [2], 2j,
+                                   np.array([1.0, 2.0])], ids=repr)  # fmt: skip
+def test_a_number_that_is_none_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(ValueError, match="cores must be"):
+        ENCODER.parse(REQUEST | {"cores": value})
+
+
+@pytest.mark.parametrize("value", [1.5, b"ann", ["ann"], {"ann": 1}], ids=repr)
+def test_a_name_that_is_no_text_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(ValueError, match="user must be text or a whole number, got"):
+        ENCODER.parse(REQUEST | {"user": value})
+
+
+@pytest.mark.parametrize(("value", "text"), [(7, "7"), (np.int64(7), "7"), (True, "1"), (np.False_, "0"), ("7", "7")])
+def test_whole_numbers_and_booleans_are_names(value: Any, text: str) -> None:
+    assert ENCODER.parse(REQUEST | {"zone": value}).keys[1] == (text,)
+
+
+def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="column must be one of cores, gib, user, zone, got 'colour'"):
+        ENCODER.parse(REQUEST | {"colour": "red"})
+    with pytest.raises(ValueError, match="request must be a mapping"):
+        ENCODER.parse(["cores"])  # type: ignore[arg-type]
+
+
+def test_a_definition_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="history key 'zone' must use known columns, got 'zone'"):
+        Encoder(("cores",), ("user",), HISTORY)
+    with pytest.raises(ValueError, match="columns must differ"):
+        Encoder(("cores", "gib"), ("user", "zone", "gib"), HISTORY)

@@ -1,0 +1,265 @@
+"""Owner history: golden features, and a slow twin that counts everything again from the log of events."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sojourn.serving.history import (
+    CATEGORY_FEATURES,
+    OWNER_FEATURES,
+    Admission,
+    HistoryDefinition,
+    HistoryKey,
+    HistoryState,
+)
+
+DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")),
+                               window=3, category_memory=4, prior_strength=2.0)  # fmt: skip
+Keys = tuple[tuple[str, ...] | None, ...]
+ANN: Keys = (("ann",), ("z",))
+
+
+def owner_features(state: HistoryState, keys: Keys, now_s: int) -> dict[str, float]:
+    return dict(zip(OWNER_FEATURES, state.features(keys, now_s), strict=False))
+
+
+def test_golden_owner_features() -> None:
+    state = HistoryState(DEFINITION)
+    first = state.admit(ANN, 0)
+    state.ended(first, 100)  # log10 100 = 2
+    second, _third = state.admit(ANN, 200), state.admit(ANN, 230)
+    log1p, log10 = math.log1p, math.log10
+    assert owner_features(state, ANN, 260) == {
+        "arrived": log1p(3), "running": log1p(2), "oldest_age": log10(60),
+        "mean_age": log10(45),  # 260 - (200 + 230) / 2
+        "since_last": log10(30), "batch": log1p(3),  # 0, 200, 230: no gap above 300 s
+        "ended": log1p(1), "mean": 2.0, "spread": 0.0, "last": 2.0, "mean_2": 2.0, "longest": 2.0,
+        "share_1h": 0.0, "share_1d": 0.0, "share_7d": 0.0,
+    }  # fmt: skip
+    state.ended(second, 10_200)  # log10 10000 = 4
+    features = owner_features(state, ANN, 10_200)
+    # lifetimes 2 and 4: mean 3, spread 1; 10000 s outlives an hour, so half do
+    names = ("ended", "mean", "spread", "last", "mean_2", "longest", "share_1h", "share_1d")
+    assert [features[name] for name in names] == [log1p(2), 3.0, 1.0, 4.0, 3.0, 4.0, 0.5, 0.0]
+    assert features["batch"] == 0.0  # 9970 s since the last arrival
+    assert features["running"] == log1p(1)
+
+
+def test_golden_category_features() -> None:
+    state = HistoryState(DEFINITION)
+    for zone, lifetime_s in (("a", 100), ("b", 10_000), ("b", 10_000)):
+        state.ended(state.admit((None, (zone,)), 0), lifetime_s)
+    # overall mean (2 + 4 + 4) / 3; zone b: (2 * 4 + prior 2 * overall) / (2 + 2)
+    overall = 2.0 + 2.0 / 2
+    overall += (4.0 - overall) / 3
+    found = state.features((None, ("b",)), 0)[len(OWNER_FEATURES):]
+    assert found == [math.log1p(2), (2 * 4.0 + 2.0 * overall) / 4.0]
+    assert state.features((None, ("new",)), 0)[len(OWNER_FEATURES):] == [0.0, overall]
+    assert len(found) == len(CATEGORY_FEATURES)
+
+
+def test_only_the_last_ones_are_remembered() -> None:
+    state = HistoryState(DEFINITION)
+    for lifetime_s in (10, 100, 1_000, 10_000):  # window 3: the first is forgotten, mean (2 + 3 + 4) / 3
+        state.ended(state.admit(ANN, 0), lifetime_s)
+    features = owner_features(state, ANN, 10_000)
+    assert (features["ended"], features["mean"], features["longest"]) == (math.log1p(4), 3.0, 4.0)
+
+
+def test_eviction_forgets_the_oldest_last_arrival() -> None:
+    definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),), n_keys_max=2)
+    state = HistoryState(definition)
+    first = {name: state.admit(((name,),), now_s) for now_s, name in enumerate(["a", "b"])}
+    state.admit((("a",),), 2)
+    state.admit((("c",),), 3)  # a arrived at 2, b at 1: b is forgotten
+    assert [state.is_known(0, (name,)) for name in "abc"] == [True, False, True]
+    state.ended(first["b"], 10)  # the end of a forgotten one changes no owner
+    state.admit((("b",),), 11)
+    assert owner_features(state, (("b",),), 11)["ended"] == 0.0
+    state.withdraw(first["b"])  # nor does its withdrawal
+    assert owner_features(state, (("b",),), 11)["arrived"] == math.log1p(1)
+
+
+@dataclass
+class Event:
+    kind: str
+    owner: str
+    now_s: int
+    target: int
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Event]:
+    """A log in time order: admissions, and ends or withdrawals of those that still run."""
+    events: list[Event] = []
+    running: list[int] = []
+    now_s = draw(st.integers(-1_000, 1_000))
+    for number in range(draw(st.integers(1, 25))):
+        now_s += draw(st.sampled_from([0, 1, 100, 300, 301, 5_000]))
+        kind = draw(st.sampled_from(["admit", "admit", "end", "withdraw"]))
+        if kind == "admit" or not running:
+            events.append(Event("admit", draw(st.sampled_from("ab")), now_s, number))
+            running.append(number)
+        else:
+            target = running.pop(draw(st.integers(0, len(running) - 1)))
+            events.append(Event(kind, events[target].owner, now_s, target))
+    return events
+
+
+def replay(events: list[Event], state: HistoryState | None = None) -> tuple[HistoryState, dict[int, Admission]]:
+    """A state that has seen the events, and the receipts of what still runs."""
+    state = HistoryState(DEFINITION) if state is None else state
+    admissions: dict[int, Admission] = {}
+    for event in events:
+        if event.kind == "admit":
+            admissions[event.target] = state.admit(((event.owner,), ("z",)), event.now_s)
+        elif event.kind == "end":
+            state.ended(admissions.pop(event.target), event.now_s)
+        else:
+            state.withdraw(admissions.pop(event.target))
+    return state, admissions
+
+
+def seen(state: HistoryState, now_s: int) -> bytes:
+    """All features of both owners at a moment, as bits."""
+    return np.array([state.features(((owner,), ("z",)), now_s) for owner in "ab"]).tobytes()
+
+
+def naive_owner(events: list[Event], owner: str, now_s: int) -> list[float]:
+    """The slow twin of an owner's features: counted from the log, withdrawn admissions left out."""
+    withdrawn = {event.target for event in events if event.kind == "withdraw"}
+    ended = {event.target: event.now_s for event in events if event.kind == "end"}
+    mine = [event for event in events
+            if event.kind == "admit" and event.owner == owner and event.target not in withdrawn]
+    running = [event.now_s for event in mine if event.target not in ended]
+    lifetimes = [math.log10(max(event.now_s - events[event.target].now_s, 1)) for event in events
+                 if event.kind == "end" and event.owner == owner]
+    batch, time_s = 0, now_s
+    for event in reversed(mine):
+        if time_s - event.now_s > DEFINITION.batch_gap_s:
+            break
+        batch, time_s = batch + 1, event.now_s
+    recent = lifetimes[-DEFINITION.window:]
+    n = len(recent)
+    mean = sum(recent) / n if n else math.nan
+    log10 = math.log10
+    return [
+        math.log1p(len(mine)), math.log1p(len(running)),
+        log10(max(now_s - running[0], 1)) if running else math.nan,
+        log10(max(now_s - sum(running) / len(running), 1.0)) if running else math.nan,
+        log10(max(now_s - mine[-1].now_s, 1)) if mine else math.nan,
+        math.log1p(batch), math.log1p(len(lifetimes)), mean,
+        math.sqrt(sum((value - mean) ** 2 for value in recent) / n) if n else math.nan,
+        recent[-1] if n else math.nan, (recent[-1] + recent[-2]) / 2 if n > 1 else recent[-1] if n else math.nan,
+        max(recent) if n else math.nan,
+        *(sum(value >= log10(bound) for value in recent) / n if n else math.nan for bound in (3600, 86400, 604800)),
+    ]  # fmt: skip
+
+
+@given(logs(), st.sampled_from([0, 50, 300, 301, 4_000]))
+@settings(deadline=None, max_examples=300)
+def test_features_equal_the_slow_twin(events: list[Event], later_s: int) -> None:
+    state, _ = replay(events)
+    now_s = events[-1].now_s + later_s
+    for owner in "ab":
+        found = state.features(((owner,), None), now_s)[:len(OWNER_FEATURES)]
+        np.testing.assert_allclose(found, naive_owner(events, owner, now_s), rtol=1e-12, atol=1e-15)
+
+
+@given(logs(), st.sampled_from([0, 300, 4_000]))
+@settings(deadline=None, max_examples=300)
+def test_a_withdrawn_admission_never_was(events: list[Event], later_s: int) -> None:
+    withdrawn = {event.target for event in events if event.kind == "withdraw"}
+    state, _ = replay(events)
+    without, _ = replay([event for event in events if event.target not in withdrawn])
+    assert seen(state, events[-1].now_s + later_s) == seen(without, events[-1].now_s + later_s)
+
+
+@given(logs(), logs())
+@settings(deadline=None, max_examples=200)
+def test_a_restored_state_goes_on_to_the_bit(events: list[Event], more: list[Event]) -> None:
+    state, running = replay(events)
+    arrays = state.to_arrays()
+    restored = HistoryState.from_arrays(DEFINITION, arrays)
+    assert {name: array.tobytes() for name, array in restored.to_arrays().items()} == {
+        name: array.tobytes() for name, array in arrays.items()}
+    again = {target: restored.admit(receipt.keys, receipt.arrival_s)
+             for target, receipt in sorted(running.items(), key=lambda pair: pair[1].arrival_s)}
+    now_s = events[-1].now_s
+    assert seen(restored, now_s) == seen(state, now_s)
+    for target in running:
+        state.ended(running[target], now_s)
+        restored.ended(again[target], now_s)
+    shift_s = now_s - more[0].now_s
+    later = [Event(event.kind, event.owner, event.now_s + shift_s, event.target) for event in more]
+    replay(later, state)
+    replay(later, restored)
+    assert seen(restored, later[-1].now_s) == seen(state, later[-1].now_s)
+
+
+def test_any_text_is_a_name() -> None:
+    state = HistoryState(DEFINITION)
+    names = ["", "é", "a\0b", "\udcff", "x" * 1_000]
+    for name in names:
+        state.ended(state.admit(((name,), (name,)), 0), 50)
+    restored = HistoryState.from_arrays(DEFINITION, state.to_arrays())
+    assert all(restored.is_known(idx, (name,)) for name in names for idx in (0, 1))
+
+
+@pytest.mark.parametrize(("name", "change"), [
+    ("overall", lambda array: array * np.nan),
+    ("overall", lambda array: array[:1]),
+    ("0:ended_n", lambda array: array - array),
+    ("0:ended_n", lambda array: array.astype(np.float64)),
+    ("0:last", lambda array: array[:0]),
+    ("0:batch_n", lambda array: array + 1),
+    ("0:recent_n", lambda array: array + 1),
+    ("0:recent", lambda array: array * np.inf),
+    ("0:length", lambda array: array + 1),
+    ("0:length", lambda array: array.reshape(1, -1)),
+    ("0:text", lambda array: array[:0]),
+    ("1:moments", lambda array: -array),
+    ("1:moments", lambda array: array.reshape(-1)),
+])  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused(name: str, change: object) -> None:
+    state = HistoryState(DEFINITION)
+    state.ended(state.admit(ANN, 0), 50)
+    arrays = state.to_arrays()
+    arrays[name] = change(arrays[name])  # type: ignore[operator]
+    with pytest.raises(ValueError):
+        HistoryState.from_arrays(DEFINITION, arrays)
+
+
+def test_missing_and_doubled_names_are_refused() -> None:
+    state = HistoryState(DEFINITION)
+    for name in "ab":
+        state.ended(state.admit(((name,), (name,)), 0), 50)
+    arrays = state.to_arrays()
+    with pytest.raises(KeyError):
+        HistoryState.from_arrays(DEFINITION, {name: array for name, array in arrays.items() if name != "0:last"})
+    arrays["0:text"] = np.frombuffer(b"aa", np.uint8)
+    with pytest.raises(ValueError, match="0:text must name each key once"):
+        HistoryState.from_arrays(DEFINITION, arrays)
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("window", 0), ("window", 1.5), ("window", True), ("n_keys_max", "9"), ("category_memory", 0),
+    ("batch_gap_s", -1), ("prior_strength", -1.0), ("prior_strength", math.nan), ("prior_strength", "20"),
+])  # fmt: skip
+def test_a_bad_definition_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{field} must be .*, got"):
+        HistoryDefinition.from_dict(DEFINITION.as_dict() | {field: value})
+
+
+def test_a_definition_survives_its_json_form() -> None:
+    assert HistoryDefinition.from_dict(DEFINITION.as_dict()) == DEFINITION
+    with pytest.raises(ValueError, match="kind must be owner or category, got 'other'"):
+        HistoryKey("user", ("user",), "other")
+    with pytest.raises(ValueError, match="at least one column"):
+        HistoryKey("user", (), "owner")

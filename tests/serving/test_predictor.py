@@ -1,0 +1,238 @@
+"""The predictor: answers, records, refusals, threads, and the replay that training and serving share."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from made_bundles import Made
+from sojourn.models.bundle_table import table_of
+from sojourn.serving import Lifetime, Predictor, load_bundle
+from sojourn.serving.curve import lifetime_class
+from sojourn.serving.curve_builder import CurveBuilder
+
+KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
+
+
+@pytest.fixture
+def predictor(made: Made) -> Predictor:
+    return Predictor.load(made.folders["hazard"])
+
+
+@KINDS
+def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: str,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = Predictor.load(made.folders[kind], is_history_kept=False)
+    seen: list[list[float]] = []
+    build = predictor._builder.curve
+
+    def spy(features: list[float]) -> Any:
+        seen.append(list(features))
+        return build(features)
+
+    monkeypatch.setattr(predictor._builder, "curve", spy)
+    rows = made.rows
+    end_s = rows.arrival_s + rows.lifetime_s
+    by_end = [idx for idx in np.argsort(end_s, kind="stable").tolist() if rows.is_event[idx]]
+    admitted: list[Lifetime] = []
+    for idx, now_s in enumerate(rows.decided_s.tolist()):
+        while by_end and end_s[by_end[0]] <= now_s and by_end[0] < idx:
+            ended = by_end.pop(0)
+            predictor.ended(admitted[ended], int(end_s[ended]))
+        admitted.append(predictor.admit(made.request(idx), now_s))
+    assert np.array(seen).tobytes() == rows.features.tobytes()
+    table = table_of(predictor._schema, predictor._builder.forest, rows.features)
+    for uptime_s in UPTIMES_S:
+        assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
+
+
+@KINDS
+def test_both_paths_give_the_same_bits(made: Made, kind: str) -> None:
+    bundle = load_bundle(made.folders[kind])
+    fast = CurveBuilder(bundle.schema, bundle.model)
+    slow = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
+    assert fast.is_compiled
+    assert not slow.is_compiled
+    for row in [*made.rows.features.tolist(), [math.nan] * made.rows.features.shape[1]]:
+        assert fast.curve(row) == slow.curve(row)
+
+
+def test_admit_records_and_predict_does_not(made: Made, predictor: Predictor) -> None:
+    request, now_s = made.request(0) | {"subscription": "fresh"}, made.trace.horizon_s
+    asked = [predictor.predict(request, now_s) for _ in range(2)]
+    assert [vm.unknown for vm in asked] == [("subscription",)] * 2
+    vm = predictor.admit(request, now_s)
+    assert vm.curve == asked[0].curve
+    assert predictor.predict(request, now_s).unknown == ()
+    predictor.withdraw(vm)
+    again = predictor.predict(request, now_s)
+    assert again.unknown == ("subscription",)
+    assert again.curve == vm.curve
+
+
+def test_a_prediction_without_a_record_cannot_end(made: Made, predictor: Predictor) -> None:
+    vm = predictor.predict(made.request(0), 0)
+    with pytest.raises(ValueError, match="vm must be admitted and neither ended nor withdrawn"):
+        predictor.ended(vm, 1)
+    with pytest.raises(ValueError, match="vm must be admitted and neither ended nor withdrawn"):
+        predictor.withdraw(vm)
+
+
+@pytest.mark.parametrize("first", ["ended", "withdraw"])
+@pytest.mark.parametrize("second", ["ended", "withdraw"])
+def test_a_request_ends_once(made: Made, predictor: Predictor, first: str, second: str) -> None:
+    acts = {"ended": lambda vm: predictor.ended(vm, 10), "withdraw": predictor.withdraw}
+    vm = predictor.admit(made.request(0), 0)
+    acts[first](vm)
+    with pytest.raises(ValueError, match="neither ended nor withdrawn"):
+        acts[second](vm)
+    counters = predictor.counters
+    assert counters["ended"] + counters["withdrawn"] == 1
+
+
+def test_unknown_inputs_are_answered_and_reported(made: Made, predictor: Predictor) -> None:
+    vm = predictor.predict({"cpu_cores": 2, "zone": "never-seen", "subscription": "nobody"}, 0)
+    assert {"mem_gib", "disk_gib", "deployment", "vm_category", "zone", "subscription"} <= set(vm.unknown)
+    assert 0.0 <= vm.remaining(0) < math.inf
+    assert vm.lifetime_class(0) == lifetime_class(vm.remaining(0))
+
+
+def test_refusals_name_what_is_wrong(made: Made, predictor: Predictor) -> None:
+    request = made.request(0)
+    with pytest.raises(ValueError, match=r"column must be one of cpu_cores, mem_gib, .*, got 'colour'"):
+        predictor.admit({"colour": "red"}, 0)
+    with pytest.raises(ValueError, match="cpu_cores must be a number, got 'two'"):
+        predictor.admit(request | {"cpu_cores": "two"}, 0)
+    for now_s in (1.0, "1", None, True, np.array([1, 2]), 2**70):
+        with pytest.raises(ValueError, match="now_s must be whole seconds, got"):
+            predictor.admit(request, now_s)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"arrival_s must be <= now_s \(5\), got 6"):
+        predictor.admit(request, 5, arrival_s=6)
+    vm = predictor.admit(request, 100)
+    with pytest.raises(ValueError, match="now_s must be >= the arrival 100, got 99"):
+        predictor.ended(vm, 99)
+    predictor.ended(vm, 100)
+    with pytest.raises(ValueError, match="uptimes_s must have 1 elements, got 2"):
+        predictor.remaining_many([request], [0.0, 1.0], 0)
+
+
+def test_counters_count(made: Made, predictor: Predictor) -> None:
+    known = made.request(len(made.rows) - 1)
+    vms = [predictor.admit(known, 10**7 + idx) for idx in range(3)]
+    predictor.predict({}, 10**7)
+    predictor.ended(vms[0], 10**7 + 9)
+    predictor.withdraw(vms[1])
+    with pytest.raises(ValueError):
+        predictor.predict({"colour": 1}, 0)
+    counters = predictor.counters
+    assert {name: counters[name] for name in ("predictions", "ended", "withdrawn", "errors")} == {
+        "predictions": 4, "ended": 1, "withdrawn": 1, "errors": 1}
+    assert counters["unknowns"] >= 1
+
+
+def test_running_requests_are_restored_after_a_restart(made: Made) -> None:
+    request = made.request(3)
+    live = Predictor.load(made.folders["uptime"], is_history_kept=False)
+    for arrival_s in (0, 200, 500):
+        live.admit(request, arrival_s)
+    restarted = Predictor.load(made.folders["uptime"], is_history_kept=False)
+    for arrival_s in (0, 200, 500):
+        vm = restarted.admit(request, 9_000, arrival_s=arrival_s)
+        assert vm.arrival_s == arrival_s
+    assert restarted.predict(request, 9_000).curve == live.predict(request, 9_000).curve
+
+
+def test_a_batch_is_the_single_answers(made: Made, predictor: Predictor) -> None:
+    requests = [made.request(idx) for idx in range(5)]
+    uptimes_s = [0.0, 10.0, 100.0, 1e4, 1e6]
+    expected = [predictor.predict(request, 0).remaining(uptime_s)
+                for request, uptime_s in zip(requests, uptimes_s, strict=True)]
+    assert predictor.remaining_many(requests, uptimes_s, 0).tolist() == expected
+
+
+def in_threads(n: int, act: Any) -> list[BaseException]:
+    """Run act(0), ..., act(n - 1) at once; what they raised."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(n)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            act(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_threads_admit_and_end_without_loss(made: Made, predictor: Predictor) -> None:
+    n_threads, n_each = 4, 100
+    requests = [made.request(idx) for idx in range(n_threads)]
+
+    def work(number: int) -> None:
+        for step in range(n_each):
+            vm = predictor.admit(requests[number] | {"subscription": "shared"}, 10**7 + step)
+            assert vm.remaining(0) >= 0.0
+            predictor.ended(vm, 10**7 + step + 50)
+
+    assert in_threads(n_threads, work) == []
+    counters = predictor.counters
+    assert counters["predictions"] == counters["ended"] == n_threads * n_each
+    shared = predictor._history._owners[0][("shared",)]
+    assert (shared.n_ended, len(shared.running), shared.running_sum_s) == (n_threads * n_each, 0, 0)
+
+
+def test_only_one_thread_can_end_a_request(made: Made, predictor: Predictor) -> None:
+    vm = predictor.admit(made.request(0), 0)
+    errors = in_threads(8, lambda number: predictor.ended(vm, 10))
+    assert len(errors) == 7
+    assert all(isinstance(error, ValueError) for error in errors)
+    assert predictor.counters["ended"] == 1
+
+
+BARE = """
+import json, sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in BANNED:
+            raise ImportError(name + " is blocked")
+BANNED = {"numba", "llvmlite", "pandas", "pyarrow", "lightgbm", "scipy", "sklearn", "sksurv", "mlflow", "prefect",
+          "onnx", "matplotlib", "plotly", "pydantic", "rich", "dask"}
+sys.meta_path.insert(0, Blocker())
+from sojourn.serving import Predictor
+folder, request, uptimes = json.loads(sys.argv[1])
+predictor = Predictor.load(folder)
+vm = predictor.admit(request, 20_000_000)
+print(json.dumps([predictor.info()["is_compiled"], [vm.remaining(u) for u in uptimes], vm.survival(60, 60),
+                  vm.quantile(0.9, 60), vm.next_change(60) if vm.next_change(60) < 1e300 else None]))
+assert not BANNED & {name.split(".")[0] for name in sys.modules}
+assert not {"sojourn.models", "sojourn.features", "sojourn.simulator", "sojourn.flows"} & set(sys.modules)
+"""
+
+
+@KINDS
+def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str) -> None:
+    """In a process where nothing else can be imported, and to the same bits as with numba."""
+    request = {name: value.item() if isinstance(value, np.generic) else value
+               for name, value in made.request(11).items()}
+    arguments = json.dumps([str(made.folders[kind]), request, UPTIMES_S])
+    found = subprocess.run([sys.executable, "-c", BARE, arguments], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    vm = Predictor.load(made.folders[kind]).admit(request, 20_000_000)
+    change_s = vm.next_change(60)
+    assert json.loads(found.stdout) == [
+        False, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
+        change_s if change_s < 1e300 else None]
