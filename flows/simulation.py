@@ -55,6 +55,15 @@ def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows, encoder: Enc
     if asked <= set(row_ids):
         is_asked = row_ids.isin(asked).to_numpy()
         return known_at(rows, is_asked, None, is_late_entry=False), row_ids[is_asked]
-    own = build_rows(workload.trace, encoder)
+    own = build_rows(_with_all_columns(workload.trace, trace, encoder), encoder)
     everything = known_at(own, np.ones(len(own), bool), None, is_late_entry=False)
     return everything, workload.trace.requests["request_id"].iloc[own.idx_request]
+
+
+def _with_all_columns(made: Trace, trace: Trace, encoder: Encoder) -> Trace:
+    """A recipe's trace with the columns that it dropped (openb: gpu), from the request `ID` that `ID#LAP` repeats."""
+    dropped = [column for column in encoder.columns() if column not in made.requests]
+    source = made.requests["request_id"].astype(str).str.rsplit("#", n=1).str[0]
+    originals = trace.requests.set_index(trace.requests["request_id"].astype(str))
+    table = made.requests.assign(**{column: originals[column].loc[source].to_numpy() for column in dropped})
+    return Trace(table, made.horizon_s, made.roles, meta=made.meta)

@@ -1,0 +1,172 @@
+"""One contract for all lifetime families, and what each must know about censoring and the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.split import Examples, Split, split_by_time
+from sojourn.features.synthetic import synthesize
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
+from sojourn.models.lifetime.boosting import Rows, boost
+from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.models.measures import score_model
+
+FAST = {"num_leaves": 7, "learning_rate": 0.4}
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    trace = synthesize(2_500, seed=1)
+    return split_by_time(build_rows(trace, default_encoder(trace)))
+
+
+@pytest.fixture(scope="module")
+def settings() -> FitSettings:
+    return FitSettings(backoff_keys(default_encoder(synthesize(1_000, seed=1))), 1, 0, FAST)
+
+
+@pytest.fixture(scope="module")
+def fitted(split: Split, settings: FitSettings) -> dict[str, LifetimeModel]:
+    return {name: make().fit(split.train, split.valid, split.past, settings)
+            for name, make in LIFETIME_MODELS.items()}
+
+
+@pytest.fixture(scope="module", params=sorted(LIFETIME_MODELS))
+def table(request: pytest.FixtureRequest, fitted: dict[str, LifetimeModel], split: Split) -> CurveTable:
+    return fitted[request.param].curve_table(split.test)
+
+
+UPTIMES = (0.0, 59.0, 600.0, 90_000.0)
+
+
+@pytest.mark.parametrize("uptime_s", UPTIMES)
+def test_answers_are_finite_whole_and_above_zero(table: CurveTable, uptime_s: float) -> None:
+    remaining = table.remaining(uptime_s)
+    assert np.isfinite(remaining).all()
+    assert (remaining >= 0).all()
+    np.testing.assert_array_equal(remaining, np.rint(remaining))
+    assert remaining.mean() > 1.0
+
+
+@pytest.mark.parametrize("uptime_s", UPTIMES)
+def test_survival_starts_at_one_and_never_rises(table: CurveTable, uptime_s: float) -> None:
+    grid = [0.0, 1.0, 60.0, 3_600.0, 86_400.0, 10.0**8]
+    survival = np.stack([table.survival(horizon_s, uptime_s) for horizon_s in grid])
+    np.testing.assert_allclose(survival[0], 1.0)
+    assert (np.diff(survival, axis=0) <= 1e-12).all()
+    assert ((survival >= 0.0) & (survival <= 1.0)).all()
+
+
+@pytest.mark.parametrize("uptime_s", UPTIMES)
+def test_quantiles_rise_with_their_share(table: CurveTable, uptime_s: float) -> None:
+    quantiles = np.stack([table.quantile(q, uptime_s) for q in (0.05, 0.25, 0.5, 0.75, 0.95)])
+    assert (np.diff(quantiles, axis=0) >= 0.0).all()
+
+
+def test_rows_are_answered_alone_or_together_alike(fitted: dict[str, LifetimeModel], split: Split) -> None:
+    order = np.random.default_rng(0).permutation(len(split.test))[:200]
+    for model in fitted.values():
+        whole, part = model.curve_table(split.test), model.curve_table(split.test.take(order))
+        np.testing.assert_array_equal(whole.remaining(600.0)[order], part.remaining(600.0))
+        np.testing.assert_array_equal(whole.take(order).quantile(0.5, 0.0), part.quantile(0.5, 0.0))
+
+
+def test_unknown_owners_are_answered(fitted: dict[str, LifetimeModel], split: Split) -> None:
+    stranger = split.test.take(np.arange(5))
+    unknown = replace(stranger, features=np.full_like(stranger.features, np.nan),
+                      keys=tuple(np.full(5, -1) for _ in stranger.keys))
+    for model in fitted.values():
+        assert np.isfinite(model.curve_table(unknown).remaining(60.0)).all()
+
+
+def test_no_observed_end_is_refused(split: Split, settings: FitSettings) -> None:
+    nothing = replace(split.train, is_event=np.zeros(len(split.train), bool))
+    for make in LIFETIME_MODELS.values():
+        with pytest.raises(ValueError, match="at least one observed end, got censored ones only"):
+            make().fit(nothing, nothing, nothing, settings)
+
+
+def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split, settings: FitSettings) -> None:
+    doubled = replace(split.past, lifetime_s=split.past.lifetime_s * 7.0)
+    for make in LIFETIME_MODELS.values():
+        one = make().fit(split.train, split.valid, split.past, settings)
+        other = make().fit(split.train, split.valid, doubled, settings)
+        np.testing.assert_array_equal(one.validation_table_.quantile(0.5, 0.0),
+                                      other.validation_table_.quantile(0.5, 0.0))
+        assert not np.array_equal(one.curve_table(split.test).quantile(0.5, 0.0),
+                                  other.curve_table(split.test).quantile(0.5, 0.0))
+
+
+@pytest.mark.slow
+def test_same_seed_same_bytes_whatever_the_thread_count(split: Split, settings: FitSettings) -> None:
+    for name in ("gbdt-once", "gbdt-uptime", "hazard"):
+        exports = []
+        for n_threads in (1, 2):
+            model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past,
+                                                replace(settings, n_threads=n_threads, params=None))
+            exported = model.export()
+            assert exported is not None
+            exports.append(exported.forest)
+        for part in ("split", "leaves", "feature"):
+            np.testing.assert_array_equal(getattr(exports[0], part), getattr(exports[1], part))
+
+
+def test_hazard_and_history_beat_one_shot_at_absolute_ages(fitted: dict[str, LifetimeModel], split: Split) -> None:
+    errors = {name: score_model(model.curve_table(split.test), split.test, 86_400)["age_1h.mae_log10_remaining"]
+              for name, model in fitted.items()}
+    assert errors["hazard"] < errors["gbdt-once"]
+    assert errors["hazard"] < errors["gbdt-uptime"]
+
+
+def _drawn(seed: int, n: int = 20_000) -> Examples:
+    """Exponential lifetimes of mean 1,000 s; censored uniformly below 2,000 s; a third enters at its age."""
+    rng = np.random.default_rng(seed)
+    true_s = np.ceil(rng.exponential(1_000.0, n))
+    censor_s = np.ceil(rng.uniform(1.0, 2_000.0, n))
+    entry_s = np.where(rng.random(n) < 1 / 3, np.floor(rng.uniform(0.0, 500.0, n)), 0.0)
+    lifetime_s = np.minimum(true_s, censor_s)
+    examples = Examples(np.zeros((n, 1)), (np.zeros(n, np.int64),), lifetime_s, true_s <= censor_s, entry_s,
+                        np.zeros(n, np.int64), np.arange(n))
+    return examples.take(entry_s < lifetime_s)
+
+
+def test_pooled_hazards_know_censoring_and_delayed_entry() -> None:
+    examples = _drawn(0)
+    intervals = fit_intervals(examples)
+    hazard = np.log1p(np.exp(intervals.offsets))
+    at_median = np.searchsorted(intervals.edges, 693.0)  # exp(-693 / 1000) = 0.5
+    share = (693.0 - intervals.edges[at_median - 1]) / np.diff(intervals.edges)[at_median - 1]
+    total = hazard[:at_median - 1].sum() + share * hazard[at_median - 1]
+    assert np.exp(-total) == pytest.approx(0.5, abs=0.02)
+    dropped = examples.take(examples.is_event)  # what dropping censored rows would give
+    biased = np.log1p(np.exp(fit_intervals(dropped).offsets))
+    assert biased.sum() > 1.3 * hazard[:len(biased)].sum() or len(biased) < len(hazard)
+    assert np.median(dropped.lifetime_s) < 450.0
+
+
+def test_person_periods_of_one_example_by_hand() -> None:
+    edges = np.array([0.0, 10.5, 100.5, 1_000.5])
+    one = Examples(np.zeros((3, 1)), (), np.array([50.0, 100.0, 2_000.0]), np.array([True, False, True]),
+                   np.array([0.0, 5.0, 0.0]), np.zeros(3, np.int64), np.arange(3))
+    periods = person_periods(one, edges)
+    # a ends at 50 in interval 1; b enters at 5, leaves observation at 100 in interval 1; c outlives all three
+    assert periods.idx.tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert periods.interval.tolist() == [0, 1, 0, 1, 0, 1, 2]
+    assert periods.is_end.tolist() == [False, True, False, False, False, False, False]
+    # b was at risk from 5 to 10.5 of 10.5, then from 10.5 to 100 of 90
+    np.testing.assert_allclose(periods.weight, [1.0, 1.0, 5.5 / 10.5, 89.5 / 90.0, 1.0, 1.0, 1.0])
+
+
+def test_boosting_stops_on_the_validation_rows() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2_000, 3))
+    label = features[:, 0] + rng.normal(size=2_000)
+    boosted = boost("regression", Rows(features[:1_000], label[:1_000]), Rows(features[1_000:], label[1_000:]),
+                    varies=False, n_threads=1, params=FAST)
+    assert 1 <= boosted.n_rounds < 100
+    assert len(boosted.forest.roots) == boosted.n_rounds
