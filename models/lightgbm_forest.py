@@ -50,7 +50,8 @@ def forest_from_text(text: str) -> Forest:
     """Parse `booster.model_to_string()`.
 
     Raises ValueError for linear trees, averaged forests (rf), several trees per iteration and `reg_sqrt`,
-    whose raw score is no plain sum of constant leaves.
+    whose raw score is no plain sum of constant leaves. Native categories must be whole numbers in the rows:
+    LightGBM cuts fractions off before it looks, ONNX does not.
     """
     header, *blocks = text.split("\nTree=")
     fields = dict(line.split("=", 1) for line in header.splitlines() if "=" in line)

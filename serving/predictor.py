@@ -47,7 +47,8 @@ class Lifetime:
 class Predictor:
     """Predicts lifetimes in process; needs only numpy and onnxruntime (numba where installed).
 
-    Times are whole seconds on the training trace's clock. Safe to use from several threads.
+    Times are whole seconds on the training trace's clock. Safe to use from several threads. Takes over the
+    bundle's history: one bundle object serves one predictor.
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | None = None) -> None:
