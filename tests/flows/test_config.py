@@ -1,0 +1,49 @@
+"""Settings: defaults, sources and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sojourn.flows.config import RetrainConfig, load_config
+
+
+def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("seed = 1\nload = 0.5\nn_threads = 3\n")
+    monkeypatch.setenv("SOJOURN_LOAD", "0.6")
+    monkeypatch.setenv("SOJOURN_SEED", "2")
+    config = load_config(file, seed=3)
+    assert (config.seed, config.load, config.n_threads) == (3, 0.6, 3)
+
+
+def test_baselines_are_always_trained() -> None:
+    assert RetrainConfig(families=("hazard",)).families == ("km", "gbdt-once", "hazard")
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"unknown": 1}, "unknown"),
+    ({"families": ("forest",)}, "families must be among km, gbdt-once, gbdt-uptime, hazard, got 'forest'"),
+    ({"reader": "csv"}, "reader must be one of synthetic, openb, parquet, swf, got 'csv'"),
+    ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
+    ({"load": 0.0}, "load"),
+])  # fmt: skip
+def test_refusals_name_the_setting(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RetrainConfig(**given)  # type: ignore[arg-type]
+
+
+def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("sede = 1\n")
+    with pytest.raises(ValueError, match="sede"):
+        load_config(file)
+    with pytest.raises(ValueError, match="configuration must be a TOML file"):
+        load_config(tmp_path / "none.toml")
+
+
+def test_registered_name_of_a_file() -> None:
+    assert RetrainConfig().registered_name == "sojourn-lifetime"
+    named = RetrainConfig(trace=Path("a/CEA-Curie.swf.gz"), reader="swf")
+    assert named.registered_name == "sojourn-lifetime-cea-curie-swf-gz"

@@ -1,0 +1,108 @@
+"""From tables to the simulator's curves, the later part of a trace, and replicas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.replicas import compare_replicas, replica
+from sojourn.flows.simulation import asked_rows, later_part, later_workload
+from sojourn.flows.sources import TableSource, held_curves
+from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
+from sojourn.simulator import Oracle, build_workload
+
+
+def _hazard_table() -> HazardTable:
+    edges = np.array([0.0, 10.5, 100.5])
+    return HazardTable.from_hazards(edges, np.array([[0.1, 0.5], [2.0, 0.1]]), 1_000.0, np.array([0.0, 10.5, 50.0]))
+
+
+def test_held_exits_are_the_models_own_at_each_sampling_uptime() -> None:
+    table = _hazard_table()
+    curves = held_curves(table)
+    for row in range(2):
+        for uptime_s in table.held_uptimes().tolist():
+            expected = uptime_s + max(table.remaining(float(uptime_s))[row], 1.0)
+            assert curves.total_at(row, uptime_s) >= expected
+            if uptime_s == 50:
+                assert curves.total_at(row, uptime_s) == expected
+
+
+def test_a_held_total_reaches_the_next_uptime() -> None:
+    # 3 s predicted at 0, asked again at 11 s: held until then
+    table = PointTable(np.array([10.0]), np.log10(np.array([[3.0, 7.0]])), 1.0, np.zeros(201))
+    curves = held_curves(table)
+    assert curves.uptime_s.tolist() == [0, 11]
+    assert curves.total_s.tolist() == [11, 18]
+
+
+def test_a_one_shot_total_has_one_step() -> None:
+    curves = held_curves(OnceTable(np.log10([100.0]), 1.0, np.zeros(201)))
+    assert curves.total_s.tolist() == [100]
+    assert curves.total_at(0, 100) == 200
+
+
+def test_a_request_without_prediction_is_named() -> None:
+    source = TableSource(_hazard_table(), pd.Series(["a", "b"]))
+    with pytest.raises(ValueError, match="every request must have a prediction, got none for 'c'"):
+        source.curves(pd.DataFrame({"request_id": ["a", "c"]}))
+
+
+def test_the_later_part_keeps_ages_and_drops_what_ended() -> None:
+    table = pd.DataFrame({"request_id": [1, 2, 3], "arrival_s": [0, 10, 80], "departure_s": [20, 90, None],
+                          "cpu_cores": 1.0, "mem_gib": 1.0})
+    part = later_part(Trace(table, 100), 50)
+    assert part.requests["request_id"].tolist() == [2, 3]
+    assert part.requests["arrival_s"].tolist() == [-40, 30]
+    assert part.requests["departure_s"].tolist() == [40, pd.NA]
+    assert part.horizon_s == 50
+
+
+def test_the_workload_holds_nothing_that_arrived_before_but_what_still_runs() -> None:
+    trace = synthesize(2_000, seed=0)
+    from_s = trace.horizon_s // 2
+    workload = later_workload(RetrainConfig(), trace, from_s)
+    start = workload.trace.start_s()
+    end = workload.trace.end_s()
+    assert (end[start < 0] > 0).all()
+    rows = build_rows(trace, default_encoder(trace))
+    asked, request_ids = asked_rows(workload, trace, rows, default_encoder(trace))
+    assert set(request_ids) == set(workload.trace.requests["request_id"])
+    # the features are those of the whole trace's replay: history from before the cut is in them
+    position = int(np.flatnonzero(rows.idx_request == asked.idx_row[0])[0])
+    np.testing.assert_array_equal(asked.features[0], rows.features[position])
+
+
+def test_replicas_move_a_little_and_the_first_not_at_all() -> None:
+    workload = build_workload("synthetic", synthesize(1_500, seed=0))
+    assert replica(workload, 0) is workload
+    moved = replica(workload, 1)
+    assert len(moved.trace) == len(workload.trace)
+    before = pd.Series(workload.trace.start_s(), workload.trace.requests["request_id"])
+    after = pd.Series(moved.trace.start_s(), moved.trace.requests["request_id"])
+    shift = (after - before).abs()
+    assert 0 < shift.max() <= 300
+    total = pd.Series(moved.total_s, moved.trace.requests["request_id"]) / pd.Series(
+        workload.total_s, workload.trace.requests["request_id"])
+    assert total[total.index[workload.total_s > 1_000]].between(0.97, 1.03).all()
+    pd.testing.assert_frame_equal(moved.trace.requests, replica(workload, 1).trace.requests)
+
+
+def test_gains_are_paired_within_replicas() -> None:
+    workload = build_workload("synthetic", synthesize(1_500, seed=0))
+    found = compare_replicas(workload, lambda moved: [("nilas", "oracle", Oracle(moved)), ("first-fit", "", None)], 3)
+    assert found.gain_pp.shape == (3, 3)
+    assert (found.gain_pp[:, 0] == 0.0).all()  # best-fit against itself
+    gains = found.gain_pp[:, 1]
+    # t quantile for 2 degrees of freedom: 4.303
+    half = 4.302653 * gains.std(ddof=1) / np.sqrt(3)
+    row = found.table.loc["nilas (oracle)"]
+    assert row["gain_pp"] == pytest.approx(gains.mean())
+    assert row["gain_high_pp"] == pytest.approx(gains.mean() + half, abs=1e-5)
+    mean, low, high = found.difference("nilas (oracle)", "best-fit")
+    assert (mean, low, high) == pytest.approx((row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]))
