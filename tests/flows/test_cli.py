@@ -1,0 +1,112 @@
+"""The command line on good and on bad input: one clear line and exit code 2."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from made_bundles import make
+from typer.testing import CliRunner
+
+from sojourn.features.synthetic import synthesize
+from sojourn.flows.cli import app
+
+SWF = "; UnixStartTime: 0\n" + "".join(
+    f"{job} {job * 10} 5 60 4 -1 -1 4 600 -1 1 {job % 3} 1 -1 1 1 -1 -1\n" for job in range(1, 40))
+
+
+def _run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_describe_and_convert(tmp_path: Path) -> None:
+    file = tmp_path / "small.swf"
+    file.write_text(SWF)
+    code, out, _ = _run("trace", "describe", file, "--reader", "swf", "--picture", tmp_path / "p.png")
+    assert code == 0
+    assert "39" in out
+    assert (tmp_path / "p.png").stat().st_size > 5_000
+    code, out, _ = _run("trace", "convert", file, tmp_path / "own", "--reader", "swf")
+    assert code == 0
+    code, out, _ = _run("trace", "describe", tmp_path / "own")
+    assert code == 0
+    assert "39" in out
+
+
+def test_simulate_a_small_trace(tmp_path: Path) -> None:
+    synthesize(1_200, seed=0).save(tmp_path / "trace")
+    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--picture", tmp_path / "p.png")
+    assert code == 0
+    for word in ("best-fit", "first-fit", "la-binary", "nilas", "oracle"):
+        assert word in out
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+
+
+def _truncated(tmp_path: Path) -> Path:
+    file = tmp_path / "cut.swf.gz"
+    content = gzip.compress(SWF.encode() * 200)
+    file.write_bytes(content[:len(content) // 2])
+    return file
+
+
+def _wrong_columns(tmp_path: Path) -> Path:
+    file = tmp_path / "wrong.swf"
+    file.write_text("name,cpu\n" * 30)
+    return file
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (_truncated, ("cut.swf.gz", "gzip")),
+    (_wrong_columns, ("wrong.swf", "18")),
+    (lambda folder: folder / "none.swf", ("none.swf",)),
+])  # fmt: skip
+def test_bad_files_end_with_one_line(tmp_path: Path, make: object, words: tuple[str, ...]) -> None:
+    code, _, err = _run("trace", "describe", make(tmp_path), "--reader", "swf")  # type: ignore[operator]
+    assert code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
+    code, _, err = _run("trace", "describe", tmp_path, "--reader", "csv")
+    assert (code, "openb" in err, "swf" in err) == (2, True, True)
+    code, _, err = _run("retrain", "--reader", "csv")
+    assert code == 2
+    assert "synthetic" in err
+    code, _, err = _run("retrain", "--trace", tmp_path / "none.swf", "--reader", "swf", "--load", "7")
+    assert code == 2
+    assert "load" in err
+
+
+def test_a_missing_model_and_a_missing_store_are_named(tmp_path: Path) -> None:
+    code, _, err = _run("predict", tmp_path / "none", "{}")
+    assert code == 2
+    assert "MANIFEST.json" in err
+    code, _, err = _run("ui", "--store", tmp_path)
+    assert code == 2
+    assert "sojourn retrain" in err
+
+
+def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
+    bundle = make(tmp_path).folders["hazard"]
+    request = json.dumps({})
+    code, out, err = _run("predict", bundle, request, "--uptime-s", 0, "--uptime-s", 3_600)
+    assert code == 0
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["uptime_s"] for answer in answers] == [0.0, 3_600.0]
+    assert all(answer["p10_s"] <= answer["p50_s"] <= answer["p90_s"] for answer in answers)
+    assert err.startswith("warning: the model has not seen ")
+    code, _, err = _run("predict", bundle, '{"colour": "red"}')
+    assert code == 2
+    assert "column must be one of" in err
+    assert "'colour'" in err
+    code, _, err = _run("predict", bundle, "{broken")
+    assert code == 2
+    assert "request 1 must be a JSON object" in err

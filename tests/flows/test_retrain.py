@@ -1,0 +1,76 @@
+"""The main job from end to end on a small synthetic trace: promoted, refused, served."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.serving import Predictor
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+def _config(store: Path, **settings: object) -> RetrainConfig:
+    return RetrainConfig(store=store, n_requests=3_000, n_threads=1, n_replicas=2, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sojourn.flows.retrain import retrain
+
+    first = retrain(_config(store))
+    printed = capsys.readouterr().out
+    assert first.promotion.version == 1
+    assert [gate.name for gate in first.promotion.gates][:3] == [
+        "bit parity of the export", "size of the forest", "time to build a curve"]
+    assert all(gate.is_passed for gate in first.promotion.gates[:3])
+    for part in ("hazard", "km", "gbdt-once", "nilas", "oracle", "best-fit", "bundle", "sojourn ui"):
+        assert part in printed
+
+    tracker = Tracker(_config(store).mlflow_uri, store / "artifacts")
+    alias = first.promotion.alias
+    assert tracker.version_of("sojourn-lifetime", alias) == 1
+
+    # the same model again is no worse than itself; a bound that it breaks makes it the challenger
+    tracker.set_alias("sojourn-lifetime", CHAMPION, 1)
+    second = retrain(_config(store))
+    assert second.promotion.alias == CHAMPION, second.promotion.gates
+    names = [gate.name for gate in second.promotion.gates]
+    assert "accuracy against the champion" in names
+    third = retrain(_config(store, max_bundle_mb=0.001))
+    assert third.promotion.alias == CHALLENGER
+    assert tracker.version_of("sojourn-lifetime", CHAMPION) == 2
+    assert tracker.version_of("sojourn-lifetime", CHALLENGER) == 3
+
+    # same data, same seed, same bytes
+    fetched = [tracker.fetch("sojourn-lifetime", version, store / f"fetched-{version}") for version in (1, 2)]
+    assert len({(folder / "MANIFEST.json").read_bytes() for folder in fetched}) == 1
+
+    predictor = Predictor.load(second.bundle)
+    life = predictor.admit({"subscription": "nobody", "cpu_cores": 4, "mem_gib": 16}, now_s=2_419_200)
+    assert life.remaining(0) > 0
+    assert "subscription" in life.unknown
+    schema = json.loads((second.bundle / "schema.json").read_text())
+    assert schema["training"]["trace"] == "synthetic"
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_metrics_have_the_same_names_across_versions(store: Path) -> None:
+    import mlflow
+
+    client = mlflow.MlflowClient(_config(store).mlflow_uri, _config(store).mlflow_uri)
+    versions = client.search_model_versions("name = 'sojourn-lifetime'")
+    names = [set(client.get_run(version.run_id).data.metrics) for version in versions]
+    assert len(versions) == 3
+    assert {"creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"} <= names[0]
+    assert names[0] == names[1] == names[2]
+    assert all(version.description and "Gates" in version.description for version in versions)
