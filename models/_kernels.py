@@ -61,8 +61,8 @@ def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
         end_s = uptime_s[row] + horizon_s[row]
         first = np.searchsorted(edges, uptime_s[row], side="right") - 1
         last = np.searchsorted(edges, end_s, side="right") - 1
-        answers[row] = math.exp(hazard_at(edges, rates[row], cumulative[row], first, uptime_s[row])
-                                - hazard_at(edges, rates[row], cumulative[row], last, end_s))
+        answers[row] = math.exp(hazard_at(edges[first], rates[row, first], cumulative[row, first], uptime_s[row])
+                                - hazard_at(edges[last], rates[row, last], cumulative[row, last], end_s))
     return answers
 
 
@@ -71,9 +71,10 @@ def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
         first = np.searchsorted(edges, uptime_s[row], side="right") - 1
-        target = hazard_at(edges, rates[row], cumulative[row], first, uptime_s[row]) - math.log1p(-q)
+        start = hazard_at(edges[first], rates[row, first], cumulative[row, first], uptime_s[row])
+        target = start - math.log1p(-q)
         idx = np.searchsorted(cumulative[row], target, side="right") - 1
-        time_s = hazard_time(edges, rates[row], cumulative[row], idx, target)
+        time_s = hazard_time(edges[idx], rates[row, idx], cumulative[row, idx], target)
         answers[row] = min(max(time_s - uptime_s[row], 0.0), LONGEST_S)
     return answers
 

@@ -94,17 +94,15 @@ def hazard_remaining(edges: Sequence[float], rates: Sequence[float], after: Sequ
 
 
 @register_jitable
-def hazard_at(edges: Sequence[float], rates: Sequence[float], cumulative: Sequence[float], idx: int,
-              time_s: float) -> float:
-    """Cumulative hazard from 0 to `time_s`, which lies in interval `idx`. No unit; higher = fewer survive."""
-    return cumulative[idx] + (time_s - edges[idx]) * rates[idx]
+def hazard_at(edge_s: float, rate: float, cumulative: float, time_s: float) -> float:
+    """Cumulative hazard from 0 to `time_s`, in the interval with these numbers. No unit; higher = fewer survive."""
+    return cumulative + (time_s - edge_s) * rate
 
 
 @register_jitable
-def hazard_time(edges: Sequence[float], rates: Sequence[float], cumulative: Sequence[float], idx: int,
-                target: float) -> float:
-    """The time in seconds at which the cumulative hazard reaches `target`, in interval `idx` of `cumulative`."""
-    return edges[idx] + (target - cumulative[idx]) / rates[idx]
+def hazard_time(edge_s: float, rate: float, cumulative: float, target: float) -> float:
+    """The time in seconds at which the cumulative hazard reaches `target`, in the interval with these numbers."""
+    return edge_s + (target - cumulative) / rate
 
 
 @register_jitable
@@ -232,8 +230,9 @@ def refuse_uptime(uptime_s: Any) -> NoReturn:
 class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
-    edges: (J + 1,) s, from 0; uppers: (J + 1,), each interval's upper edge, the tail's is infinite; both shared by
-    all curves of a model. rates, cumulative, after, gaps: (J + 1,), see `fill_hazard`.
+    edges: (J + 1,) s, from 0; bounds: the same and infinity; both shared by all curves of a model.
+    steps: for the interval from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after), see
+    `fill_hazard`; steps[0] is None. cumulative: (J + 1,), hazard from 0 to each edge.
     grid: sampling uptimes for `next_change`, s, shared.
 
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
@@ -242,11 +241,9 @@ class HazardCurve:
     """
 
     edges: Sequence[float]
-    uppers: Sequence[float]
-    rates: Sequence[float]
+    bounds: Sequence[float]
+    steps: Sequence[Any]
     cumulative: Sequence[float]
-    after: Sequence[float]
-    gaps: Sequence[float]
     grid: Sequence[float]
 
     @classmethod
@@ -255,28 +252,32 @@ class HazardCurve:
         """Build from the interval hazards (J,) and the tail's mean remaining time in s."""
         rates, cumulative, after, gaps = ([0.0] * len(edges) for _ in range(4))
         fill_hazard(hazards, edges, tail_s, rates, cumulative, after, gaps)
-        return cls(edges, uppers_of(edges), rates, cumulative, after, gaps, grid)
+        return cls.from_numbers(edges, (*edges, _INF), rates, cumulative, after, gaps, grid)
+
+    @classmethod
+    def from_numbers(cls, edges: Sequence[float], bounds: Sequence[float], rates: Sequence[float],
+                     cumulative: Sequence[float], after: Sequence[float], gaps: Sequence[float],
+                     grid: Sequence[float]) -> HazardCurve:
+        """Build from what `fill_hazard` wrote."""
+        return cls(edges, bounds, [None, *zip(bounds[1:], rates, gaps, after, strict=True)], cumulative, grid)
 
     def remaining(self, uptime_s: float) -> float:
-        # The hot call: hazard_remaining inlined, and a scalar of another type made a float once, which is
-        # faster for whole numbers and exact for float32.
+        # The hot call: hazard_remaining inlined. An uptime below 0 finds steps[0], which cannot be unpacked; NaN and
+        # infinity lie beyond the last step; another type is made a float once, which is faster for whole numbers.
         try:
             if type(uptime_s) is not float:
                 uptime_s = uptime_s.__float__()
-            if 0.0 <= uptime_s < _INF:
-                idx = bisect_right(self.uppers, uptime_s)
-                return (self.after[idx] + expm1((uptime_s - self.uppers[idx]) * self.rates[idx]) * self.gaps[idx]
-                        + _ROUND - _ROUND)
-        except (AttributeError, TypeError, OverflowError):
-            pass
-        refuse_uptime(uptime_s)
+            upper_s, rate, gap_s, after_s = self.steps[bisect_right(self.bounds, uptime_s)]
+            return after_s + expm1((uptime_s - upper_s) * rate) * gap_s + _ROUND - _ROUND
+        except (AttributeError, IndexError, OverflowError, TypeError):
+            refuse_uptime(uptime_s)
 
     def quantile(self, q: float, uptime_s: float) -> float:
         share = checked_share(q)
         start_s = checked_seconds(uptime_s, "uptime_s")
         target = self._cumulative_at(start_s) - math.log1p(-share)
         idx = bisect_right(self.cumulative, target) - 1
-        time_s = hazard_time(self.edges, self.rates, self.cumulative, idx, target)
+        time_s = hazard_time(self.edges[idx], self.steps[idx + 1][1], self.cumulative[idx], target)
         return float(round(min(max(time_s - start_s, 0.0), LONGEST_S)))
 
     def survival(self, horizon_s: float, uptime_s: float) -> float:
@@ -292,12 +293,7 @@ class HazardCurve:
 
     def _cumulative_at(self, time_s: float) -> float:
         idx = bisect_right(self.edges, time_s) - 1
-        return hazard_at(self.edges, self.rates, self.cumulative, idx, time_s)
-
-
-def uppers_of(edges: Sequence[float]) -> tuple[float, ...]:
-    """Each interval's upper edge in s, the tail's infinite: shape (J + 1,)."""
-    return (*edges[1:], _INF)
+        return hazard_at(self.edges[idx], self.steps[idx + 1][1], self.cumulative[idx], time_s)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

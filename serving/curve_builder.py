@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Schema
-from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard, uppers_of
+from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import Forest
 from sojourn.serving.runtime import OnnxForest
@@ -64,8 +66,9 @@ class CurveBuilder:
         self.grid = varying_grid(schema, self.forest)
         self.thresholds = tuple(self.grid[:-1].tolist())
         self._edges, self._offsets = np.array(schema.edges), np.array(schema.offsets)
-        self._uppers = uppers_of(schema.edges)
+        self._bounds = (*schema.edges, math.inf)
         self._walk = RangeWalk(self.forest, self.grid) if self.is_compiled and schema.kind != "once" else None
+        self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     def scores(self, features: list[float]) -> np.ndarray:
         """Raw scores on the grid of the varying feature: (J,) intervals, (K + 1,) uptime steps, or (1,)."""
@@ -89,7 +92,7 @@ class CurveBuilder:
             if self.is_compiled:
                 numbers = _kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s)
                 rates, cumulative, after, gaps = numbers.tolist()
-                return HazardCurve(schema.edges, self._uppers, rates, cumulative, after, gaps, schema.grid)
+                return HazardCurve.from_numbers(schema.edges, self._bounds, rates, cumulative, after, gaps, schema.grid)
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
             return HazardCurve.from_hazards(schema.edges, hazards, schema.tail_s, schema.grid)

@@ -95,7 +95,8 @@ def test_once_golden() -> None:
 @settings(deadline=None)
 def test_hazard_closed_form_is_the_integral_of_survival(curve: HazardCurve, uptime_s: float) -> None:
     idx = int(np.searchsorted(curve.edges, uptime_s, side="right")) - 1
-    found = hazard_remaining(curve.edges, curve.rates, curve.after, curve.gaps, idx, uptime_s)
+    _, rates, gaps, after = zip(*curve.steps[1:], strict=True)
+    found = hazard_remaining(curve.edges, rates, after, gaps, idx, uptime_s)
     nodes, weights = np.polynomial.legendre.leggauss(40)
     expected = 0.0
     bounds = [uptime_s, *(edge for edge in curve.edges if edge > uptime_s)]
@@ -103,7 +104,7 @@ def test_hazard_closed_form_is_the_integral_of_survival(curve: HazardCurve, upti
         middle, half = (low + high) / 2.0, (high - low) / 2.0
         expected += half * sum(weight * curve.survival(middle + half * node - uptime_s, uptime_s)
                                for node, weight in zip(nodes, weights, strict=True))
-    expected += curve.survival(bounds[-1] - uptime_s, uptime_s) * curve.after[-1]
+    expected += curve.survival(bounds[-1] - uptime_s, uptime_s) * after[-1]
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
     assert curve.remaining(uptime_s) == round(found)
 

@@ -1,0 +1,254 @@
+"""What a prediction costs: single-row calls, curves built and looked up, import and load. All in one run.
+
+    python benchmarks/serving.py [--json FILE] [--seed N]
+
+Every figure is the median of many batches of calls on one thread. `x LightGBM` is the ratio to LightGBM's own
+`predict` of one row with the same model, `x empty` to ONNX Runtime's `run` of a graph that does nothing. Loop
+overhead is measured and subtracted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+from sojourn.features.augment import augment_uptime
+from sojourn.features.creation import FeatureRows, build_rows, default_encoder
+from sojourn.features.split import Examples, known_at
+from sojourn.features.synthetic import synthesize
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.lifetime import Exported
+from sojourn.models.lifetime.boosting import Boosted, Rows, boost
+from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.serving import Predictor, load_bundle
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.history import HistoryState
+
+SIZES = ((100, 31), (300, 63))
+N_REQUESTS = 12_000
+N_ROWS_MAX = 80_000
+BATCH_S = 0.004
+N_BATCHES = 60
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured cost: median microseconds of a call, and its ratios to the two yardsticks."""
+
+    model: str
+    what: str
+    p50_us: float
+    x_lightgbm: float
+    x_empty: float
+
+
+def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
+    """Median cost of call(argument) in microseconds, the loop's own cost subtracted."""
+    def loop(n: int, function: Callable[[Any], object] | None) -> float:
+        chosen = [arguments[idx % len(arguments)] for idx in range(n)]
+        started = time.perf_counter()
+        if function is None:
+            for _ in chosen:
+                pass
+        else:
+            for argument in chosen:
+                function(argument)
+        return (time.perf_counter() - started) / n
+
+    for argument in arguments[:20]:
+        call(argument)
+    n = max(int(BATCH_S / max(loop(20, call), 1e-8)), 20)
+    empty = statistics.median(loop(n, None) for _ in range(N_BATCHES))
+    return (statistics.median(loop(n, call) for _ in range(N_BATCHES)) - empty) * 1e6
+
+
+def empty_graph_us() -> float:
+    graph = helper.make_graph([helper.make_node("Identity", ["rows"], ["scores"])], "empty",
+                              [helper.make_tensor_value_info("rows", TensorProto.DOUBLE, [1, 1])],
+                              [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, [1, 1])])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    row = np.zeros((1, 1))
+    return median_us(lambda _: session.run(["scores"], {"rows": row}), [None])
+
+
+def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], object]:
+    """LightGBM's single-row-fast C call, through ctypes."""
+    library = lgb.basic._LIB
+    config, length, score = ctypes.c_void_p(), ctypes.c_int64(), ctypes.c_double()
+    raw_score, is_double = 1, 1
+    code = library.LGBM_BoosterPredictForMatSingleRowFastInit(
+        booster._handle, ctypes.c_int(raw_score), ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(is_double),
+        ctypes.c_int32(n_features), ctypes.c_char_p(b"num_threads=1"), ctypes.byref(config))
+    if code:
+        raise RuntimeError(library.LGBM_GetLastError().decode())
+    length_at, score_at = ctypes.byref(length), ctypes.byref(score)
+    function = library.LGBM_BoosterPredictForMatSingleRowFast
+    return lambda row: function(config, ctypes.c_void_p(row.ctypes.data), length_at, score_at)
+
+
+def hazard_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random.Generator) -> tuple[Boosted, Exported]:
+    intervals = fit_intervals(examples, 36)
+    periods = person_periods(examples, intervals.edges)
+    kept = np.sort(rng.permutation(len(periods.idx))[:N_ROWS_MAX])
+    features = np.column_stack([examples.features[periods.idx[kept]], periods.interval[kept]])
+    rows = Rows(features, periods.is_end[kept].astype(float), None, intervals.offsets[periods.interval[kept]])
+    boosted = boost("binary", rows, None, varies=True, n_rounds=n_trees, n_threads=1, params={
+        "num_leaves": n_leaves, "min_data_in_leaf": 5})
+    return boosted, Exported("hazard", boosted.forest, {
+        "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
+        "grid": intervals.grid.tolist()})
+
+
+def point_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random.Generator) -> tuple[Boosted, Exported]:
+    idx, uptime_s = augment_uptime(examples.lifetime_s, examples.entry_s)
+    kept = np.sort(rng.permutation(len(idx))[:N_ROWS_MAX])
+    left_s = np.maximum(examples.lifetime_s[idx[kept]] - uptime_s[kept], 1.0)
+    rows = Rows(np.column_stack([examples.features[idx[kept]], uptime_s[kept]]), np.log10(left_s))
+    boosted = boost("regression", rows, None, varies=True, n_rounds=n_trees, n_threads=1, params={
+        "num_leaves": n_leaves, "min_data_in_leaf": 5})
+    return boosted, Exported("uptime", boosted.forest, {
+        "smearing": 1.5, "residuals": np.linspace(-1.5, 1.5, 201).tolist()})
+
+
+def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, requests: list[dict[str, Any]], now_s: int,
+            empty_us: float, rng: np.random.Generator) -> list[Figure]:
+    """All figures of one model."""
+    bundle = load_bundle(folder)
+    booster = lgb.Booster(model_str=boosted.text)
+    features = rows.features[rng.integers(0, len(rows), 200)]
+    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full(200, 3.0)])[:, None, :]]
+    plain = features.tolist()
+    compiled = CurveBuilder(bundle.schema, bundle.model)
+    portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
+    predictor = Predictor(bundle)
+    curve = compiled.curve(plain[0])
+    vm = predictor.predict(requests[0], now_s)
+    uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, 5_000)).tolist()
+    lightgbm_us = median_us(lambda row: booster.predict(row, raw_score=True, num_threads=1), full)
+    costs = {
+        "LightGBM predict, one row": lightgbm_us,
+        "LightGBM single-row-fast C call": median_us(fast_call(booster, full[0].shape[1]), full),
+        "ONNX Runtime run, one row": median_us(portable._onnx.scores, full),
+        "ONNX Runtime run, empty graph": empty_us,
+        "curve built, compiled walk": median_us(compiled.curve, plain),
+        "curve built, ONNX Runtime": median_us(portable.curve, plain),
+        "predict from the raw dict": median_us(lambda request: predictor.predict(request, now_s), requests),
+        "admit + withdraw, raw dict": median_us(
+            lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
+        "remaining, float uptime": median_us(vm.remaining, uptimes_s),
+        "remaining, int uptime": median_us(vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),
+        "next_change": median_us(vm.next_change, uptimes_s),
+        "survival": median_us(lambda uptime_s: curve.survival(3_600.0, uptime_s), uptimes_s),
+    }
+    return [Figure(name, what, round(cost, 3), round(cost / lightgbm_us, 4), round(cost / empty_us, 3))
+            for what, cost in costs.items()]
+
+
+LOADING = """
+import sys, time
+if sys.argv[2] == "without":
+    class Blocker:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("numba", "llvmlite"):
+                raise ImportError(name)
+    sys.meta_path.insert(0, Blocker())
+started = time.perf_counter()
+from sojourn.serving import Predictor
+imported = time.perf_counter()
+predictor = Predictor.load(sys.argv[1])
+loaded = time.perf_counter()
+predictor.predict({}, 0).remaining(0.0)
+import json, pathlib, resource
+status = pathlib.Path("/proc/self/status")  # ru_maxrss may count the parent's memory, too
+peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if status.exists():
+    peak_kib = int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1])
+print(json.dumps({"import_s": imported - started, "load_s": loaded - imported,
+                  "first_answer_s": time.perf_counter() - loaded,
+                  "peak_rss_mib": peak_kib / 1024}))
+"""
+
+
+def loading(folder: Path, numba: str) -> dict[str, float]:
+    """Import, load and first answer in a fresh process; the median of five, compiled code from its cache."""
+    runs = [json.loads(subprocess.run([sys.executable, "-c", LOADING, str(folder), numba], capture_output=True,
+                                      text=True, check=True).stdout) for _ in range(5)]
+    return {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
+
+
+def report(figures: list[Figure], loads: dict[str, dict[str, float]]) -> str:
+    width = max(len(figure.what) for figure in figures)
+    lines = []
+    for model in dict.fromkeys(figure.model for figure in figures):
+        lines.append(f"{model:<{width}}  {'p50 us':>10}  {'x LightGBM':>10}  {'x empty':>9}")
+        lines += [f"{figure.what:<{width}}  {figure.p50_us:>10.3f}  {figure.x_lightgbm:>10.4f}  {figure.x_empty:>9.3f}"
+                  for figure in figures if figure.model == model]
+        lines.append("")
+    lines.append(f"{'fresh process':<{width}}  {'import s':>10}  {'load s':>10}  {'first s':>9}  {'RSS MiB':>8}")
+    lines += [f"{name:<{width}}  {load['import_s']:>10.2f}  {load['load_s']:>10.2f}  {load['first_answer_s']:>9.3f}  "
+              f"{load['peak_rss_mib']:>8.0f}" for name, load in loads.items()]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/serving.json"))
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    trace = synthesize(N_REQUESTS, seed=options.seed)
+    encoder = default_encoder(trace)
+    history = HistoryState(encoder.history)
+    rows = build_rows(trace, encoder, history)
+    examples = known_at(rows, np.ones(len(rows), bool), None)
+    last = trace.requests.iloc[rows.idx_request[-500:]]
+    requests = [dict(zip(encoder.columns(), values, strict=True))
+                for values in last[list(encoder.columns())].astype(object).itertuples(index=False)]
+    figures: list[Figure] = []
+    loads: dict[str, dict[str, float]] = {}
+    empty_us = empty_graph_us()
+    with tempfile.TemporaryDirectory() as root:
+        for n_trees, n_leaves in SIZES:
+            for kind, train in (("hazard", hazard_model), ("point", point_model)):
+                name = f"{kind} {n_trees}x{n_leaves}"
+                print(f"training and measuring {name}", file=sys.stderr)
+                boosted, exported = train(examples, n_trees, n_leaves, rng)
+                folder = write_bundle(Path(root) / name.replace(" ", "-"), kind, exported, encoder, history, {})
+                figures += measure(name, boosted, folder, rows, requests, trace.horizon_s, empty_us, rng)
+                if kind == "hazard":
+                    loads[f"{name}, numba"] = loading(folder, "with")
+                    loads[f"{name}, no numba"] = loading(folder, "without")
+    print(report(figures, loads))
+    document = {
+        "machine": {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),
+                    "load_average": os.getloadavg()[0], "python": platform.python_version(),
+                    "lightgbm": lgb.__version__, "onnxruntime": ort.__version__, "numpy": np.__version__},
+        "figures": [asdict(figure) for figure in figures],
+        "fresh_process": loads,
+    }
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
