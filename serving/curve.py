@@ -266,7 +266,7 @@ class HazardCurve:
         # infinity lie beyond the last step; another type is made a float once, which is faster for whole numbers.
         try:
             if type(uptime_s) is not float:
-                uptime_s = uptime_s.__float__()
+                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else uptime_s.__float__()
             upper_s, rate, gap_s, after_s = self.steps[bisect_right(self.bounds, uptime_s)]
             return after_s + expm1((uptime_s - upper_s) * rate) * gap_s + _ROUND - _ROUND
         except (AttributeError, IndexError, OverflowError, TypeError):
@@ -328,7 +328,7 @@ class PointCurve:
     def remaining(self, uptime_s: float) -> float:
         try:
             if type(uptime_s) is not float:
-                uptime_s = uptime_s.__float__()
+                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else uptime_s.__float__()
             if 0.0 <= uptime_s < _INF:
                 return self.seconds[bisect_left(self.thresholds, uptime_s)]
         except (AttributeError, TypeError, OverflowError):
