@@ -41,7 +41,7 @@ def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _first_problem(error: Exception) -> str:
-    problems = getattr(error, "errors", None)
+    problems: Any = getattr(error, "errors", None)
     if callable(problems):  # pydantic: name the setting, the rule and the value
         first = problems()[0]
         place = ".".join(map(str, first["loc"]))

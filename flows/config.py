@@ -26,7 +26,7 @@ class RetrainConfig(BaseSettings):
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
     """A reader's name, or `synthetic`."""
-    n_requests: int = Field(60_000, ge=1_000)
+    n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
     families: tuple[str, ...] = FAMILIES

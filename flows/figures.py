@@ -68,7 +68,7 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
     """F1 of "outlives the threshold" at shares of each request's own lifetime (LAVA, figure 9)."""
     name = label_of(threshold_s)
     for family, values in scores.items():
-        keys = [(share, f"share_{round(100 * share):02d}.f1_{name}") for share in UPTIME_SHARES]
+        keys = [(share, f"share_{round(100 * share):02d}.f1_long") for share in UPTIME_SHARES]
         points = [(100 * share, values[key]) for share, key in keys if key in values]
         if points:
             axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(family),

@@ -20,9 +20,9 @@ def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, ca
                           "MAE: of log10 seconds, median prediction (lower = better), at creation and of what remains "
                           "at each age.")
     table.add_column("family", no_wrap=True)
-    columns = [(f"AP\n> {name}", f"creation.ap_{name}"), ("MAE\nlifetime", "creation.mae_log10_lifetime")]
+    columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlifetime", "creation.mae_log10_lifetime")]
     columns += [(f"MAE\nat {label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
-    columns += [(f"AP\nat {label_of(age_s)}", f"age_{label_of(age_s)}.ap_{name}") for age_s in AGES_S
+    columns += [(f"AP\nat {label_of(age_s)}", f"age_{label_of(age_s)}.ap_long") for age_s in AGES_S
                 if age_s < threshold_s]
     for title, _ in columns:
         table.add_column(title, justify="right", no_wrap=True)
@@ -40,7 +40,7 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
     table = Table(title="Placement", title_justify="left", caption_justify="left",
                   caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
-                          f"Gain: over best-fit, percentage points{', with its 95 % interval' if has_interval else ''}. "
+                          f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
                           "Gap closed: that gain as a share of best-fit's distance to the bound.")
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 _PARAM_LIMIT = 500
+_ML_MODEL = """\
+artifact_path: bundle
+flavors:
+  onnx:
+    data: model.onnx
+    providers: [CPUExecutionProvider]
+run_id: {run_id}
+signature:
+  inputs: '[{{"name": "rows", "type": "tensor", "tensor-spec": {{"dtype": "float64", "shape": [-1, {n_features}]}}}}]'
+  outputs: '[{{"name": "scores", "type": "tensor", "tensor-spec": {{"dtype": "float64", "shape": [-1, 1]}}}}]'
+"""
 
 
 class Tracker:
@@ -63,10 +74,14 @@ class Tracker:
         """Log a text artifact."""
         self._client.log_text(run_id, text, name)
 
-    def log_folder(self, run_id: str, folder: Path, name: str) -> str:
-        """Log a folder as an artifact; returns its URI."""
-        self._client.log_artifacts(run_id, str(folder), name)
-        return f"{self._client.get_run(run_id).info.artifact_uri}/{name}"
+    def log_bundle(self, run_id: str, folder: Path, n_features: int) -> str:
+        """Log a bundle folder with an MLmodel file beside it (signature, ONNX flavour); returns its URI.
+
+        The bundle's own files stay as they are; the predictor reads only these.
+        """
+        self._client.log_artifacts(run_id, str(folder), "bundle")
+        self._client.log_text(run_id, _ML_MODEL.format(run_id=run_id, n_features=n_features), "bundle/MLmodel")
+        return f"{self._client.get_run(run_id).info.artifact_uri}/bundle"
 
     def end(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run."""

@@ -76,7 +76,7 @@ def _hazards(examples: Examples, intervals: Intervals) -> np.ndarray:
     from sksurv.nonparametric import kaplan_meier_estimator
 
     entry_s = examples.entry_s if (examples.entry_s > 0.0).any() else None
-    times, survival = kaplan_meier_estimator(examples.is_event, examples.lifetime_s, entry_s)
+    times, survival = kaplan_meier_estimator(examples.is_event, examples.lifetime_s, entry_s)[:2]
     position = np.searchsorted(times, intervals.edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
     with np.errstate(divide="ignore", invalid="ignore"):

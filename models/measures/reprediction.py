@@ -48,12 +48,13 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str
     """All scores of one model on test rows, by name.
 
     `creation.*` at uptime 0; `age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each own
-    lifetime. ap, f1 and recall are of "outlives" (higher is better) and leave out rows censored before the
-    threshold; mae and bias are of log10 seconds, median against observed (lower and nearer 0 is better).
+    lifetime. `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and the trace's own threshold: names do not
+    depend on the trace, so that versions compare. ap, f1 and recall (higher is better) leave out rows censored
+    before the threshold; mae and bias are of log10 seconds, median against observed (lower and nearer 0 is better).
     """
     scores: dict[str, float] = {}
-    for bound_s in sorted({3_600, threshold_s, WEEK_S}):
-        scores |= _outlives(table, test, 0.0, bound_s, "creation")
+    for bound_s, name in ((3_600, "1h"), (WEEK_S, "7d"), (threshold_s, "long")):
+        scores |= _outlives(table, test, 0.0, bound_s, "creation", name)
     scores |= _errors(table, test, 0.0, "creation", "lifetime")
     for age_s in AGES_S:
         is_alive = (test.lifetime_s > age_s) & (test.entry_s <= age_s)
@@ -64,13 +65,13 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str
         scores[f"{prefix}.n_alive"] = float(len(alive))
         scores |= _errors(curves, alive, float(age_s), prefix, "remaining")
         if threshold_s > age_s:
-            scores |= _outlives(curves, alive, float(age_s), threshold_s, prefix)
+            scores |= _outlives(curves, alive, float(age_s), threshold_s, prefix, "long")
     observed = test.take(test.is_event)
     curves = table.take(test.is_event)
     for share in UPTIME_SHARES:
         uptime_s = np.floor(observed.lifetime_s * share)
         prefix = f"share_{round(100 * share):02d}"
-        scores[f"{prefix}.f1_{label_of(threshold_s)}"] = f1(
+        scores[f"{prefix}.f1_long"] = f1(
             observed.lifetime_s > threshold_s, _is_called_long(curves, uptime_s, threshold_s))
         if round(100 * share) % 25 == 0:
             scores[f"{prefix}.mae_log10_remaining"] = mae_log10(
@@ -84,14 +85,14 @@ def _is_called_long(table: CurveTable, uptime_s: np.ndarray | float, threshold_s
     return table.survival(left_s, uptime_s) > 0.5
 
 
-def _outlives(table: CurveTable, test: Examples, age_s: float, threshold_s: int, prefix: str) -> dict[str, float]:
+def _outlives(table: CurveTable, test: Examples, age_s: float, threshold_s: int, prefix: str,
+              name: str) -> dict[str, float]:
     is_known = test.is_event | (test.lifetime_s >= threshold_s)
     rows, curves = test.take(is_known), table.take(is_known)
     if len(rows) == 0:
         return {}
     is_long = rows.lifetime_s > threshold_s
     score = curves.survival(threshold_s - age_s, age_s)
-    name = label_of(threshold_s)
     return {
         f"{prefix}.ap_{name}": average_precision(is_long, score),
         f"{prefix}.base_rate_{name}": float(is_long.mean()),

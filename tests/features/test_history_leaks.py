@@ -129,5 +129,5 @@ def test_a_window_that_would_be_empty_is_refused() -> None:
     trace = Trace(table, 10)
     with pytest.raises(ValueError, match="the train window must hold requests"):
         split_by_time(build_rows(trace, default_encoder(trace)))
-    with pytest.raises(ValueError, match="test_share must be between 0 and 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"test_share must be between 0 and 1, got 1\.5"):
         split_by_time(build_rows(trace, default_encoder(trace)), 1.5)

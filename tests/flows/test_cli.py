@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from made_bundles import make
 from typer.testing import CliRunner
 
+from made_bundles import make
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.cli import app
 

@@ -69,7 +69,7 @@ def test_metrics_have_the_same_names_across_versions(store: Path) -> None:
 
     client = mlflow.MlflowClient(_config(store).mlflow_uri, _config(store).mlflow_uri)
     versions = client.search_model_versions("name = 'sojourn-lifetime'")
-    names = [set(client.get_run(version.run_id).data.metrics) for version in versions]
+    names = [set(client.get_run(version.run_id or "").data.metrics) for version in versions]
     assert len(versions) == 3
     assert {"creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"} <= names[0]
     assert names[0] == names[1] == names[2]

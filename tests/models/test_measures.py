@@ -91,5 +91,5 @@ def test_scores_at_absolute_ages_by_hand() -> None:
     assert scores["age_10m.n_alive"] == 3.0
     assert scores["age_10m.mae_log10_remaining"] == pytest.approx(np.log10(39_400 / 3_400) / 2)
     assert scores["age_10m.bias_log10_remaining"] == pytest.approx(-np.log10(39_400 / 3_400) / 2)
-    assert scores["creation.base_rate_2h"] == 0.5  # the censored one had outlived 2 h by then
-    assert "age_10m.ap_2h" in scores
+    assert scores["creation.base_rate_long"] == 0.5  # the censored one had outlived 2 h by then
+    assert "age_10m.ap_long" in scores
