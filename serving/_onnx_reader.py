@@ -18,6 +18,7 @@ from sojourn.serving.forest import MEMBER, ZERO, Forest
 
 _MODEL = {1: "ir_version", 7: "graph", 8: "opset_import"}
 _GRAPH = {1: "node", 2: "name", 5: "initializer", 11: "input", 12: "output"}
+_VALUE = {1: "name", 2: "type"}
 _NODE = {1: "input", 2: "output", 4: "op_type", 5: "attribute", 7: "domain"}
 _ATTRIBUTE = {1: "name", 3: "i", 5: "t", 8: "ints", 20: "type"}
 _TENSOR = {1: "dims", 2: "data_type", 8: "name", 9: "raw_data"}
@@ -56,6 +57,9 @@ def _forest(model: bytes, n_features: int) -> Forest:
     if opsets != _OPSETS:
         raise ValueError(f"operator sets {sorted(opsets)}")
     graph = _message(_one(parts, "graph"), _GRAPH)
+    ends = [_one(_message(_one(graph, side), _VALUE), "name") for side in ("input", "output")]
+    if ends != [b"rows", b"scores"] or not _one(graph, "name").isascii():
+        raise ValueError(f"inputs and outputs {ends!r}")
     nodes = [_message(payload, _NODE) for payload in graph["node"]]
     wires = [(_one(node, "op_type"), node["output"], _one(node, "domain", b""), node["input"]) for node in nodes]
     constants = dict(_tensor(payload) for payload in graph["initializer"])

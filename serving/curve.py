@@ -13,18 +13,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import expm1
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 try:
-    from numba.extending import register_jitable
+    from numba.extending import register_jitable as _registered
 except ImportError:  # numba is optional: `sojourn[fast]`
+    _registered = None  # type: ignore[assignment]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-    def register_jitable(function):  # type: ignore[no-untyped-def, no-redef]
-        """Without numba the functions are plain Python only."""
-        return function
+
+def register_jitable(function: _Function) -> _Function:
+    """The function as it is, made known to compiled code where numba is installed."""
+    if _registered is not None:
+        _registered(function)
+    return function
 
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
@@ -56,7 +61,7 @@ def interval_hazard(score: float, offset: float) -> float:
 
 
 @register_jitable
-def fill_hazard(hazards: Sequence[float], edges: Sequence[float], tail_s: float, rates: Any, cumulative: Any,
+def fill_hazard(hazards: Any, edges: Sequence[float], tail_s: float, rates: Any, cumulative: Any,
                 after: Any, gaps: Any) -> None:
     """Write a hazard curve's numbers, each of shape (J + 1,), from its cumulative hazards per interval (J,).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,11 @@ from sojourn.serving.forest import Forest
 from sojourn.serving.runtime import OnnxForest
 
 try:
-    from sojourn.serving import _kernels
+    from sojourn.serving import _kernels as _compiled
 except ImportError:  # numba is optional: `sojourn[fast]`
-    _kernels = None  # type: ignore[assignment]
+    _compiled = None  # type: ignore[assignment]
 
+_kernels: Any = _compiled
 IS_COMPILED = _kernels is not None
 """True where numba is installed and the compiled walk is used instead of ONNX Runtime."""
 

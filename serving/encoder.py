@@ -142,8 +142,9 @@ def _text(column: str, value: Any) -> str | None:
         return value
     if isinstance(value, np.bool_):
         return str(int(value))
+    whole: Any = value
     try:
-        return str(operator.index(value))
+        return str(operator.index(whole))
     except TypeError:
         pass
     raise ValueError(f"{column} must be text or a whole number, got {value!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime as ort
 
@@ -33,5 +35,6 @@ class OnnxForest:
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Raw scores, float64 (n,), of float64 rows (n, n_features); bit-equal to LightGBM's."""
-        result: np.ndarray = self._session.run(self._output, {self._input: rows})[0]
-        return result.reshape(-1)
+        result: Any = self._session.run(self._output, {self._input: rows})[0]
+        scores: np.ndarray = result.reshape(-1)
+        return scores
