@@ -15,7 +15,7 @@ from sojourn.models.outcomes import CensoringCurve, event_weights
 from sojourn.serving.curve import N_RESIDUALS
 from sojourn.serving.curve_builder import RangeWalk
 
-N_AUGMENTED_MAX = 800_000
+N_AUGMENTED_MAX = 400_000
 """More augmented rows than this are thinned by drawing examples."""
 
 
