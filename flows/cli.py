@@ -41,9 +41,10 @@ def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _first_problem(error: Exception) -> str:
-    problems: Any = getattr(error, "errors", None)
-    if callable(problems):  # pydantic: name the setting, the rule and the value
-        first = problems()[0]
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):  # name the setting, the rule and the value
+        first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         return f"{place} must be valid: {first['msg']}, got {first.get('input')!r}"
     return str(error)

@@ -132,7 +132,7 @@ def text_rows(path: Path, ledger: ReadLedger, *, separator: str | None, names: S
     if columns is None:
         raise ValueError(f"{path}: line 1 must have the columns {', '.join(names)}; got an empty file")
     if not n_good and n_rows:
-        raise _not_this_format(path, columns, *last, separator)
+        raise _not_this_format(path, columns, last[0], last[1], separator)
     if not n_rows:
         raise ValueError(f"{path}: must hold at least one row of {len(columns)} columns, got none")
 
