@@ -22,8 +22,9 @@ app = typer.Typer(help="How long each VM, pod or job will stay, and what a sched
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 app.add_typer(trace_app, name="trace")
 
+READER_HELP = "How to read the trace: azure-flavors, openb, parquet, swf."
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
-Reader = Annotated[str, typer.Option(help="How to read the trace: openb, swf, parquet.")]
+Reader = Annotated[str, typer.Option(help=READER_HELP)]
 
 
 def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -54,7 +55,7 @@ def _first_problem(error: Exception) -> str:
 @_plain_errors
 def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
-    reader: Annotated[str | None, typer.Option(help="How to read the trace: openb, swf, parquet.")] = None,
+    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,

@@ -1,11 +1,11 @@
-"""Streams delimited text files, plain or gzipped, as blocks of rows with line numbers and refusals."""
+"""Streams rows as blocks with line numbers and refusals: delimited text, plain or gzipped, or typed values."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -135,6 +135,18 @@ def text_rows(path: Path, ledger: ReadLedger, *, separator: str | None, names: S
         raise _not_this_format(path, columns, last[0], last[1], separator)
     if not n_rows:
         raise ValueError(f"{path}: must hold at least one row of {len(columns)} columns, got none")
+
+
+def value_rows(file: str, names: Sequence[str], first_row: int, values: Iterable[Sequence[object]],
+               ledger: ReadLedger) -> TextRows:
+    """One block of typed rows (Parquet, SQLite) under the same rules as text; None is an empty cell.
+
+    values: at least one row, in the order of `names`. first_row: number of its first row, from 1.
+    """
+    cells = [["" if value is None else str(value) for value in row] for row in values]
+    ledger.read(len(cells))
+    line = np.arange(first_row, first_row + len(cells), dtype=np.int64)
+    return TextRows(file, names, line, [",".join(row) for row in cells], cells, ledger)
 
 
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:

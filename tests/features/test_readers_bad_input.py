@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mutations import EDITS, Edits, mutated
 from sojourn.features.readers import read_trace
 from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
@@ -175,23 +176,6 @@ SWF_SAMPLE = "\n".join(["; UnixStartTime: 1000000", GOOD_JOB, GOOD_JOB.replace("
                         "3 140 5 60 8 -1 -1 8 600 -1 5 9 2 -1 1 1 -1 -1", ""]).encode()
 OPENB_SAMPLE = "\n".join([POD_HEADER, GOOD_POD, "pod-1,500,512,0,0,V100,BE,Failed,30,90,30",
                           "pod-2,500,512,0,0,,BE,Pending,30,90,", ""]).encode()
-PIECES = [b"\n", b",", b" ", b"-1", b"nan", b"9" * 30, b"1e308", b"\x1f\x8b", b"\x00", b"\r", b'"']
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["replace", "insert", "cut", "double"]),
-                           st.binary(max_size=6) | st.sampled_from(PIECES)), min_size=1, max_size=6)
-
-
-def mutated(whole: bytes, edits: list[tuple[float, str, bytes]]) -> bytes:
-    for where, how, piece in edits:
-        at = int(where * len(whole))
-        if how == "replace":
-            whole = whole[:at] + piece + whole[at + len(piece):]
-        elif how == "insert":
-            whole = whole[:at] + piece + whole[at:]
-        elif how == "cut":
-            whole = whole[:at]
-        else:
-            whole = whole[:at] + whole[max(0, at - 40):]
-    return whole
 
 
 @pytest.mark.parametrize(("name", "sample"), [("swf", SWF_SAMPLE), ("openb", OPENB_SAMPLE)])
@@ -199,8 +183,7 @@ def mutated(whole: bytes, edits: list[tuple[float, str, bytes]]) -> bytes:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(
-        tmp_path: Path, name: str, sample: bytes, is_gzip: bool,
-        edits: list[tuple[float, str, bytes]]) -> None:
+        tmp_path: Path, name: str, sample: bytes, is_gzip: bool, edits: Edits) -> None:
     path = tmp_path / "file"
     path.write_bytes(mutated(gzip.compress(sample, mtime=0) if is_gzip else sample, edits))
     try:
@@ -213,7 +196,7 @@ def test_mutated_files_are_read_or_refused_never_worse(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS, name=st.sampled_from(["trace.json", "requests.parquet"]))
-def test_mutated_trace_folders_are_read_or_refused(tmp_path: Path, edits: list[tuple[float, str, bytes]],
+def test_mutated_trace_folders_are_read_or_refused(tmp_path: Path, edits: Edits,
                                                    name: str) -> None:
     trace, _ = read_swf_lines(tmp_path, GOOD_JOB)
     folder = trace.save(tmp_path / "saved")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.features.readers import READERS
+from sojourn.flows.cli import READER_HELP
 from sojourn.flows.config import RetrainConfig, load_config
 
 
@@ -25,7 +27,7 @@ def test_baselines_are_always_trained() -> None:
 @pytest.mark.parametrize(("given", "message"), [
     ({"unknown": 1}, "unknown"),
     ({"families": ("forest",)}, "families must be among km, gbdt-once, gbdt-uptime, hazard, got 'forest'"),
-    ({"reader": "csv"}, "reader must be one of synthetic, openb, parquet, swf, got 'csv'"),
+    ({"reader": "csv"}, "reader must be one of synthetic, azure-flavors, openb, parquet, swf, got 'csv'"),
     ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
     ({"load": 0.0}, "load"),
 ])  # fmt: skip
@@ -47,3 +49,7 @@ def test_registered_name_of_a_file() -> None:
     assert RetrainConfig().registered_name == "sojourn-lifetime"
     named = RetrainConfig(trace=Path("a/CEA-Curie.swf.gz"), reader="swf")
     assert named.registered_name == "sojourn-lifetime-cea-curie-swf-gz"
+
+
+def test_the_command_line_names_every_reader() -> None:
+    assert f"How to read the trace: {', '.join(READERS)}." == READER_HELP
