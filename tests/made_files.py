@@ -27,3 +27,21 @@ def flavors_folder(folder: Path, table: pd.DataFrame | None = None) -> Path:
     (folder / "duration_bins.csv").write_text(DURATION_BINS)
     (flavors_table() if table is None else table).to_parquet(folder / "dev.parquet", index=False)
     return folder
+
+
+DLRM_HEADER = ("instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,rdma_limit,"
+               "memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,creation_time,"
+               "scheduled_time,deletion_time")
+DLRM_ROWS = (
+    "i-0,HN,app_0,12,12,1,1,25,25,120.0,120.0,640.0,800.0,8,,,",
+    "i-1,HN,app_0,12,12,1,1,25,25,120.0,120.0,640.0,800.0,8,,,400.0",
+    "i-2,CN,app_1,64,64,0,0,1,1,320.0,320.0,255.0,300.0,-1,475.00000000000006,623.0,",
+    "i-3,CN,app_1,64,64,0,0,1,1,320.0,320.0,255.0,300.0,-1,610.0,683.0,899.9999",
+)
+
+
+def dlrm_file(folder: Path, *rows: str) -> Path:
+    """A file of the `dlrm` reader with `rows` (default: one of each kind of censoring)."""
+    path = folder / "disaggregated_DLRM_trace.csv"
+    path.write_text("\n".join([DLRM_HEADER, *(rows or DLRM_ROWS)]) + "\n")
+    return path

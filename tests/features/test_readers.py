@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import flavors_folder
+from made_files import dlrm_file, flavors_folder
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -51,7 +51,8 @@ def own_folder(folder: Path) -> Path:
 def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
     makers = {"openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
-              "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors")}
+              "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
+              "dlrm": lambda: dlrm_file(folder)}
     return makers[name]()
 
 
@@ -61,7 +62,7 @@ def test_exported_members() -> None:
 
 
 def test_an_unknown_reader_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="reader must be one of azure-flavors, openb, parquet, swf; got 'slurm'"):
+    with pytest.raises(ValueError, match=r"reader must be one of azure-flavors, .*, swf; got 'slurm'"):
         read_trace("slurm", "x")
 
 

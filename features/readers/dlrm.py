@@ -1,0 +1,108 @@
+"""Reads the Alibaba GPU 2025 trace ("dlrm"): instances of recommendation-model inference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.trace import Roles, Trace
+
+_FILE = "disaggregated_DLRM_trace"
+_COLUMNS = ("instance_sn", "role", "app_name", "cpu_request", "gpu_request", "rdma_request", "memory_request",
+            "disk_request", "max_instance_per_node", "creation_time", "scheduled_time", "deletion_time")
+_NO_LIMIT = -1
+
+
+def read_dlrm(path: str | Path) -> tuple[Trace, ReadReport]:
+    """The trace of `disaggregated_DLRM_trace.csv(.gz)`; path: its folder or the file itself.
+
+    Arrival is the time an instance was scheduled (it starts to use a node there, as in `openb`); its creation is
+    kept as `creation_s`, outside the roles. No scheduled and no creation time: started before the trace, start
+    unknown. No deletion: still running at the horizon, which is the last time in the file. Times are rounded to
+    whole seconds.
+
+    cpu_cores, mem_gib, gpu: what is requested. Owner: `app_name`; category: `role` (CN without GPU, HN with one).
+    Numbers: `rdma_percent` (of one card's bandwidth), `disk_gib`, `max_per_node` (NaN = no limit).
+
+    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "dlrm.csv"
+    >>> _ = path.write_text(",".join(_COLUMNS) + chr(10) + chr(10).join([
+    ...     "i-0,HN,app_0,12,1,25,120,640,8,,,400", "i-1,CN,app_0,64,0,1,320,255,-1,90,100,"]))
+    >>> trace, report = read_dlrm(path)
+    >>> trace.requests[["request_id", "arrival_s", "departure_s", "max_per_node"]].values.tolist()
+    [['i-0', <NA>, 400, 8.0], ['i-1', 100, <NA>, nan]]
+    """
+    source = Path(path)
+    table = _found(source) if source.is_dir() else source
+    ledger = ReadLedger()
+    chunks = []
+    seen: set[object] = set()
+    horizon_s = 0
+    for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=True):
+        chunk, latest_s = _instances(rows, seen)
+        chunks.append(chunk)
+        horizon_s = max(horizon_s, latest_s)
+    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
+    if requests.empty or horizon_s <= 0:
+        refused = dict(ledger.report(0).refused)
+        raise ValueError(f"{table}: must hold at least one instance with a time above 0, got none; refused: {refused}")
+    for name in ("app_name", "role"):
+        requests[name] = requests[name].astype("category")
+    report = ledger.report(len(requests))
+    meta = {"source": f"Alibaba cluster-trace-gpu-v2025, {table.name}", "licence": "none stated",
+            "known_at_end": [], "report": report.summary()}
+    roles = Roles(owners=("app_name",), categories=("role",), numbers=("rdma_percent", "disk_gib", "max_per_node"))
+    return Trace(requests, horizon_s, roles, meta=meta), report
+
+
+def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:
+    """The kept instances of one block, and the last time among them (whole seconds)."""
+    cpu, gpu, rdma, memory, disk, most = (rows.number(name) for name in (
+        "cpu_request", "gpu_request", "rdma_request", "memory_request", "disk_request", "max_instance_per_node"))
+    creation_s, scheduled_s, deletion_s = (
+        np.rint(rows.number(name, is_required=False)) for name in _COLUMNS[-3:])
+    for times in (creation_s, scheduled_s, deletion_s):
+        rows.refuse("time outside 0 .. 100 years", (times < 0) | (times > MAX_TIME_S))
+    rows.refuse("negative size", np.any([size < 0 for size in (cpu, gpu, rdma, memory, disk)], axis=0))
+    rows.refuse("max_instance_per_node neither -1 nor above 0", (most != _NO_LIMIT) & (most <= 0))
+    rows.refuse("never ran (created, not scheduled)", np.isnan(scheduled_s) & ~np.isnan(creation_s))
+    rows.refuse("scheduled before creation", scheduled_s < creation_s)
+    rows.refuse("departure before arrival", deletion_s < scheduled_s)
+    name = rows.text("instance_sn")
+    rows.refuse("name missing", name == "")
+    rows.refuse_duplicates("duplicate name", name, seen)
+    kept = rows.is_kept
+    times = np.array([creation_s[kept], scheduled_s[kept], deletion_s[kept]])
+    latest_s = int(np.nan_to_num(times).max(initial=0))
+    table = pd.DataFrame({
+        "request_id": pd.Series(name[kept], dtype="str"),
+        "arrival_s": _whole(scheduled_s[kept]),
+        "departure_s": _whole(deletion_s[kept]),
+        "cpu_cores": cpu[kept],
+        "mem_gib": memory[kept],
+        "gpu": gpu[kept],
+    })
+    for column in ("app_name", "role"):
+        text = rows.text(column)[kept]
+        table[column] = pd.Series(np.where(text == "", "missing", text), dtype="str")
+    return table.assign(
+        rdma_percent=rdma[kept], disk_gib=disk[kept], creation_s=_whole(creation_s[kept]),
+        max_per_node=np.where(most[kept] == _NO_LIMIT, np.nan, most[kept])), latest_s
+
+
+def _whole(values: np.ndarray) -> pd.Series:
+    """Int64, missing where NaN."""
+    return pd.Series(values, dtype="Float64").astype("Int64")
+
+
+def _found(folder: Path) -> Path:
+    for name in (f"{_FILE}.csv", f"{_FILE}.csv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} must hold {_FILE}.csv or {_FILE}.csv.gz")
