@@ -105,7 +105,10 @@ class Trace:
                      self.hosts, self.usage, self.meta)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the trace as a folder of Parquet files and `trace.json`; replaces an older one whole."""
+        """Write the trace as a folder of Parquet files and `trace.json`; replaces an older trace whole.
+
+        Raises ValueError where the folder holds anything else.
+        """
         target = Path(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -122,7 +125,7 @@ class Trace:
                 "meta": dict(self.meta),
             }
             (fresh / "trace.json").write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
-            replace_folder(fresh, target)
+            replace_folder(fresh, target, "trace.json")
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -153,8 +156,15 @@ class Trace:
                    header["meta"])
 
 
-def replace_folder(fresh: Path, target: Path) -> None:
-    """Move the finished folder `fresh` to `target`, so that a reader sees the old one or the new one."""
+def replace_folder(fresh: Path, target: Path, mark: str) -> None:
+    """Move the finished folder `fresh` to `target`; a reader sees the old one, the new one, or for a moment none.
+
+    mark: the file by which an older one is known. Anything else at `target` is not ours to remove: ValueError. A
+    crash in that moment leaves the old one beside it, in `.NAME.old.*`.
+    """
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not is_empty and not (target / mark).is_file():
+        raise ValueError(f"{target} must be new, empty or a folder with {mark}, got something else there")
     for path in fresh.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)

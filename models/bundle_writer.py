@@ -29,6 +29,7 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
                  about: Mapping[str, Any]) -> Path:
     """Write model.onnx, schema.json, history.npz and MANIFEST.json; replaces an older bundle whole.
 
+    Raises ValueError where the folder holds anything else.
     about: `training` (window, data hash), `metrics` and what else a reader should know; JSON values only.
     """
     target = Path(folder)
@@ -62,7 +63,7 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         for name, content in contents.items():
             (fresh / name).write_bytes(content)
         fresh.chmod(0o755)
-        replace_folder(fresh, target)
+        replace_folder(fresh, target, "MANIFEST.json")
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

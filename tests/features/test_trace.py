@@ -119,3 +119,14 @@ def test_importing_features_loads_nothing_heavier_than_pandas() -> None:
            f"print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_folder_or_file_that_is_no_trace_is_left_alone(tmp_path: Path) -> None:
+    source = tmp_path / "jobs.swf"
+    source.write_text("not ours")
+    for target in (tmp_path, source):
+        with pytest.raises(ValueError, match=r"must be new, empty or a folder with trace\.json"):
+            Trace(table(), horizon_s=100).save(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["jobs.swf"]
+    (tmp_path / "empty").mkdir()
+    assert len(Trace.load(Trace(table(), horizon_s=100).save(tmp_path / "empty"))) == 3
