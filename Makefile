@@ -34,6 +34,7 @@ wheel: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/simulator.py
+	$(BIN)/python benchmarks/held_exits.py
 
 # uv installs in seconds; where it can't be had, plain pip does the same.
 $(READY): pyproject.toml constraints.txt
