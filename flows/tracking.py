@@ -105,12 +105,15 @@ class Tracker:
         self._client.set_registered_model_alias(name, alias, str(version))
 
     def version_of(self, name: str, alias: str) -> int | None:
-        """The version that an alias points at, or None."""
+        """The version that an alias points at, or None; a store that does not answer raises, it is not "none"."""
         from mlflow.exceptions import MlflowException
 
         try:
             return int(self._client.get_model_version_by_alias(name, alias).version)
-        except MlflowException:
+        except MlflowException as error:
+            # no such model; no such alias
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
             return None
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:
