@@ -87,15 +87,23 @@ class Predictor:
         """The same prediction as `admit`, recording nothing."""
         return self._predict(request, _whole(now_s, "now_s"), is_recorded=False)
 
-    def ended(self, vm: Lifetime, now_s: int) -> None:
-        """Record that an admitted request ended at `now_s`; ValueError where it is not running."""
+    def ended(self, vm: Lifetime, now_s: int, *, arrival_s: int | None = None) -> None:
+        """Record that an admitted request ended at `now_s`; ValueError where it is not running.
+
+        arrival_s: when it began to run, for a job that waited in a queue after its admission; the wait is no part
+        of its lifetime, here as in training.
+        """
         end_s = _whole(now_s, "now_s")
+        start_s = None if arrival_s is None else _whole(arrival_s, "arrival_s")
         with self._lock:
             admission = _running(vm)
-            if end_s < admission.arrival_s:
-                raise ValueError(f"now_s must be >= the arrival {admission.arrival_s}, got {now_s!r}")
+            began_s = admission.arrival_s if start_s is None else start_s
+            if end_s < began_s:
+                raise ValueError(f"now_s must be >= the arrival {began_s}, got {now_s!r}")
+            if began_s < admission.arrival_s:
+                raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {arrival_s!r}")
             vm._admission = None
-            self._history.ended(admission, end_s)
+            self._history.ended(admission, end_s, start_s)
             self._counts["ended"] += 1
 
     def withdraw(self, vm: Lifetime) -> None:

@@ -124,6 +124,19 @@ def test_refusals_name_what_is_wrong(made: Made, predictor: Predictor) -> None:
         predictor.remaining_many([request], [0.0, 1.0], 0)
 
 
+def test_a_job_that_waited_has_lived_from_its_start(made: Made, predictor: Predictor) -> None:
+    request = made.request(0) | {"subscription": "queue"}
+    vm = predictor.admit(request, 1_000)
+    with pytest.raises(ValueError, match="arrival_s must be >= the admission 1000, got 999"):
+        predictor.ended(vm, 1_600, arrival_s=999)
+    with pytest.raises(ValueError, match="now_s must be >= the arrival 1601, got 1600"):
+        predictor.ended(vm, 1_600, arrival_s=1_601)
+    predictor.ended(vm, 1_600, arrival_s=1_500)  # waited 500 s, ran 100 s
+    row = predictor._encoder.encode(predictor._encoder.parse(request), 1_600, predictor._history)
+    features = dict(zip(predictor._encoder.feature_names(), row, strict=True))
+    assert features["subscription:last"] == 2.0  # log10(100)
+
+
 def test_counters_count(made: Made, predictor: Predictor) -> None:
     known = made.request(len(made.rows) - 1)
     vms = [predictor.admit(known, 10**7 + idx) for idx in range(3)]
