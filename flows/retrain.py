@@ -47,7 +47,10 @@ from sojourn.serving.history import HistoryState  # noqa: E402
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """What a run leaves: the bundle's folder, the promotion, and the evaluation."""
+    """What a run leaves: the candidate's bundle folder, the promotion, and the evaluation.
+
+    bundle: in `bundles`, which a scheduler loads and only a champion enters, or in `candidates`.
+    """
 
     bundle: Path
     promotion: Promotion
@@ -75,7 +78,7 @@ def retrain(config: RetrainConfig) -> Retrained:
         tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
         champion, champion_reason = _champion(config, tracker, trace, encoder, rows)
     candidate = training.of(training.candidate)
-    bundle_folder = _write(config, ingested, encoder, history, training)
+    bundle_folder = _write(config, "candidates", ingested, encoder, history, training)
     bundle = load_bundle(bundle_folder)
     builder = CurveBuilder(bundle.schema, bundle.model)
     served = [ServedModel(candidate.family, bundle.schema, builder.forest)]
@@ -86,6 +89,8 @@ def retrain(config: RetrainConfig) -> Retrained:
     with stage("check and promote"):
         gates = _gates(config, training, evaluation, bundle, builder, champion, champion_reason)
         promotion = _log_and_promote(config, tracker, ingested, encoder, training, evaluation, gates, bundle_folder)
+        if promotion.alias == CHAMPION:
+            bundle_folder = _write(config, "bundles", ingested, encoder, history, training)
     tables = [models_table(evaluation.scores, training.threshold_s, training.candidate, promotion.alias)]
     if evaluation.simulation is not None and evaluation.workload is not None:
         tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))
@@ -112,8 +117,9 @@ def _champion(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: En
     return Champion(version, bundle, CurveBuilder(bundle.schema, bundle.model), own_rows, own), ""
 
 
-def _write(config: RetrainConfig, ingested: Ingested, encoder: Encoder, history: HistoryState,
+def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encoder, history: HistoryState,
            training: Training) -> Path:
+    """Write the candidate's bundle to a shelf of the store: `candidates` before the gates, `bundles` after them."""
     candidate = training.of(training.candidate)
     exported = candidate.model.export()
     if exported is None:
@@ -127,7 +133,7 @@ def _write(config: RetrainConfig, ingested: Ingested, encoder: Encoder, history:
         "metrics": candidate.validation,
         "code_version": __version__,
     }  # fmt: skip
-    folder = config.store / "bundles" / config.registered_name
+    folder = config.store / shelf / config.registered_name
     return write_bundle(folder, candidate.family, exported, encoder, history, about)
 
 

@@ -46,8 +46,13 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert second.promotion.alias == CHAMPION, second.promotion.gates
     names = [gate.name for gate in second.promotion.gates]
     assert "accuracy against the champion" in names
+    served = second.bundle / "MANIFEST.json"
+    assert second.bundle == store / "bundles" / "sojourn-lifetime"
+    inode = served.stat().st_ino
     third = retrain(_config(store, max_bundle_mb=0.001))
     assert third.promotion.alias == CHALLENGER
+    assert third.bundle == store / "candidates" / "sojourn-lifetime"
+    assert served.stat().st_ino == inode  # what a scheduler loads is the champion still
     assert tracker.version_of("sojourn-lifetime", CHAMPION) == 2
     assert tracker.version_of("sojourn-lifetime", CHALLENGER) == 3
 
