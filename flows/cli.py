@@ -34,7 +34,7 @@ def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, FileNotFoundError) as error:
+        except (ValueError, OSError) as error:
             typer.echo(f"error: {_first_problem(error)}", err=True)
             raise typer.Exit(2) from error
 

@@ -64,6 +64,7 @@ def _wrong_columns(tmp_path: Path) -> Path:
     (_truncated, ("cut.swf.gz", "gzip")),
     (_wrong_columns, ("wrong.swf", "18")),
     (lambda folder: folder / "none.swf", ("none.swf",)),
+    (lambda folder: folder, ("directory",)),
 ])  # fmt: skip
 def test_bad_files_end_with_one_line(tmp_path: Path, make: object, words: tuple[str, ...]) -> None:
     code, _, err = _run("trace", "describe", make(tmp_path), "--reader", "swf")  # type: ignore[operator]
