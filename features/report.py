@@ -25,6 +25,7 @@ class ReadReport:
     refused: rule -> number of rows left out by it (each refused row counts once, under its first rule).
     rejected: one row per refused row: `file` (str), `line` (int64, from 1), `rule` (str), `raw`
         (str, as read).
+    n_joined: rows that are no request of their own: events that add to one, or to a task that never ran.
 
     >>> ledger = ReadLedger()
     >>> ledger.read(3)
@@ -44,6 +45,7 @@ class ReadReport:
     repaired: Mapping[str, int]
     refused: Mapping[str, int]
     rejected: pd.DataFrame
+    n_joined: int = 0
 
     @property
     def n_refused(self) -> int:
@@ -60,6 +62,7 @@ class ReadReport:
         """Plain text rows: labels padded to one width, counts right-aligned, examples indented."""
         counts = [("rows read", self.n_read), ("rows kept", self.n_kept)]
         counts += [("hosts kept", self.n_hosts)] if self.n_hosts else []
+        counts += [("rows joined to others", self.n_joined)] if self.n_joined else []
         counts += [(f"repaired: {rule}", count) for rule, count in self.repaired.items()]
         counts += [(f"refused: {rule}", count) for rule, count in self.refused.items()]
         width = max(len(label) for label, _ in counts)
@@ -89,7 +92,7 @@ class ReadReport:
     def summary(self) -> dict[str, object]:
         """Counts for `Trace.meta`; plain types, so that they can be written as JSON."""
         return {"n_read": self.n_read, "n_kept": self.n_kept, "n_hosts": self.n_hosts,
-                "repaired": dict(self.repaired), "refused": dict(self.refused)}
+                "n_joined": self.n_joined, "repaired": dict(self.repaired), "refused": dict(self.refused)}
 
 
 @dataclass(slots=True)
@@ -124,8 +127,11 @@ class ReadLedger:
                 "rule": pd.Series([rule] * len(line), dtype="str"),
                 "raw": pd.Series(list(raw), dtype="str")}))
 
-    def report(self, n_kept: int, *, n_hosts: int = 0) -> ReadReport:
-        """The finished report over everything counted so far, for `n_kept` requests and `n_hosts` hosts."""
+    def report(self, n_kept: int, *, n_hosts: int = 0, is_event_log: bool = False) -> ReadReport:
+        """The finished report over everything counted so far, for `n_kept` requests and `n_hosts` hosts.
+
+        is_event_log: a request is made of several rows; those neither kept nor refused count as joined.
+        """
         rejected = pd.DataFrame({"file": pd.Series(dtype="str"), "line": pd.Series(dtype="int64"),
                                  "rule": pd.Series(dtype="str"), "raw": pd.Series(dtype="str")})
         refused: dict[str, int] = {}
@@ -135,4 +141,5 @@ class ReadLedger:
                 rule = str(table["rule"].iloc[0])
                 refused[rule] = refused.get(rule, 0) + len(table)
         return ReadReport(self.n_read, int(n_kept), int(n_hosts), MappingProxyType(dict(self._repaired)),
-                          MappingProxyType(refused), rejected)
+                          MappingProxyType(refused), rejected,
+                          self.n_read - n_kept - n_hosts - len(rejected) if is_event_log else 0)

@@ -45,3 +45,32 @@ def dlrm_file(folder: Path, *rows: str) -> Path:
     path = folder / "disaggregated_DLRM_trace.csv"
     path.write_text("\n".join([DLRM_HEADER, *(rows or DLRM_ROWS)]) + "\n")
     return path
+
+
+TASK_TAIL = "alice,2,9,0.5,0.25,0.001,0"
+TASK_EVENTS = (
+    # Task 1-0 runs at time 0 and finishes; 2-0 waits 10 s, is evicted, scheduled again and stays.
+    f"0,,1,0,77,1,{TASK_TAIL}",
+    f"0,2,2,1,77,0,{TASK_TAIL.replace('0.5,0.25,0.001,0', ',,,')}",
+    f"610000000,,2,0,,0,{TASK_TAIL}",
+    f"620000000,,2,0,77,1,{TASK_TAIL}",
+    f"650500000,,2,0,77,2,{TASK_TAIL}",
+    f"650500000,,2,0,,0,{TASK_TAIL}",
+    # Task 2-1 ran before the trace, though no schedule says so; 3-0 is killed while it waits.
+    f"660000000,,2,1,77,5,{TASK_TAIL}",
+    f"670000000,,3,0,,0,{TASK_TAIL.replace('alice', 'bob')}",
+    f"680000000,,3,0,,5,{TASK_TAIL.replace('alice', 'bob')}",
+)
+TASK_EVENTS_LATER = (
+    f"690000000,,2,0,78,1,{TASK_TAIL}",
+    f"700000000,,2,0,78,8,{TASK_TAIL.replace('0.5', '0.75')}",
+    f"710000001,,1,0,,4,{TASK_TAIL}",
+)
+
+
+def google_folder(folder: Path) -> Path:
+    """Two contiguous parts of the `google-2011` reader."""
+    folder.mkdir(exist_ok=True)
+    for number, lines in enumerate((TASK_EVENTS, TASK_EVENTS_LATER)):
+        (folder / f"task_events_part-{number:05}-of-00500.csv").write_text("\n".join(lines) + "\n")
+    return folder

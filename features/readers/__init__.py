@@ -7,6 +7,7 @@ from typing import Any
 
 from sojourn.features.readers.azure_flavors import read_azure_flavors
 from sojourn.features.readers.dlrm import read_dlrm
+from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
 from sojourn.features.readers.parquet import read_parquet
 from sojourn.features.readers.swf import read_swf
@@ -17,6 +18,7 @@ __all__ = [
     "READERS",
     "read_azure_flavors",
     "read_dlrm",
+    "read_google_2011",
     "read_openb",
     "read_parquet",
     "read_swf",
@@ -26,6 +28,7 @@ __all__ = [
 READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
     "azure-flavors": read_azure_flavors,
     "dlrm": read_dlrm,
+    "google-2011": read_google_2011,
     "openb": read_openb,
     "parquet": read_parquet,
     "swf": read_swf,
@@ -38,7 +41,7 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of azure-flavors, dlrm, openb, parquet, swf; got 'csv'
+    ValueError: reader must be one of azure-flavors, dlrm, google-2011, openb, parquet, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

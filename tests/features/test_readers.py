@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import dlrm_file, flavors_folder
+from made_files import dlrm_file, flavors_folder, google_folder
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -52,7 +52,7 @@ def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
     makers = {"openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
-              "dlrm": lambda: dlrm_file(folder)}
+              "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google")}
     return makers[name]()
 
 
@@ -70,7 +70,7 @@ def test_an_unknown_reader_lists_the_known_ones() -> None:
 def test_the_report_adds_up(name: str, tmp_path: Path) -> None:
     trace, report = read_trace(name, sample(name, tmp_path))
     assert report.n_kept == len(trace) > 0
-    assert report.n_read == report.n_kept + report.n_hosts + report.n_refused
+    assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
     assert len(report.rejected) == report.n_refused
 
 

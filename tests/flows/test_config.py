@@ -27,7 +27,7 @@ def test_baselines_are_always_trained() -> None:
 @pytest.mark.parametrize(("given", "message"), [
     ({"unknown": 1}, "unknown"),
     ({"families": ("forest",)}, "families must be among km, gbdt-once, gbdt-uptime, hazard, got 'forest'"),
-    ({"reader": "csv"}, "reader must be one of synthetic, azure-flavors, dlrm, openb, parquet, swf, got 'csv'"),
+    ({"reader": "csv"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'csv'"),
     ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
     ({"load": 0.0}, "load"),
 ])  # fmt: skip
