@@ -59,7 +59,7 @@ def from_trace(
     kept, n_left_out = _fitting(trace, table)
     total_s = true_totals(kept, rng)
     hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
-    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, _description("trace", kept, hosts))
+    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, _description("trace", kept, hosts, n_left_out))
 
 
 def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int | None = None,
@@ -78,7 +78,7 @@ def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, wa
     hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
     warmup_s = min(trace.horizon_s // 10, 7 * DAY_S) if warmup_s is None else warmup_s
     return Workload("synthetic", kept, hosts, total_s, warmup_s, n_left_out,
-                    _description("synthetic", kept, hosts))
+                    _description("synthetic", kept, hosts, n_left_out))
 
 
 def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copies: int = OPENB_COPIES,
@@ -120,8 +120,9 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
     is_kept = _is_fitting(repeated, pd.DataFrame([HOST_SHAPE]))
     kept, total_s = repeated.select(is_kept), total_s[is_kept]
     hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
-    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, int((~is_kept).sum()),
-                    _description("openb", kept, hosts))
+    n_left_out = int((~is_kept).sum())
+    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, n_left_out,
+                    _description("openb", kept, hosts, n_left_out))
 
 
 Recipe = Callable[..., Workload]
@@ -178,10 +179,13 @@ def _cpu_and_memory(trace: Trace) -> Trace:
     return Trace(requests, trace.horizon_s, trace.roles, meta=trace.meta)
 
 
-def _description(name: str, trace: Trace, hosts: pd.DataFrame) -> str:
+def _description(name: str, trace: Trace, hosts: pd.DataFrame, n_left_out: int) -> str:
     days = trace.horizon_s / DAY_S
     shapes = hosts[[column for column in UNITS_PER if column in hosts]].drop_duplicates()
     text = f"{name}: {len(trace):,} requests over {days:.1f} days on {len(hosts):,} hosts"
     if len(shapes) == 1:
         text += f" of {shapes['cpu_cores'].iloc[0]:g} cores / {shapes['mem_gib'].iloc[0]:g} GiB"
+    if n_left_out:  # what is compared is then not the whole trace
+        share = n_left_out / (len(trace) + n_left_out)
+        text += f"; {n_left_out:,} more ({share:.1%}) are larger than every host and left out"
     return text

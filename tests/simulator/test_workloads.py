@@ -32,6 +32,7 @@ def test_requests_larger_than_every_host_are_left_out_and_counted() -> None:
     trace = naive.trace_of([(0, 50, 9.0, 1.0), (0, 50, 1.0, 9.0), (0, 50, 8.0, 8.0)], 100)
     workload = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
     assert (len(workload.trace), workload.n_left_out) == (1, 2)
+    assert workload.description.endswith("; 2 more (66.7%) are larger than every host and left out")
     with pytest.raises(ValueError, match=r"requests must be at least one, got none \(3 larger than every host\)"):
         sim.build_workload("trace", trace, cpu_cores=1, mem_gib=1, n_hosts=1)
 
