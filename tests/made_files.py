@@ -1,5 +1,8 @@
 """Small files made by hand in the formats of public traces, one maker per reader."""
 
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -74,3 +77,20 @@ def google_folder(folder: Path) -> Path:
     for number, lines in enumerate((TASK_EVENTS, TASK_EVENTS_LATER)):
         (folder / f"task_events_part-{number:05}-of-00500.csv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+VM_TYPES = ((0, 7, 3, 0.5, 0.25, 0.1, 0.1, 0.1), (1, 7, 4, 0.25, 0.125, 0.1, 0.1, 0.1),
+            (2, 8, 4, 1.0, 0.5, 0.1, 0.1, 0.1))
+VMS = ((1, 90, 7, 0, -0.5, 0.25), (2, 90, 8, 1, 0.125, None), (3, 91, 7, 1, 0.5, 0.50001))
+
+
+def packing_file(path: Path, *vms: Sequence[object], types: Sequence[Sequence[object]] = VM_TYPES) -> Path:
+    """A file of the `azure-packing` reader; type 7 fits machines 3 and 4, type 8 only 4."""
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("create table vmType (id, vmTypeId, machineId, core, memory, hdd, ssd, nic)")
+        made.execute("create table vm (vmId, tenantId, vmTypeId, priority, starttime, endtime)")
+        made.executemany("insert into vmType values (?, ?, ?, ?, ?, ?, ?, ?)", types)
+        made.executemany("insert into vm values (?, ?, ?, ?, ?, ?)", vms or VMS)
+        made.commit()
+    return path

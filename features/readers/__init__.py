@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.readers.azure_flavors import read_azure_flavors
+from sojourn.features.readers.azure_packing import read_azure_packing
 from sojourn.features.readers.dlrm import read_dlrm
 from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
@@ -17,6 +18,7 @@ from sojourn.features.trace import Trace
 __all__ = [
     "READERS",
     "read_azure_flavors",
+    "read_azure_packing",
     "read_dlrm",
     "read_google_2011",
     "read_openb",
@@ -27,6 +29,7 @@ __all__ = [
 
 READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
     "azure-flavors": read_azure_flavors,
+    "azure-packing": read_azure_packing,
     "dlrm": read_dlrm,
     "google-2011": read_google_2011,
     "openb": read_openb,
@@ -41,7 +44,7 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of azure-flavors, dlrm, google-2011, openb, parquet, swf; got 'csv'
+    ValueError: reader must be one of azure-flavors, azure-packing, dlrm, google-2011, openb, parquet, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

@@ -1,0 +1,171 @@
+"""Reads Azure Traces for Packing 2020: one SQLite file with the tables `vm` and `vmType`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
+from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.trace import Roles, Trace
+
+_DAY_S = 86_400
+_MAX_DAYS = MAX_TIME_S // _DAY_S
+_VM_COLUMNS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
+_TYPE_COLUMNS = ("vmTypeId", "machineId", "core", "memory")
+_NAMES = {"tenantId": "tenant", "vmTypeId": "vm_type", "priority": "priority"}
+
+
+def read_azure_packing(path: str | Path, *, machine: str | None = None) -> tuple[Trace, ReadReport]:
+    """The trace of one SQLite file with the tables `vm` and `vmType`.
+
+    Times are days, turned into whole seconds (cut, not rounded). A start below 0 ran at 0 and its age is known:
+    a negative arrival. A missing end still runs at the horizon, which is the last time in the file.
+
+    A type has one row per machine generation that can hold it, with its size as a share of that machine, so
+    sizes compare on one machine only. machine: its `machineId`; by default the one that holds the most VMs
+    (the smallest number on a tie). cpu_cores and mem_gib are shares of it (0-1), not cores and GiB; VMs whose
+    type it cannot hold are refused. hosts: one row, that machine, of size 1.
+
+    Owner: `tenant`; categories: `vm_type`, `priority`.
+
+    Raises OSError where the file cannot be opened, ValueError where it is not such a file or knows no `machine`.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "packing.sqlite"
+    >>> with closing(sqlite3.connect(path)) as made:
+    ...     _ = made.execute("create table vmType (id, vmTypeId, machineId, core, memory, hdd, ssd, nic)")
+    ...     _ = made.execute("create table vm (vmId, tenantId, vmTypeId, priority, starttime, endtime)")
+    ...     _ = made.execute("insert into vmType values (0, 7, 3, 0.5, 0.25, 0, 0, 0)")
+    ...     _ = made.execute("insert into vm values (1, 9, 7, 0, -0.5, 0.25), (2, 9, 7, 1, 0.125, null)")
+    ...     made.commit()
+    >>> trace, report = read_azure_packing(path)
+    >>> trace.requests[["arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
+    [[-43200, 21600, 0.5, 0.25], [10800, <NA>, 0.5, 0.25]]
+    """
+    source = Path(path)
+    ledger = ReadLedger()
+    with source.open("rb"), closing(_opened(source)) as database:
+        chosen, core_of, memory_of, known = _sizes(source, database, machine)
+        chunks = []
+        seen: set[object] = set()
+        horizon_s = 0
+        for rows in _blocks(source, database, "vm", _VM_COLUMNS, ledger):
+            chunk, latest_s = _vms(rows, core_of, memory_of, known, seen)
+            chunks.append(chunk)
+            horizon_s = max(horizon_s, latest_s)
+    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
+    if requests.empty or horizon_s <= 0:
+        refused = dict(ledger.report(0).refused)
+        raise ValueError(f"{source}: must hold at least one VM with a time above 0, got none; refused: {refused}")
+    for name in _NAMES.values():
+        requests[name] = requests[name].astype("category")
+    hosts = pd.DataFrame({"host_id": [f"machine-{chosen}"], "cpu_cores": [1.0], "mem_gib": [1.0]})
+    report = ledger.report(len(requests))
+    meta = {"source": f"Azure Traces for Packing 2020, {source.name}",
+            "licence": "CC BY 4.0 (cite Hadary et al., OSDI'20)", "machine": chosen,
+            "units": "cpu_cores and mem_gib are shares of this machine (0-1)",
+            "known_at_end": [], "report": report.summary()}
+    return Trace(requests, horizon_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), hosts,
+                 meta=meta), report
+
+
+def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float], known: set[str],
+         seen: set[object]) -> tuple[pd.DataFrame, int]:
+    """The kept VMs of one block, and the last time among them (whole seconds)."""
+    start_d = rows.number("starttime")
+    end_d = rows.number("endtime", is_required=False)
+    vm_type = rows.text("vmTypeId")
+    rows.refuse("time above 100 years", (np.abs(start_d) > _MAX_DAYS) | (end_d > _MAX_DAYS))
+    rows.refuse("departure before arrival", end_d < start_d)
+    rows.refuse("departure before the trace", end_d < 0)
+    rows.refuse("vmTypeId not in vmType", ~np.isin(vm_type, list(known)))
+    rows.refuse("type does not fit the chosen machine", ~np.isin(vm_type, list(core_of)))
+    name = rows.text("vmId")
+    rows.refuse("vmId missing", name == "")
+    rows.refuse_duplicates("duplicate vmId", name, seen)
+    kept = rows.is_kept
+    start_s, end_s = np.floor(start_d[kept] * _DAY_S), np.floor(end_d[kept] * _DAY_S)
+    table = pd.DataFrame({
+        "request_id": pd.Series(name[kept], dtype="str"),
+        "arrival_s": pd.Series(start_s, dtype="Float64").astype("Int64"),
+        "departure_s": pd.Series(end_s, dtype="Float64").astype("Int64"),
+        "cpu_cores": [core_of[code] for code in vm_type[kept]],
+        "mem_gib": [memory_of[code] for code in vm_type[kept]],
+    })
+    for column, role in _NAMES.items():
+        text = rows.text(column)[kept]
+        table[role] = pd.Series(np.where(text == "", "missing", text), dtype="str")
+    return table, int(max(start_s.max(initial=0), np.nan_to_num(end_s).max(initial=0)))
+
+
+def _sizes(path: Path, database: sqlite3.Connection,
+           machine: str | None) -> tuple[str, dict[str, float], dict[str, float], set[str]]:
+    """The chosen machine, each type's share of its cores and memory there, and all types."""
+    core: dict[str, dict[str, float]] = {}
+    memory: dict[str, dict[str, float]] = {}
+    known: set[str] = set()
+    pairs: set[object] = set()
+    ledger = ReadLedger()
+    for rows in _blocks(path, database, "vmType", _TYPE_COLUMNS, ledger):
+        cores, memories = rows.number("core"), rows.number("memory")
+        rows.refuse("size outside 0 .. 1", (cores < 0) | (cores > 1) | (memories < 0) | (memories > 1))
+        names, machines = rows.text("vmTypeId"), rows.text("machineId")
+        rows.refuse("vmTypeId or machineId missing", (names == "") | (machines == ""))
+        keys = np.empty(len(names), object)
+        keys[:] = list(zip(names, machines, strict=True))
+        rows.refuse_duplicates("duplicate vmTypeId and machineId", keys, pairs)
+        for i in np.flatnonzero(rows.is_kept):
+            core.setdefault(machines[i], {})[names[i]] = float(cores[i])
+            memory.setdefault(machines[i], {})[names[i]] = float(memories[i])
+            known.add(names[i])
+    rejected = ledger.report(0).rejected
+    if len(rejected):  # a hole would refuse good VMs
+        line, rule, raw = rejected[["line", "rule", "raw"]].values.tolist()[0]
+        raise ValueError(f"{path}: vmType row {line} must be good, got {rule}: {raw[:80]!r}")
+    if not core:
+        raise ValueError(f"{path}: vmType must hold at least one row, got none")
+    if machine is not None and machine not in core:
+        raise ValueError(f"machine must be one of {', '.join(sorted(core))}, got {machine!r} ({path})")
+    chosen = machine
+    if chosen is None:
+        held = dict.fromkeys(core, 0)
+        for rows in _blocks(path, database, "vm", ("vmTypeId",), ReadLedger()):
+            names, counts = np.unique(rows.text("vmTypeId").astype(str), return_counts=True)
+            for where, sizes in core.items():
+                held[where] += int(counts[np.isin(names, list(sizes))].sum())
+        chosen = min(held, key=lambda where: (-held[where], len(where), where))
+    return chosen, core[chosen], memory[chosen], known
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that reads only, so that a wrong path never makes a file."""
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return database
+
+
+def _blocks(path: Path, database: sqlite3.Connection, table: str, columns: tuple[str, ...],
+            ledger: ReadLedger) -> Iterator[TextRows]:
+    """Blocks of 65,536 rows of the table."""
+    try:
+        # A double-quoted name that is no column would be read as text.
+        names = [str(row[1]) for row in database.execute(f"pragma table_info({table})")]
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise sqlite3.DatabaseError(f"table {table} with the columns {', '.join(names) or 'none'}")
+        cursor = database.execute(f"select {', '.join(columns)} from {table}")
+        n_rows = 0
+        while values := cursor.fetchmany(BLOCK_LINES):
+            yield value_rows(f"{path.name} {table}", columns, n_rows + 1, values, ledger)
+            n_rows += len(values)
+            if n_rows > path.stat().st_size:  # damaged pages that point at each other have no last row
+                raise sqlite3.DatabaseError(f"more rows than bytes in {table}")
+    except (sqlite3.Error, OverflowError, MemoryError) as error:
+        expected = f"a table {table} with the columns {', '.join(columns)}"
+        raise ValueError(f"{path} must be an SQLite file with {expected}; got {error}") from error
