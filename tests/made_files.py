@@ -94,3 +94,17 @@ def packing_file(path: Path, *vms: Sequence[object], types: Sequence[Sequence[ob
         made.executemany("insert into vm values (?, ?, ?, ?, ?, ?)", vms or VMS)
         made.commit()
     return path
+
+
+VM_ROWS = (
+    "v1,s1,d1,0,2591700,99.4,3.4,10.2,Delay-insensitive,1,1.75",
+    "v2,s1,d1,0,1539300,100,6.2,34.0,Interactive,2,3.5",
+    "v3,s1,d2,300,600,94.1,32.5,94.1,Unkown,8,56",
+    "v4,s2,d3,600,2591700,94.1,,94.1,Unknown,>24,>64",
+)
+
+
+def vm_table(path: Path, *rows: str) -> Path:
+    """A VM table of the `azure-vm` reader; v4 has V2's buckets."""
+    path.write_text("\n".join(rows or VM_ROWS) + "\n")
+    return path

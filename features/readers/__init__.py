@@ -7,6 +7,7 @@ from typing import Any
 
 from sojourn.features.readers.azure_flavors import read_azure_flavors
 from sojourn.features.readers.azure_packing import read_azure_packing
+from sojourn.features.readers.azure_vm import read_azure_vm
 from sojourn.features.readers.dlrm import read_dlrm
 from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
@@ -19,6 +20,7 @@ __all__ = [
     "READERS",
     "read_azure_flavors",
     "read_azure_packing",
+    "read_azure_vm",
     "read_dlrm",
     "read_google_2011",
     "read_openb",
@@ -30,6 +32,7 @@ __all__ = [
 READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
     "azure-flavors": read_azure_flavors,
     "azure-packing": read_azure_packing,
+    "azure-vm": read_azure_vm,
     "dlrm": read_dlrm,
     "google-2011": read_google_2011,
     "openb": read_openb,
@@ -44,7 +47,8 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of azure-flavors, azure-packing, dlrm, google-2011, openb, parquet, swf; got 'csv'
+    ValueError: reader must be one of azure-flavors, azure-packing, azure-vm, dlrm, google-2011, openb, parquet,
+    swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

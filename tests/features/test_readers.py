@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import dlrm_file, flavors_folder, google_folder, packing_file
+from made_files import dlrm_file, flavors_folder, google_folder, packing_file, vm_table
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -53,7 +53,8 @@ def sample(name: str, folder: Path) -> Path:
     makers = {"openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
-              "azure-packing": lambda: packing_file(folder / "packing.sqlite")}
+              "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
+              "azure-vm": lambda: vm_table(folder / "vmtable.csv")}
     return makers[name]()
 
 

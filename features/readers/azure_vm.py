@@ -1,0 +1,112 @@
+"""Reads the VM table of the Azure public dataset, V1 (2017) and V2 (2019): `vmtable.csv(.gz)` without a header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.trace import Roles, Trace
+
+_COLUMNS = ("vm", "subscription", "deployment", "created_s", "deleted_s", "max_cpu", "mean_cpu", "p95_max_cpu",
+            "vm_category", "cores", "mem_gib")
+_OPEN_BUCKETS = {"cores": (">24", 32.0), "mem_gib": (">64", 128.0)}
+"""V2's largest buckets, and the size taken for them: the next power of two."""
+_MAX_SIZE = 1e6
+"""Cores or GiB of one VM; more is a damaged cell."""
+_AT_END = ("max_cpu", "mean_cpu", "p95_max_cpu")
+
+
+def read_azure_vm(path: str | Path, *, category_as_feature: bool = False) -> tuple[Trace, ReadReport]:
+    """The trace of one VM table; path: the file, or the folder that holds `vmtable.csv(.gz)`.
+
+    A VM created at time 0 was running already: start unknown. One deleted at the last deletion of the file was
+    still running: censored, and that time is the horizon. V2's sizes are buckets; 32 cores are taken for `>24`
+    and 128 GiB for `>64`. Usage readings are not read yet.
+
+    Owners: subscription, deployment. The three CPU statistics are over the whole life and stand outside the roles.
+    `vm_category` does too: it was inferred from the usage of VMs that lived for days (Cortez et al., SOSP'17,
+    section 3), so at creation it would tell who lives long. category_as_feature: declare it all the same.
+
+    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vmtable.csv"
+    >>> _ = path.write_text("v1,s,d,0,600,9,1,5,Unkown,2,3.5" + chr(10) + "v2,s,d,300,900,9,1,5,Interactive,>24,>64")
+    >>> trace, report = read_azure_vm(path)
+    >>> trace.requests[["arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
+    [[<NA>, 600, 2.0, 3.5], [300, <NA>, 32.0, 128.0]]
+    """
+    source = Path(path)
+    table = _found(source) if source.is_dir() else source
+    ledger = ReadLedger()
+    seen: set[object] = set()
+    chunks = [_vms(rows, seen) for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=False)]
+    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
+    if requests.empty or requests["departure_s"].max() <= 0:
+        refused = dict(ledger.report(0).refused)
+        raise ValueError(f"{table}: must hold at least one VM deleted after time 0, got none; refused: {refused}")
+    horizon_s = int(requests["departure_s"].max())
+    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon_s)
+    for name in ("subscription", "deployment", "vm_category"):
+        requests[name] = requests[name].astype("category")
+    report = ledger.report(len(requests))
+    categories = ("vm_category",) if category_as_feature else ()
+    meta = {"source": f"Azure public dataset, {table.name}", "licence": "CC BY 4.0 (cite Cortez et al., SOSP'17)",
+            "known_at_end": [*_AT_END, *([] if category_as_feature else ["vm_category"])],
+            "report": report.summary()}
+    return Trace(requests, horizon_s, Roles(owners=("subscription", "deployment"), categories=categories),
+                 meta=meta), report
+
+
+def _vms(rows: TextRows, seen: set[object]) -> pd.DataFrame:
+    """The kept VMs of one block; those deleted last still have their departure."""
+    created_s, deleted_s = rows.number("created_s"), rows.number("deleted_s")
+    at_end = {name: rows.number(name, is_required=False) for name in _AT_END}
+    cores, mem_gib = _size(rows, "cores"), _size(rows, "mem_gib")
+    for times in (created_s, deleted_s):
+        rows.refuse("time outside 0 .. 100 years", (times < 0) | (times > MAX_TIME_S))
+    rows.refuse("negative size", (cores < 0) | (mem_gib < 0))
+    rows.refuse("departure before arrival", deleted_s < created_s)
+    name = rows.text("vm")
+    rows.refuse("vm missing", name == "")
+    rows.refuse_duplicates("duplicate vm", name, seen)
+    category = rows.text("vm_category")
+    rows.repair("category spelt Unkown", category == "Unkown")
+    for column, (bucket, taken) in _OPEN_BUCKETS.items():
+        rows.repair(f"{column} {bucket}: {taken:g} taken", rows.text(column) == bucket)
+    kept = rows.is_kept
+    created = pd.Series(created_s[kept].astype(np.int64), dtype="Int64")
+    table = pd.DataFrame({
+        "request_id": pd.Series(name[kept], dtype="str"),
+        "arrival_s": created.mask(created == 0),
+        "departure_s": pd.Series(deleted_s[kept].astype(np.int64), dtype="Int64"),
+        "cpu_cores": cores[kept],
+        "mem_gib": mem_gib[kept],
+    })
+    for column, text in (("subscription", rows.text("subscription")), ("deployment", rows.text("deployment")),
+                         ("vm_category", np.where(category == "Unkown", "Unknown", category))):
+        table[column] = pd.Series(np.where(text[kept] == "", "missing", text[kept]), dtype="str")
+    for column, values in at_end.items():
+        table[column] = values[kept]
+    return table
+
+
+def _size(rows: TextRows, name: str) -> np.ndarray:
+    """The column as float64 (n,); V2's open bucket counts as the size taken for it."""
+    bucket, taken = _OPEN_BUCKETS[name]
+    text = rows.text(name)
+    is_open = text == bucket
+    values = np.asarray(pd.to_numeric(np.where(is_open, str(taken), text), errors="coerce"), np.float64)
+    rows.refuse(f"{name} neither a size nor {bucket}", ~np.isfinite(values) | (values > _MAX_SIZE))
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _found(folder: Path) -> Path:
+    for name in ("vmtable.csv", "vmtable.csv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} must hold vmtable.csv or vmtable.csv.gz")
