@@ -165,6 +165,7 @@ def replace_folder(fresh: Path, target: Path, mark: str) -> None:
     is_empty = target.is_dir() and not any(target.iterdir())
     if target.exists() and not is_empty and not (target / mark).is_file():
         raise ValueError(f"{target} must be new, empty or a folder with {mark}, got something else there")
+    fresh.chmod(0o755)  # a temporary folder is its maker's only
     for path in fresh.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)

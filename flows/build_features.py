@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import Ingested
-from sojourn.flows.progress import stage
+from sojourn.flows.progress import console, stage
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
@@ -32,16 +34,28 @@ def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, En
         code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.encoder")
         file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
         history_file = file.with_suffix(".history.npz")
-        if file.is_file() and history_file.is_file():
-            with np.load(history_file, allow_pickle=False) as arrays:
-                state = HistoryState.from_arrays(encoder.history, dict(arrays))
-            rows = read_rows(file)
+        cached = _cached(file, history_file, encoder)
+        if cached is not None:
+            rows, state = cached
         else:
             state = HistoryState(encoder.history)
             rows = build_rows(trace, encoder, state, report)
             write_rows(rows, file)
             _replace(history_file, packed_arrays(state.to_arrays()))
     return trace, encoder, rows, state
+
+
+def _cached(file: Path, history_file: Path, encoder: Encoder) -> tuple[FeatureRows, HistoryState] | None:
+    """The rows and history of an earlier run; None where there are none or they are damaged: they are built anew."""
+    if not (file.is_file() and history_file.is_file()):
+        return None
+    try:
+        with np.load(io.BytesIO(history_file.read_bytes()), allow_pickle=False) as arrays:
+            state = HistoryState.from_arrays(encoder.history, dict(arrays))
+        return read_rows(file), state
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        console.print(f"[yellow]![/] cached features are damaged and built anew: {error}", soft_wrap=True)
+        return None
 
 
 def write_rows(rows: FeatureRows, file: Path) -> None:
@@ -52,7 +66,7 @@ def write_rows(rows: FeatureRows, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     pd.DataFrame(columns).to_parquet(temporary, index=False)
-    temporary.replace(file)
+    _settle(temporary, file)
 
 
 def read_rows(file: Path) -> FeatureRows:
@@ -73,4 +87,11 @@ def read_rows(file: Path) -> FeatureRows:
 def _replace(file: Path, content: bytes) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_bytes(content)
+    _settle(temporary, file)
+
+
+def _settle(temporary: Path, file: Path) -> None:
+    """Move a whole file to its name; what is there after a power cut is the old file or the new one."""
+    with temporary.open("rb") as stream:
+        os.fsync(stream.fileno())
     temporary.replace(file)

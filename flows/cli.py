@@ -47,6 +47,8 @@ def _first_problem(error: Exception) -> str:
     if isinstance(error, ValidationError):  # name the setting, the rule and the value
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
+        if first["type"] == "value_error":  # our own, which names all three
+            return str(first["msg"]).removeprefix("Value error, ")
         return f"{place} must be valid: {first['msg']}, got {first.get('input')!r}"
     return str(error)
 
@@ -122,13 +124,16 @@ def simulate(
 def predict(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     request: Annotated[str, typer.Argument(help="One request as JSON, or a file with one JSON object a line.")],
-    now_s: Annotated[int, typer.Option(help="Arrival, whole seconds on the training trace's clock.")] = 0,
+    now_s: Annotated[int | None, typer.Option(
+        help="Arrival, whole seconds on the training trace's clock. [default: its end]")] = None,
     uptime_s: Annotated[list[float], typer.Option(help="Uptimes to answer for, seconds.")] = [0.0],  # noqa: B006
 ) -> None:
     """Predict how long a request will stay: one JSON object a line, seconds."""
     from sojourn.serving import Predictor
 
     predictor = Predictor.load(bundle)
+    if now_s is None:
+        now_s = int(predictor.info()["training"].get("history_to_s", 0))
     for document in _requests(request):
         life = predictor.predict(document, now_s)
         if life.unknown:

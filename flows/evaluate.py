@@ -18,7 +18,6 @@ from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures import score_model
 from sojourn.serving.bundle import Schema
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.compare import Cell
@@ -51,7 +50,7 @@ class Evaluation:
 
 
 @task(name="evaluate")
-def evaluate(config: RetrainConfig, trace: Trace, encoder: Encoder, rows: FeatureRows, training: Training,
+def evaluate(config: RetrainConfig, trace: Trace, rows: FeatureRows, training: Training,
              models: tuple[ServedModel, ...]) -> Evaluation:
     """Score every family on the test window; simulate with the served models (candidate first, then champion)."""
     test = training.split.test
@@ -65,18 +64,18 @@ def evaluate(config: RetrainConfig, trace: Trace, encoder: Encoder, rows: Featur
         return Evaluation(scores, tables, None, None)
     with stage("simulate placement") as report:
         workload = later_workload(config, trace, training.split.test_from_s)
-        replicated = _simulate(config, workload, trace, encoder, rows, training, models, report)
+        replicated = _simulate(config, workload, trace, rows, training, models, report)
     return Evaluation(scores, tables, replicated, workload)
 
 
-def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, encoder: Encoder, rows: FeatureRows,
-              training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
+def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: FeatureRows, training: Training,
+              models: tuple[ServedModel, ...], report: Report) -> Replicated:
     sources: dict[str, LifetimeSource] = {}
     for model in models:
         own_rows = rows if model.rows is None else model.rows
-        asked, request_ids = asked_rows(workload, trace, own_rows, model.schema.encoder)
+        asked, request_ids = asked_rows(workload, trace, own_rows)
         sources[model.label] = TableSource(table_of(model.schema, model.forest, asked.features), request_ids)
-    asked, request_ids = asked_rows(workload, trace, rows, encoder)
+    asked, request_ids = asked_rows(workload, trace, rows)
     sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
 

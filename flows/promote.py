@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,10 @@ from sojourn.serving.forest import Forest
 SINGLE_REPLAY_NOISE_PP = 0.8
 """One replay alone wanders by up to this under tiny perturbations (lifetime-placement, What an evaluation shows)."""
 N_BOOTSTRAP = 500
+MIN_TEST_ENDS = 100
+"""Fewer observed ends in the test window than this are no evidence."""
+MIN_OWNERS = 20
+"""Owners are resampled at the coarsest level that has this many: an interval from a handful says nothing."""
 N_PARITY_ROWS = 50_000
 
 
@@ -71,24 +75,34 @@ def latency_gate(config: RetrainConfig, builder: CurveBuilder, rows: np.ndarray)
                 f"{median_us:.0f} us median of at most {config.max_curve_us:g}")
 
 
-def accuracy_gate(candidate: CurveTable, champion: CurveTable, test: Examples, seed: int) -> Gate:
-    """The candidate's errors at creation and at absolute ages are no worse than the champion's, beyond noise.
+def accuracy_gate(candidate: CurveTable, other: CurveTable, label: str, test: Examples, owners: Sequence[np.ndarray],
+                  seed: int) -> Gate:
+    """The candidate's errors at creation and at absolute ages are no worse than another model's, beyond noise.
 
-    Paired by request, resampled by owner (the first history key): requests of one owner are not independent.
+    Paired by request, resampled by owner (requests of one owner are not independent): owners holds the codes (n,)
+    of the owner keys, coarsest first, and the coarsest with enough owners counts. Without owners requests count
+    one by one. Fails on a test window too small to say anything.
     """
+    name = f"accuracy against {label}"
+    if (n_ended := int(test.is_event.sum())) < MIN_TEST_ENDS:
+        return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}")
+    codes = np.arange(len(test))
+    for coarser in owners:
+        if len(np.unique(coarser[test.is_event])) >= MIN_OWNERS:
+            codes = coarser
+            break
     difference, owner = [], []
-    codes = test.keys[0] if test.keys else np.arange(len(test))
     for age_s in (0, *AGES_S):
         is_asked = test.is_event & (test.lifetime_s > age_s) & (test.entry_s <= age_s)
         if is_asked.any():
             left_s = test.lifetime_s[is_asked] - age_s
             errors = [_log_errors(table.take(is_asked).quantile(0.5, float(age_s)), left_s)
-                      for table in (candidate, champion)]
+                      for table in (candidate, other)]
             difference.append((errors[0] - errors[1]) / is_asked.sum())
             owner.append(codes[is_asked])
     low, high = _bootstrap(np.concatenate(difference), np.concatenate(owner), len(difference), seed)
-    return Gate("accuracy against the champion", low <= 0.0,
-                f"MAE log10 candidate - champion: 95 % interval {low:+.4f} to {high:+.4f} (below 0 = better)")
+    return Gate(name, low <= 0.0,
+                f"MAE log10 candidate - {label}: 95 % interval {low:+.4f} to {high:+.4f} (below 0 = better)")
 
 
 def _log_errors(predicted_s: np.ndarray, observed_s: np.ndarray) -> np.ndarray:
@@ -108,12 +122,20 @@ def _bootstrap(difference: np.ndarray, owner: np.ndarray, n_ages: int, seed: int
     return float(low), float(high)
 
 
-def simulation_gate(simulation: Replicated, candidate: str, other: str) -> Gate:
-    """No fewer empty hosts than with the champion, or than with the `km` lookup while there is no champion."""
-    mean, low, high = simulation.difference(f"nilas ({candidate})", f"nilas ({other})")
+def simulation_gates(simulation: Replicated | None, candidate: str, other: str) -> tuple[Gate, ...]:
+    """No fewer empty hosts and no more rejections than with another model, beyond noise; fails where not simulated."""
+    name = f"empty hosts against nilas ({other})"
+    if simulation is None:
+        return (Gate(name, False, "not simulated"),)
+    labels = f"nilas ({candidate})", f"nilas ({other})"
+    mean, low, high = simulation.difference(*labels)
     is_passed = high >= 0.0 if np.isfinite(high) else mean >= -SINGLE_REPLAY_NOISE_PP
-    return Gate(f"empty hosts against nilas ({other})", is_passed,
-                f"{mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (above 0 = better)")
+    n_own, n_other = (float(simulation.table["n_rejected"].loc[label]) for label in labels)
+    return (
+        Gate(name, is_passed, f"{mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (above 0 = better)"),
+        Gate(f"rejections against nilas ({other})", n_own <= n_other + 2.0 * max(n_other, 1.0) ** 0.5,
+             f"{n_own:g} a replay, {n_other:g} with the other; two standard deviations of a count may be luck"),
+    )
 
 
 @task(name="promote")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from sojourn.flows.promote import (  # noqa: E402
     latency_gate,
     parity_gate,
     promote,
-    simulation_gate,
+    simulation_gates,
     size_gate,
 )
 from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402
@@ -78,19 +79,19 @@ def retrain(config: RetrainConfig) -> Retrained:
         tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
         champion, champion_reason = _champion(config, tracker, trace, encoder, rows)
     candidate = training.of(training.candidate)
-    bundle_folder = _write(config, "candidates", ingested, encoder, history, training)
+    bundle_folder = _write(config, "candidates", ingested, encoder, history, training, trace.horizon_s)
     bundle = load_bundle(bundle_folder)
     builder = CurveBuilder(bundle.schema, bundle.model)
     served = [ServedModel(candidate.family, bundle.schema, builder.forest)]
     if champion is not None:
         label = f"champion v{champion.version}"
         served.append(ServedModel(label, champion.bundle.schema, champion.builder.forest, champion.rows))
-    evaluation = evaluate(config, trace, encoder, rows, training, tuple(served))
+    evaluation = evaluate(config, trace, rows, training, tuple(served))
     with stage("check and promote"):
-        gates = _gates(config, training, evaluation, bundle, builder, champion, champion_reason)
+        gates = _gates(config, encoder, training, evaluation, bundle, builder, champion, champion_reason)
         promotion = _log_and_promote(config, tracker, ingested, encoder, training, evaluation, gates, bundle_folder)
         if promotion.alias == CHAMPION:
-            bundle_folder = _write(config, "bundles", ingested, encoder, history, training)
+            bundle_folder = _write(config, "bundles", ingested, encoder, history, training, trace.horizon_s)
     tables = [models_table(evaluation.scores, training.threshold_s, training.candidate, promotion.alias)]
     if evaluation.simulation is not None and evaluation.workload is not None:
         tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))
@@ -113,12 +114,15 @@ def _champion(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: En
     missing = [column for column in own.columns() if column not in trace.requests]
     if missing:
         return None, f"version {version} reads the column {missing[0]!r}, which this trace lacks"
-    own_rows = rows if own == encoder else build_rows(trace, own)
+    try:
+        own_rows = rows if own == encoder else build_rows(trace, own)
+    except ValueError as error:  # a column of another type under the same name
+        return None, f"version {version} does not read this trace: {error}"
     return Champion(version, bundle, CurveBuilder(bundle.schema, bundle.model), own_rows, own), ""
 
 
 def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encoder, history: HistoryState,
-           training: Training) -> Path:
+           training: Training, horizon_s: int) -> Path:
     """Write the candidate's bundle to a shelf of the store: `candidates` before the gates, `bundles` after them."""
     candidate = training.of(training.candidate)
     exported = candidate.model.export()
@@ -128,7 +132,7 @@ def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encod
     about = {
         "training": {
             "trace": ingested.name, "data_hash": ingested.data_hash, "to_s": split.test_from_s,
-            "n_requests": len(split.past), "history": "to the trace's end", "threshold_s": training.threshold_s,
+            "n_requests": len(split.past), "history_to_s": horizon_s, "threshold_s": training.threshold_s,
         },
         "metrics": candidate.validation,
         "code_version": __version__,
@@ -137,8 +141,8 @@ def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encod
     return write_bundle(folder, candidate.family, exported, encoder, history, about)
 
 
-def _gates(config: RetrainConfig, training: Training, evaluation: Evaluation, bundle: Bundle, builder: CurveBuilder,
-           champion: Champion | None, champion_reason: str) -> tuple[Gate, ...]:
+def _gates(config: RetrainConfig, encoder: Encoder, training: Training, evaluation: Evaluation, bundle: Bundle,
+           builder: CurveBuilder, champion: Champion | None, champion_reason: str) -> tuple[Gate, ...]:
     candidate = training.of(training.candidate)
     test = training.split.test
     spare = np.zeros((len(test), len(VARYING[bundle.schema.kind])))
@@ -154,13 +158,14 @@ def _gates(config: RetrainConfig, training: Training, evaluation: Evaluation, bu
     ]
     if champion_reason:
         gates.append(Gate("comparison with the champion", False, champion_reason))
+    other, table = LOOKUP, evaluation.tables[LOOKUP]
     if champion is not None:
+        other = f"champion v{champion.version}"
         test_rows = champion.rows.features[test.idx_row]
         table = table_of(champion.bundle.schema, champion.builder.forest, test_rows)
-        gates.append(accuracy_gate(evaluation.tables[candidate.family], table, test, config.seed))
-    if evaluation.simulation is not None:
-        other = LOOKUP if champion is None else f"champion v{champion.version}"
-        gates.append(simulation_gate(evaluation.simulation, candidate.family, other))
+    owners = [test.keys[idx] for idx, key in enumerate(encoder.history.keys) if key.kind == "owner"]
+    gates.append(accuracy_gate(evaluation.tables[candidate.family], table, other, test, owners, config.seed))
+    gates += simulation_gates(evaluation.simulation, candidate.family, other)
     return tuple(gates)
 
 
@@ -178,7 +183,8 @@ def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested
             child = tracker.start(trained.family, {**tags, "family": trained.family}, run)
             scores = evaluation.scores[trained.family]
             valid = {f"valid.{name}": value for name, value in trained.validation.items()}
-            tracker.log(child, {"family": trained.family}, {**scores, **valid, "fit_s": trained.fit_s})
+            fitted = {"fit_s": trained.fit_s, "clipped_share": getattr(trained.model, "clipped_share_", math.nan)}
+            tracker.log(child, {"family": trained.family}, {**scores, **valid, **fitted})
             gains = trained.model.gains()
             if gains is not None:
                 exported = trained.model.export()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sojourn.features.creation import FeatureRows, build_rows
+from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
-from sojourn.serving.encoder import Encoder
 from sojourn.simulator import Workload, build_workload
 
 
@@ -44,26 +43,18 @@ def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload
                           load=config.load, warmup_s=part.horizon_s // 10, seed=config.seed)
 
 
-def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows, encoder: Encoder) -> tuple[Examples, pd.Series]:
+def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> tuple[Examples, pd.Series]:
     """The feature rows of a workload's requests, and the request that each belongs to.
 
-    Where the requests are the trace's own, rows are the trace's, with all the history that came before. Where
-    a recipe made new ones (laps of openb), their history is replayed from nothing; the first lap is warm-up.
+    Rows are the trace's, with all the history that came before. A recipe's copy `ID#...` of a request (copies
+    and laps of openb) has the row of its original: a history replayed over the copies would see each request's
+    own near-copies end before it.
     """
     row_ids = trace.requests["request_id"].iloc[rows.idx_request]
-    asked = set(workload.trace.requests["request_id"])
-    if asked <= set(row_ids):
-        is_asked = row_ids.isin(asked).to_numpy()
-        return known_at(rows, is_asked, None, is_late_entry=False), row_ids[is_asked]
-    own = build_rows(_with_all_columns(workload.trace, trace, encoder), encoder)
-    everything = known_at(own, np.ones(len(own), bool), None, is_late_entry=False)
-    return everything, workload.trace.requests["request_id"].iloc[own.idx_request]
-
-
-def _with_all_columns(made: Trace, trace: Trace, encoder: Encoder) -> Trace:
-    """A recipe's trace with the columns that it dropped (openb: gpu), from the request `ID` that `ID#LAP` repeats."""
-    dropped = [column for column in encoder.columns() if column not in made.requests]
-    source = made.requests["request_id"].astype(str).str.rsplit("#", n=1).str[0]
-    originals = trace.requests.set_index(trace.requests["request_id"].astype(str))
-    table = made.requests.assign(**{column: originals[column].loc[source].to_numpy() for column in dropped})
-    return Trace(table, made.horizon_s, made.roles, meta=made.meta)
+    row_of = pd.Series(np.arange(len(rows)), index=row_ids.astype(str).to_numpy())
+    asked = workload.trace.requests["request_id"]
+    text = asked.astype(str)
+    idx = row_of.reindex(text.where(text.isin(row_of.index), text.str.rsplit("#", n=1).str[0])).to_numpy()
+    is_found = ~np.isnan(idx)
+    everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
+    return everything.take(idx[is_found].astype(np.int64)), asked[is_found]

@@ -117,12 +117,16 @@ class Tracker:
             return None
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:
-        """Copy a version's bundle into `folder`; returns the bundle's folder."""
+        """Copy a version's bundle into `folder`; returns the bundle's folder. OSError where that fails."""
         from mlflow.artifacts import download_artifacts
+        from mlflow.exceptions import MlflowException
 
         folder.mkdir(parents=True, exist_ok=True)
         source = self._client.get_model_version_download_uri(name, str(version))
-        return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
+        try:
+            return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
+        except MlflowException as error:
+            raise OSError(f"the artifacts of version {version} must be readable at {source}: {error}") from error
 
 
 def _tag_name(name: str) -> str:

@@ -62,7 +62,6 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
     try:
         for name, content in contents.items():
             (fresh / name).write_bytes(content)
-        fresh.chmod(0o755)
         replace_folder(fresh, target, "MANIFEST.json")
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.features.split import Examples
+
 WEIGHT_LIMIT = 20.0
 """Inverse-probability weights are clipped here (specs, Labels and censoring)."""
+WEEK_S = 604_800
+MIN_STRATUM = 200
+"""A week with fewer examples has no censoring curve of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +50,28 @@ class CensoringCurve:
         return np.where(position < 0, 1.0, self.probability[np.maximum(position, 0)])
 
 
-def event_weights(curve: CensoringCurve, lifetime_s: np.ndarray, is_event: np.ndarray,
-                  uptime_s: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights G(u-) / G(L-) of observed rows at an uptime, 0 for censored ones; and the share that was clipped.
+def event_weights(seen: Examples, idx: np.ndarray, uptime_s: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights G(u-) / G(L-) of rows at an uptime, 0 for censored ones; and the share of observed ones clipped.
 
-    All arrays float64 (n,) but `is_event`, bool (n,). Weights are at most WEIGHT_LIMIT.
+    seen: the examples that G is fitted on, one curve a week of arrival (with fewer than MIN_STRATUM examples the
+    week takes the curve of all): how long a request could be followed depends on when it came. idx: int64 (m,),
+    the example of each row. uptime_s: float64 (m,). Weights are at most WEIGHT_LIMIT.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = curve.before(uptime_s) / curve.before(lifetime_s)
+    week, n_week = np.unique(seen.arrival_s // WEEK_S, return_inverse=True)
+    counts = np.bincount(n_week)
+    pooled = _curve_of(seen, np.ones(len(seen), bool))
+    weight = np.zeros(len(idx))
+    for stratum in range(len(week)):
+        is_row = n_week[idx] == stratum
+        if is_row.any():
+            curve = _curve_of(seen, n_week == stratum) if counts[stratum] >= MIN_STRATUM else pooled
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weight[is_row] = curve.before(uptime_s[is_row]) / curve.before(seen.lifetime_s[idx[is_row]])
+    is_event = seen.is_event[idx]
     weight = np.where(is_event, np.nan_to_num(weight, nan=WEIGHT_LIMIT, posinf=WEIGHT_LIMIT), 0.0)
     is_clipped = weight > WEIGHT_LIMIT
     return np.minimum(weight, WEIGHT_LIMIT), float(is_clipped.sum() / max(int(is_event.sum()), 1))
+
+
+def _curve_of(seen: Examples, is_taken: np.ndarray) -> CensoringCurve:
+    return CensoringCurve.fit(seen.lifetime_s[is_taken], seen.is_event[is_taken], seen.entry_s[is_taken])

@@ -1,7 +1,8 @@
 """The bundle: a folder of data that crosses from training to serving, each file with its hash.
 
 `model.onnx` the forest; `schema.json` what its inputs and scores mean; `history.npz` the owner history at the
-end of training (plain arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
+end of the trace, test window included (plain arrays, never pickle); `MANIFEST.json` the sha256 of each.
+Loading runs no code.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Predictor:
     def load(cls, folder: str | Path, *, is_history_kept: bool = True) -> Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
-        is_history_kept: start with the owner history of training's end (the default), or with none.
+        is_history_kept: start with the owner history of the trace's end (the default), or with none.
         """
         bundle = load_bundle(folder)
         return cls(bundle, None if is_history_kept else HistoryState(bundle.schema.encoder.history))

@@ -52,6 +52,9 @@ def from_trace(
     given = {name: float(value) for name, value in shape.items() if value is not None}
     if not given and trace.hosts is None:
         raise ValueError("cpu_cores and mem_gib must be given for a trace without hosts, got none")
+    for name, size in given.items():
+        if not 0 <= size < math.inf or (name == "cpu_cores" and size == 0):
+            raise ValueError(f"a host's {name} must be finite and above 0, got {size!r}")
     if given and not {"cpu_cores", "mem_gib"} <= given.keys():
         raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(given)}")
     rng = np.random.default_rng(seed)
@@ -159,8 +162,8 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
            n_hosts: int | None) -> pd.DataFrame:
     """Hosts of one shape, as many as keep the peak at `load`."""
     if n_hosts is None:
-        if load <= 0:
-            raise ValueError(f"load must be above 0, got {load!r}")
+        if not 0 < load < math.inf:
+            raise ValueError(f"load must be finite and above 0, got {load!r}")
         start = trace.start_s()
         steps = demand(np.maximum(start, 0), start + total_s, whole_amounts(trace.requests, trace.resources),
                        trace.horizon_s)

@@ -45,7 +45,8 @@ def make(root: Path) -> Made:
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)
-    folders = {kind: write_bundle(root / kind, f"made-{kind}", _exported(kind, rows), encoder, history, {})
+    about = {"training": {"history_to_s": trace.horizon_s}}
+    folders = {kind: write_bundle(root / kind, f"made-{kind}", _exported(kind, rows), encoder, history, about)
                for kind in ("hazard", "uptime", "once")}
     return Made(trace, encoder, rows, history, folders)
 

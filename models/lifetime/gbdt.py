@@ -11,7 +11,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, OnceTable, PointTable
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
-from sojourn.models.outcomes import CensoringCurve, event_weights
+from sojourn.models.outcomes import event_weights
 from sojourn.serving.curve import N_RESIDUALS
 from sojourn.serving.curve_builder import RangeWalk
 
@@ -93,31 +93,28 @@ class UptimeModel:
 
 def _once_rows(examples: Examples) -> tuple[Rows, float]:
     """Rows at uptime 0, of requests observed from their start, weighted for censoring."""
-    is_from_start = examples.entry_s <= 0.0
-    chosen = examples.take(is_from_start)
-    curve = _censoring(examples)
-    weight, clipped = event_weights(curve, chosen.lifetime_s, chosen.is_event, np.zeros(len(chosen)))
-    is_kept = weight > 0.0
-    return Rows(chosen.features[is_kept], np.log10(chosen.lifetime_s[is_kept]), weight[is_kept]), clipped
+    idx = np.flatnonzero(examples.entry_s <= 0.0)
+    return _weighted(examples, idx, np.zeros(len(idx)), examples.features[idx])
 
 
 def _uptime_rows(examples: Examples, seed: int) -> tuple[Rows, float]:
+    taken = np.arange(len(examples))
     if len(examples) * len(UPTIME_SHARES) > N_AUGMENTED_MAX:
         n = N_AUGMENTED_MAX // len(UPTIME_SHARES)
-        examples = examples.take(np.sort(np.random.default_rng(seed).permutation(len(examples))[:n]))
-    idx, uptime_s = augment_uptime(examples.lifetime_s, examples.entry_s)
-    lifetime_s = examples.lifetime_s[idx]
-    weight, clipped = event_weights(_censoring(examples), lifetime_s, examples.is_event[idx], uptime_s)
-    is_kept = weight > 0.0
-    idx, uptime_s, lifetime_s = idx[is_kept], uptime_s[is_kept], lifetime_s[is_kept]
-    features = np.column_stack([examples.features[idx], uptime_s])
-    return Rows(features, np.log10(np.maximum(lifetime_s - uptime_s, 1.0)), weight[is_kept]), clipped
+        taken = np.sort(np.random.default_rng(seed).permutation(len(examples))[:n])
+    idx, uptime_s = augment_uptime(examples.lifetime_s[taken], examples.entry_s[taken])
+    idx = taken[idx]
+    return _weighted(examples, idx, uptime_s, np.column_stack([examples.features[idx], uptime_s]))
 
 
-def _censoring(examples: Examples) -> CensoringCurve:
+def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, features: np.ndarray) -> tuple[Rows, float]:
+    """Rows of examples `idx` at an uptime, labelled with log10 of what remained; and the share of weights clipped."""
     if not examples.is_event.any():
         raise ValueError("training examples must hold at least one observed end, got censored ones only")
-    return CensoringCurve.fit(examples.lifetime_s, examples.is_event, examples.entry_s)
+    weight, clipped = event_weights(examples, idx, uptime_s)
+    is_kept = weight > 0.0
+    left_s = np.maximum(examples.lifetime_s[idx] - uptime_s, 1.0)
+    return Rows(features[is_kept], np.log10(left_s[is_kept]), weight[is_kept]), clipped
 
 
 def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:

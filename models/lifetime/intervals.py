@@ -32,7 +32,8 @@ class PersonPeriods:
     """One row per example and interval at risk. idx: example, interval: number, both int64 (m,).
 
     is_end: bool (m,), the example ended in the interval. weight: float64 (m,), the share of the interval
-    under observation (1 where it ended): with a constant hazard within it the likelihood is exact.
+    under observation (1 where it ended): with a constant hazard within it the likelihood is exact, but
+    for an end in the very interval of a late entry, which counts as the whole of it.
     """
 
     idx: np.ndarray

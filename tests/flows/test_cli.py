@@ -84,6 +84,19 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     code, _, err = _run("retrain", "--trace", tmp_path / "none.swf", "--reader", "swf", "--load", "7")
     assert code == 2
     assert "load" in err
+    assert err.count("got ") == 1
+
+
+@pytest.mark.parametrize(("option", "value", "words"), [
+    ("--load", "nan", "load must be finite and above 0, got nan"),
+    ("--load", "-1", "load must be finite and above 0, got -1.0"),
+    ("--host-cpu-cores", "inf", "a host's cpu_cores must be finite and above 0, got inf"),
+    ("--host-mem-gib", "nan", "a host's mem_gib must be finite and above 0, got nan"),
+])
+def test_simulate_names_the_bad_setting(tmp_path: Path, option: str, value: str, words: str) -> None:
+    synthesize(1_200, seed=0).save(tmp_path / "trace")
+    code, _, err = _run("simulate", "--trace", tmp_path / "trace", option, value)
+    assert (code, err) == (2, f"error: {words}\n")
 
 
 def test_a_missing_model_and_a_missing_store_are_named(tmp_path: Path) -> None:
@@ -104,6 +117,10 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
     assert [answer["uptime_s"] for answer in answers] == [0.0, 3_600.0]
     assert all(answer["p10_s"] <= answer["p50_s"] <= answer["p90_s"] for answer in answers)
     assert err.startswith("warning: the model has not seen ")
+    # asked for the trace's end unless told otherwise
+    schema = json.loads((bundle / "schema.json").read_text())
+    code, at_end, _ = _run("predict", bundle, request, "--now-s", schema["training"]["history_to_s"], "--uptime-s", 0)
+    assert at_end.splitlines() == out.splitlines()[:1]
     code, _, err = _run("predict", bundle, '{"colour": "red"}')
     assert code == 2
     assert "column must be one of" in err

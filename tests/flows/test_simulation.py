@@ -8,13 +8,14 @@ import pytest
 
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
+from sojourn.features.trace import Roles, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.replicas import compare_replicas, replica
 from sojourn.flows.simulation import asked_rows, later_part, later_workload
 from sojourn.flows.sources import TableSource, held_curves
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
 from sojourn.simulator import Oracle, build_workload
+from sojourn.simulator.workloads import OPENB_START_S
 
 
 def _hazard_table() -> HazardTable:
@@ -71,11 +72,25 @@ def test_the_workload_holds_nothing_that_arrived_before_but_what_still_runs() ->
     end = workload.trace.end_s()
     assert (end[start < 0] > 0).all()
     rows = build_rows(trace, default_encoder(trace))
-    asked, request_ids = asked_rows(workload, trace, rows, default_encoder(trace))
+    asked, request_ids = asked_rows(workload, trace, rows)
     assert set(request_ids) == set(workload.trace.requests["request_id"])
     # the features are those of the whole trace's replay: history from before the cut is in them
     position = int(np.flatnonzero(rows.idx_request == asked.idx_row[0])[0])
     np.testing.assert_array_equal(asked.features[0], rows.features[position])
+
+
+def test_copies_of_a_recipe_have_the_row_of_their_original() -> None:
+    # a history replayed over the copies would see each pod's near-copies end before it
+    table = pd.DataFrame({"request_id": ["a", "b#1"], "arrival_s": [OPENB_START_S + 5, OPENB_START_S + 50],
+                          "departure_s": [OPENB_START_S + 40, OPENB_START_S + 90], "cpu_cores": [1.0, 2.0],
+                          "mem_gib": 1.0, "user": "u"})
+    trace = Trace(table, OPENB_START_S + 100, Roles(owners=("user",)))
+    rows = build_rows(trace, default_encoder(trace))
+    workload = build_workload("openb", trace, n_copies=2, n_laps=2)
+    asked, request_ids = asked_rows(workload, trace, rows)
+    assert len(request_ids) == len(workload.trace) == 8
+    for position, name in enumerate(request_ids):
+        np.testing.assert_array_equal(asked.features[position], rows.features[0 if name.startswith("a#") else 1])
 
 
 def test_replicas_move_a_little_and_the_first_not_at_all() -> None:

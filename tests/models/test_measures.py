@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from sojourn.models.measures.reprediction import choose_threshold
 from sojourn.models.outcomes import CensoringCurve, event_weights
 
 
-def _examples(lifetime_s: list[float], is_event: list[bool] | None = None) -> Examples:
+def _examples(lifetime_s: list[float] | np.ndarray, is_event: list[bool] | None = None) -> Examples:
     n = len(lifetime_s)
     return Examples(np.zeros((n, 1)), (np.arange(n),), np.array(lifetime_s), np.ones(n, bool) if is_event is None
                     else np.array(is_event), np.zeros(n), np.zeros(n, np.int64), np.arange(n))
@@ -61,8 +63,8 @@ def test_weights_make_up_for_censored_requests() -> None:
     true_s = rng.exponential(100.0, 200_000)
     censor_s = rng.uniform(0.0, 500.0, 200_000)
     lifetime_s, is_event = np.minimum(true_s, censor_s), true_s <= censor_s
-    weight, clipped = event_weights(CensoringCurve.fit(lifetime_s, is_event, np.zeros(200_000)), lifetime_s, is_event,
-                                    np.zeros(200_000))
+    seen = dataclasses.replace(_examples(lifetime_s), is_event=is_event)
+    weight, clipped = event_weights(seen, np.arange(200_000), np.zeros(200_000))
     assert lifetime_s[is_event].mean() < 85.0  # what dropping censored rows would give
     # nobody is observed past 500 s, so the weights speak for lifetimes below that; clipping costs about 1 %
     within = true_s[true_s < 500.0].mean()
@@ -70,10 +72,23 @@ def test_weights_make_up_for_censored_requests() -> None:
     assert clipped < 0.01
     # given an uptime of 50 s the weight begins there: G(50-) / G(L-)
     is_alive = lifetime_s > 50.0
-    later, _ = event_weights(CensoringCurve.fit(lifetime_s, is_event, np.zeros(200_000)), lifetime_s[is_alive],
-                             is_event[is_alive], np.full(int(is_alive.sum()), 50.0))
+    later, _ = event_weights(seen, np.flatnonzero(is_alive), np.full(int(is_alive.sum()), 50.0))
     within = (true_s[(true_s > 50.0) & (true_s < 500.0)] - 50.0).mean()
     assert np.average(lifetime_s[is_alive] - 50.0, weights=later) == pytest.approx(within, rel=0.02)
+
+
+def test_each_week_of_arrival_has_its_own_censoring() -> None:
+    # 300 of each week; all of week 0 are followed, half of week 1 are censored at 50 s, before any ends
+    arrival_s = np.repeat([0, 604_800], 300)
+    lifetime_s = np.full(600, 100.0)
+    lifetime_s[300:450] = 50.0
+    seen = dataclasses.replace(_examples(lifetime_s), arrival_s=arrival_s, is_event=lifetime_s == 100.0)
+    weight, _ = event_weights(seen, np.arange(600), np.zeros(600))
+    assert set(weight[:300]) == {1.0} and set(weight[300:450]) == {0.0} and set(weight[450:]) == {2.0}
+    # a week with few requests takes the curve of all
+    few = seen.take(np.r_[0:300, 400:500])
+    weight, _ = event_weights(few, np.arange(400), np.zeros(400))
+    assert set(weight[:300]) == {1.0} and set(np.round(weight[350:], 9)) == {round(400 / 350, 9)}
 
 
 def test_threshold_is_the_longest_that_four_in_a_hundred_outlive() -> None:

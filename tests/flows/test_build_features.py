@@ -1,0 +1,33 @@
+"""The feature cache: found again, and built anew where it is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn.features.synthetic import synthesize
+from sojourn.flows.build_features import build_features
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.ingest import Ingested
+
+
+@pytest.mark.parametrize("damaged", ["*.parquet", "*.history.npz"])
+@pytest.mark.parametrize("keep", [0, 0.5, 0.99])
+def test_a_damaged_cache_is_built_anew(tmp_path: Path, damaged: str, keep: float,
+                                       capsys: pytest.CaptureFixture[str]) -> None:
+    ingested = Ingested(synthesize(1_000, seed=0).save(tmp_path / "trace"), "synthetic", "0" * 64, "")
+    config = RetrainConfig(store=tmp_path)
+    _, _, rows, history = build_features.fn(config, ingested)
+    (file,) = (tmp_path / "features").glob(damaged)
+    whole = file.read_bytes()
+    assert build_features.fn(config, ingested)[2].names == rows.names
+    assert "damaged" not in capsys.readouterr().out
+    file.write_bytes(whole[:int(len(whole) * keep)])
+    _, _, again, state = build_features.fn(config, ingested)
+    assert "damaged and built anew" in capsys.readouterr().out
+    np.testing.assert_array_equal(again.features, rows.features)
+    assert {name: array.tolist() for name, array in state.to_arrays().items()} == {
+        name: array.tolist() for name, array in history.to_arrays().items()}
+    assert file.read_bytes() == whole
