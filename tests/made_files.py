@@ -108,3 +108,19 @@ def vm_table(path: Path, *rows: str) -> Path:
     """A VM table of the `azure-vm` reader; v4 has V2's buckets."""
     path.write_text("\n".join(rows or VM_ROWS) + "\n")
     return path
+
+
+BATCH_TASKS = (
+    # An ended task, one that still runs, one that failed, one cut short with its job.
+    "M1,4,j_1,1,Terminated,100,160,50,0.2",
+    "R2_1,2,j_1,1,Running,160,0,100,0.3",
+    "task_x=,1,j_2,6,Failed,200,230,200,0.5",
+    "J3_1_2,139,j_2,1,Running,150,230,,",
+    "M1,1,j_3,1,Terminated,150,400,50,0.2",
+)
+
+
+def batch_task_file(path: Path, *rows: str) -> Path:
+    """A table of the `alibaba-2018` reader; the last task ends at 400."""
+    path.write_text("\n".join(rows or BATCH_TASKS) + "\n")
+    return path

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import dlrm_file, flavors_folder, google_folder, packing_file, vm_table
+from made_files import batch_task_file, dlrm_file, flavors_folder, google_folder, packing_file, vm_table
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -50,7 +50,8 @@ def own_folder(folder: Path) -> Path:
 
 def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
-    makers = {"openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
+    makers = {"alibaba-2018": lambda: batch_task_file(folder / "batch_task.csv"),
+              "openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
@@ -64,7 +65,7 @@ def test_exported_members() -> None:
 
 
 def test_an_unknown_reader_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"reader must be one of azure-flavors, .*, swf; got 'slurm'"):
+    with pytest.raises(ValueError, match=r"reader must be one of alibaba-2018, .*, swf; got 'slurm'"):
         read_trace("slurm", "x")
 
 
