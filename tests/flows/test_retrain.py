@@ -45,7 +45,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     second = retrain(_config(store))
     assert second.promotion.alias == CHAMPION, second.promotion.gates
     names = [gate.name for gate in second.promotion.gates]
-    assert "accuracy against the champion" in names
+    assert "accuracy against champion v1" in names
     served = second.bundle / "MANIFEST.json"
     assert second.bundle == store / "bundles" / "sojourn-lifetime"
     inode = served.stat().st_ino
