@@ -1,0 +1,155 @@
+"""Why a request is predicted to stay as long as it is: Shapley values of its inputs, on the curve as served.
+
+The answer is the log10 of the median remaining time at an uptime, exactly as the curve gives it. The inputs are
+grouped as a reader thinks of them: each number, the arrival time, the history of each key. What a group adds is
+its Shapley value in the game "these groups are as in the request, all others as in an earlier request", averaged
+over a few earlier requests that the bundle carries (the interventional value function: Janzing, Minorics and
+Blöbaum, AISTATS 2020). Effects are of the model, not of the world: a mixed request may be one that
+never occurs. TreeSHAP's path-dependent values would need the training rows of each node, which ONNX does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.serving.bundle import Schema
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.encoder import CLOCK_FEATURES, Encoder
+from sojourn.serving.errors import BundleError
+
+ARRIVAL = "arrival time"
+N_EXACT_MAX = 10
+"""Up to this many groups every coalition is asked for (1,024); beyond, orders are drawn."""
+N_ORDERS = 64
+"""Orders that are drawn, each with its reverse (antithetic: Mitchell et al., JMLR 23:43, 2022)."""
+Game = Callable[[np.ndarray], np.ndarray]
+"""Coalitions, bool (m, n) -> their values, float64 (m,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputGroup:
+    """Features that a reader thinks of as one. idx: their positions in the encoder's order."""
+
+    name: str
+    idx: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What each group of inputs adds to one answer. All in log10 seconds; base + effects = answer.
+
+    base: mean log10 median of the background requests. effects: float64 per group; above 0 = longer-lived.
+    is_exact: every coalition was asked for; else the effects are means over drawn orders, their sum still exact.
+    """
+
+    groups: tuple[InputGroup, ...]
+    effects: tuple[float, ...]
+    base: float
+    answer: float
+    is_exact: bool
+
+
+def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
+    """The encoder's features in groups: each number, the arrival time, the history of each key.
+
+    >>> from sojourn.serving.history import HistoryDefinition, HistoryKey
+    >>> encoder = Encoder(("cpu_cores",), ("zone",), HistoryDefinition((HistoryKey("zone", ("zone",), "category"),)))
+    >>> [(group.name, group.idx) for group in input_groups(encoder)]
+    [('cpu_cores', (0,)), ('arrival time', (1, 2)), ('history of zone', (3, 4))]
+    """
+    sizes = [(name, 1) for name in encoder.numbers]
+    sizes.append((ARRIVAL, len(CLOCK_FEATURES)))
+    sizes += [(f"history of {key.name}", len(key.feature_names())) for key in encoder.history.keys]
+    groups, start = [], 0
+    for name, size in sizes:
+        groups.append(InputGroup(name, tuple(range(start, start + size))))
+        start += size
+    return tuple(groups)
+
+
+def background_of(schema: Schema) -> np.ndarray | None:
+    """Earlier requests' encoded features, float64 (B, number of the encoder's features); None in older bundles.
+
+    BundleError where schema.json holds something else under that name.
+    """
+    rows = schema.document.get("background")
+    if rows is None:
+        return None
+    n_features = len(schema.encoder.feature_names())
+    try:
+        background = np.array([[math.nan if value is None else value for value in row] for row in rows], np.float64)
+    except (TypeError, ValueError) as error:
+        raise BundleError(f"schema.json: background must be rows of numbers, got {error}") from error
+    if background.ndim != 2 or background.shape[1] != n_features or np.isinf(background).any():
+        raise BundleError(f"schema.json: background must be finite rows of {n_features}, got {background.shape}")
+    return background
+
+
+def explain(builder: CurveBuilder, features: list[float], background: np.ndarray, uptime_s: float = 0.0) -> Explanation:
+    """What each group of inputs adds to the log10 median remaining seconds of one encoded request.
+
+    features: as the encoder gives them. background: float64 (B, the same number), B >= 1. Deterministic.
+    A median below one second counts as one second.
+    """
+    groups = input_groups(builder.schema.encoder)
+    row = np.array(features, np.float64)
+    if background.ndim != 2 or len(background) == 0 or background.shape[1] != len(row):
+        raise ValueError(f"background must be at least one row of {len(row)}, got {background.shape}")
+    group_of = np.empty(len(row), np.int64)
+    for number, group in enumerate(groups):
+        group_of[list(group.idx)] = number
+    read = np.unique(builder.forest.feature)
+    read = read[read < len(row)]
+    known: dict[bytes, float] = {}
+
+    def median_log10(mixed: np.ndarray) -> float:
+        key = mixed[read].tobytes()  # many mixtures differ only in what the forest does not read
+        if key not in known:
+            known[key] = math.log10(max(builder.curve(mixed.tolist()).quantile(0.5, uptime_s), 1.0))
+        return known[key]
+
+    def game(coalitions: np.ndarray) -> np.ndarray:
+        return np.array([math.fsum(median_log10(mixed) for mixed in np.where(taken[group_of], row, background))
+                         for taken in coalitions]) / len(background)  # fmt: skip
+
+    is_exact = len(groups) <= N_EXACT_MAX
+    effects = exact_shapley(game, len(groups)) if is_exact else drawn_shapley(game, len(groups))
+    base, answer = game(np.array([[False] * len(groups), [True] * len(groups)])).tolist()
+    return Explanation(groups, tuple(effects.tolist()), base, answer, is_exact)
+
+
+def exact_shapley(game: Game, n: int) -> np.ndarray:
+    """Shapley values, float64 (n,), of all 2^n coalitions (Shapley 1953).
+
+    >>> exact_shapley(lambda taken: 2.0 * taken[:, 0] + 4.0 * (taken[:, 1] & taken[:, 2]), 3).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    codes = np.arange(2**n)
+    taken = (codes[:, None] >> np.arange(n) & 1).astype(bool)
+    values = game(taken)
+    size = taken.sum(axis=1)
+    weight = np.array([1.0 / (n * math.comb(n - 1, k)) for k in range(n)])
+    effects = np.empty(n)
+    for player in range(n):
+        without = codes[~taken[:, player]]
+        effects[player] = math.fsum(weight[size[without]] * (values[without | 1 << player] - values[without]))
+    return effects
+
+
+def drawn_shapley(game: Game, n: int, n_orders: int = N_ORDERS, seed: int = 0) -> np.ndarray:
+    """Shapley values, float64 (n,), as means over drawn orders and their reverses; they add up exactly all the same.
+
+    >>> drawn_shapley(lambda taken: taken @ [1.0, 2.0, 3.0], 3).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    rng = np.random.default_rng(seed)
+    orders = [order for _ in range(n_orders) for drawn in [rng.permutation(n)] for order in (drawn, drawn[::-1])]
+    places = np.argsort(orders, axis=1)  # of each player in each order
+    taken = places[:, None, :] < np.arange(n + 1)[None, :, None]  # the first k of an order, k = 0..n
+    coalitions, inverse = np.unique(taken.reshape(-1, n), axis=0, return_inverse=True)
+    steps = np.diff(game(coalitions)[inverse.reshape(len(orders), n + 1)], axis=1)
+    return np.array([math.fsum(column) / len(orders) for column in np.take_along_axis(steps, places, axis=1).T])
