@@ -128,25 +128,37 @@ def predict(
     now_s: Annotated[int | None, typer.Option(
         help="Arrival, whole seconds on the training trace's clock. [default: its end]")] = None,
     uptime_s: Annotated[list[float], typer.Option(help="Uptimes to answer for, seconds.")] = [0.0],  # noqa: B006
+    explain: Annotated[bool, typer.Option("--explain", help="Print what each input adds, as a table.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Write one request's lifetime curve as a picture (PNG).")] = None,
 ) -> None:
-    """Predict how long a request will stay: one JSON object a line, seconds."""
-    from sojourn.serving import Predictor
+    """Predict how long a request will stay: one JSON object a line, seconds; or, with --explain, why."""
+    from sojourn.serving import Predictor, load_bundle
 
-    predictor = Predictor.load(bundle)
+    loaded = load_bundle(bundle)
+    predictor = Predictor(loaded)
+    documents = _requests(request)
     if now_s is None:
         now_s = int(predictor.info()["training"].get("history_to_s", 0))
-    for document in _requests(request):
+    if picture is not None:
+        from sojourn.flows.explain_request import write_curve
+
+        write_curve(predictor, documents, now_s, picture)
+    for document in documents:
         life = predictor.predict(document, now_s)
         if life.unknown:
             known = ", ".join(predictor.info()["columns"])
             typer.echo(f"warning: the model has not seen {', '.join(life.unknown)} of {json.dumps(document)}; "
                        f"it reads {known}", err=True)
-        for uptime in uptime_s:
+        for uptime in uptime_s if not explain else []:
             typer.echo(json.dumps({
                 "uptime_s": uptime, "remaining_s": life.remaining(uptime), "p10_s": life.quantile(0.1, uptime),
                 "p50_s": life.quantile(0.5, uptime), "p90_s": life.quantile(0.9, uptime),
                 "lifetime_class": life.lifetime_class(uptime), "unknown": list(life.unknown),
             }))  # fmt: skip
+    if explain:
+        from sojourn.flows.explain_request import print_explanations
+
+        print_explanations(loaded, documents, now_s, uptime_s)
 
 
 def _requests(request: str) -> list[dict[str, Any]]:

@@ -47,6 +47,19 @@ def importance_figure(names: Sequence[str], gains: Sequence[float], family: str)
     return figure
 
 
+def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_rows: int, unit: str) -> Figure:
+    """The 15 features with the largest mean |SHAP| over a sample of `n_rows` test rows, in units of the score."""
+    import matplotlib.pyplot as plt
+
+    largest = sorted(zip(means, names, strict=True), reverse=True)[:15][::-1]
+    figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
+    axes.barh([name for _, name in largest], [mean for mean, _ in largest], color=_GAIN)
+    axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
+    axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")
+    _plain(axes)
+    return figure
+
+
 def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) -> None:
     """MAE of log10 remaining at creation and at each absolute age, one line a family."""
     labels = ["creation", *(label_of(age_s) for age_s in AGES_S)]
