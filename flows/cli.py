@@ -229,3 +229,28 @@ def trace_convert(
     report.write_rejected(folder)
     typer.echo(report.text())
     typer.echo(f"\nwritten  {folder}")
+
+
+@trace_app.command("fetch")
+@_plain_errors
+def trace_fetch(
+    name: Annotated[str | None, typer.Argument(help="Public trace; --list shows them.")] = None,
+    folder: Annotated[Path, typer.Option(help="Folder of all fetched traces.")] = Path("traces"),
+    is_list: Annotated[bool, typer.Option("--list", help="Name the known traces and their terms.")] = False,
+) -> None:
+    """Fetch a public trace from its publisher; a broken fetch goes on where it stopped."""
+    from sojourn.features.fetch import TRACES, fetch
+
+    if is_list:
+        for key, known in TRACES.items():
+            typer.echo(f"{key:<20}reader {known.reader:<15}{known.licence}{'; ' + known.note if known.note else ''}")
+        return
+    if name is None:
+        raise ValueError("NAME must be given, got none (--list shows the known traces)")
+    from sojourn.flows.progress import stage
+
+    with stage(f"fetch {name}") as report:
+        path = fetch(name, folder, progress=report)
+    note = TRACES[name].note
+    typer.echo(f"licence  {TRACES[name].licence}{chr(10) + 'note     ' + note if note else ''}")
+    typer.echo(f"next     sojourn trace describe {path} --reader {TRACES[name].reader}")
