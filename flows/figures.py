@@ -49,10 +49,11 @@ def importance_figure(names: Sequence[str], gains: Sequence[float], family: str)
 
 def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_rows: int, unit: str) -> Figure:
     """The 15 features with the largest mean |SHAP| over a sample of `n_rows` test rows, in units of the score."""
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     largest = sorted(zip(means, names, strict=True), reverse=True)[:15][::-1]
-    figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.add_subplot()
     axes.barh([name for _, name in largest], [mean for mean, _ in largest], color=_GAIN)
     axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
     axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +19,12 @@ from prefect import flow  # noqa: E402  (its settings are read on import)
 
 from sojourn import __version__  # noqa: E402
 from sojourn.features.creation import FeatureRows, build_rows  # noqa: E402
+from sojourn.features.split import Examples  # noqa: E402
 from sojourn.features.trace import Trace  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.evaluate import LOOKUP, Evaluation, ServedModel, evaluate, simulation_scores  # noqa: E402
-from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure  # noqa: E402
+from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure, shap_figure  # noqa: E402
 from sojourn.flows.ingest import Ingested, ingest  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.promote import (  # noqa: E402
@@ -36,14 +39,19 @@ from sojourn.flows.promote import (  # noqa: E402
 )
 from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402
 from sojourn.flows.tracking import CHAMPION, Tracker  # noqa: E402
-from sojourn.flows.train import Training, train  # noqa: E402
+from sojourn.flows.train import Trained, Training, train  # noqa: E402
 from sojourn.models.bundle_table import table_of  # noqa: E402
 from sojourn.models.bundle_writer import VARYING, write_bundle  # noqa: E402
+from sojourn.models.explain import background_rows, mean_abs_shap, n_shap_rows, shap_rows  # noqa: E402
+from sojourn.models.lifetime import Exported  # noqa: E402
 from sojourn.serving.bundle import Bundle, load_bundle  # noqa: E402
 from sojourn.serving.curve_builder import CurveBuilder  # noqa: E402
 from sojourn.serving.encoder import Encoder  # noqa: E402
 from sojourn.serving.errors import BundleError  # noqa: E402
 from sojourn.serving.history import HistoryState  # noqa: E402
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,7 @@ def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encod
             "n_requests": len(split.past), "history_to_s": horizon_s, "threshold_s": training.threshold_s,
         },
         "metrics": candidate.validation,
+        "background": background_rows(candidate.model, split.past),
         "code_version": __version__,
     }  # fmt: skip
     folder = config.store / shelf / config.registered_name
@@ -190,6 +199,8 @@ def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested
                 exported = trained.model.export()
                 names = [*encoder.feature_names(), *VARYING[exported.kind if exported else "once"]]
                 tracker.log_figure(child, importance_figure(names, gains.tolist(), trained.family), "importance.png")
+                if exported is not None and trained.family == training.candidate:
+                    tracker.log_figure(child, _shap_figure(config, trained, exported, names, split.test), "shap.png")
             tracker.end(child)
         scores = {**evaluation.scores[training.candidate],
                   **simulation_scores(evaluation.simulation, training.candidate)}
@@ -216,6 +227,15 @@ def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested
     finally:
         with contextlib.suppress(Exception):
             tracker.end(run, status)
+
+
+def _shap_figure(config: RetrainConfig, trained: Trained, exported: Exported, names: Sequence[str],
+                 test: Examples) -> Figure:
+    rows = shap_rows(exported, test, n_shap_rows(exported), config.seed)
+    text = trained.model.boosted_.text  # type: ignore[attr-defined]
+    means = mean_abs_shap(text, rows, config.n_threads)
+    unit = "log-odds of ending" if exported.kind == "hazard" else "log10 s"
+    return shap_figure(names, means.tolist(), trained.family, len(rows), unit)
 
 
 def _headline(scores: dict[str, float]) -> dict[str, float]:
