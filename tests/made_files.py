@@ -124,3 +124,26 @@ def batch_task_file(path: Path, *rows: str) -> Path:
     """A table of the `alibaba-2018` reader; the last task ends at 400."""
     path.write_text("\n".join(rows or BATCH_TASKS) + "\n")
     return path
+
+
+def surf_tables(**changed: list[object]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Four tasks from 60 s to 360 s with a fragment each 30 s; the last two fragments are of the first task."""
+    columns: dict[str, list[object]] = {
+        "id": [11, 12, 13, 14],
+        "submission_time": [60_000, 90_000, 150_500, 240_000],
+        "duration": [90_000, 60_000, 209_500, 90_000],
+        "cpu_count": [16] * 4,
+        "cpu_capacity": [32_000.0] * 4,
+        "mem_capacity": [102_400] * 4,
+    }
+    fragments = {"id": [11, 12, 12, 14, 14, 14, 11, 11], "duration": [30_000] * 8,
+                 "cpu_usage": [0.0, 8_000.0, 32_000.0, 1.0, 2.0, 3.0, 16_000.0, 33_600.0]}
+    return pd.DataFrame(columns | changed), pd.DataFrame(fragments)
+
+
+def surf_folder(folder: Path, tasks: pd.DataFrame | None = None, fragments: pd.DataFrame | None = None) -> Path:
+    """A folder of the `surf` reader, as OpenDC lays it out."""
+    folder.mkdir(exist_ok=True)
+    (surf_tables()[0] if tasks is None else tasks).to_parquet(folder / "tasks.parquet", index=False)
+    (surf_tables()[1] if fragments is None else fragments).to_parquet(folder / "fragments.parquet", index=False)
+    return folder

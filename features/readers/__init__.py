@@ -13,6 +13,7 @@ from sojourn.features.readers.dlrm import read_dlrm
 from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
 from sojourn.features.readers.parquet import read_parquet
+from sojourn.features.readers.surf import read_surf
 from sojourn.features.readers.swf import read_swf
 from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
@@ -27,6 +28,7 @@ __all__ = [
     "read_google_2011",
     "read_openb",
     "read_parquet",
+    "read_surf",
     "read_swf",
     "read_trace",
 ]
@@ -40,6 +42,7 @@ READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyTyp
     "google-2011": read_google_2011,
     "openb": read_openb,
     "parquet": read_parquet,
+    "surf": read_surf,
     "swf": read_swf,
 })
 """Name in configs and plots -> reader."""
@@ -50,8 +53,8 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, dlrm, google-2011,
-    openb, parquet, swf; got 'csv'
+    ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, dlrm, google-2011, openb,
+    parquet, surf, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import batch_task_file, dlrm_file, flavors_folder, google_folder, packing_file, vm_table
+from made_files import batch_task_file, dlrm_file, flavors_folder, google_folder, packing_file, surf_folder, vm_table
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -55,7 +55,7 @@ def sample(name: str, folder: Path) -> Path:
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
-              "azure-vm": lambda: vm_table(folder / "vmtable.csv")}
+              "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf")}
     return makers[name]()
 
 
