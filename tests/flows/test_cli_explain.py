@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from sojourn.flows.cli import app
 from sojourn.flows.curve_picture import curve_figure
-from sojourn.flows.explain_request import explanation_table
+from sojourn.flows.explain_request import RequestExplainer, explanation_table
 from sojourn.flows.figures import shap_figure
 from sojourn.serving import Predictor, load_bundle
+from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.explain import Explanation, InputGroup
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
@@ -53,6 +55,18 @@ def test_the_printed_effects_add_up(made: Made, kind: str) -> None:
     assert [abs(effect) for effect in effects] == sorted((abs(effect) for effect in effects), reverse=True)
     assert any(effect != 0.0 for effect in effects)
     assert (code, out) == _run("predict", made.folders[kind], _request(made), "--explain", "--uptime-s", 60)[:2]
+
+
+def test_a_bundle_with_earlier_requests_is_explained_against_them(made: Made) -> None:
+    bundle = load_bundle(made.folders["hazard"])
+    rows = made.rows.features[:3]
+    background = [[None if value != value else value for value in row] for row in rows.tolist()]
+    bundle = replace(bundle, schema=replace(bundle.schema, document={"background": background}))
+    table = RequestExplainer(bundle).table(made.request(-1), 4_000, 0.0)
+    assert str(next(iter(table.columns[0].cells))) == "3 earlier requests, typically"
+    builder = CurveBuilder(bundle.schema, bundle.model)
+    medians = [max(builder.curve(row).quantile(0.5, 0.0), 1.0) for row in rows.tolist()]
+    assert next(iter(table.columns[3].cells)) == f"{np.log10(medians).mean():.3f}"
 
 
 def test_one_table_for_each_request_and_uptime(made: Made, tmp_path: Path) -> None:
