@@ -66,6 +66,8 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert "subscription" in life.unknown
     schema = json.loads((second.bundle / "schema.json").read_text())
     assert schema["training"]["trace"] == "synthetic"
+    assert len(schema["background"]) == 16
+    assert len(list((store / "artifacts").rglob("shap.png"))) == 3  # the candidate's, in each of the runs
 
 
 @pytest.mark.usefixtures("prefect_server")
