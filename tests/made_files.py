@@ -147,3 +147,27 @@ def surf_folder(folder: Path, tasks: pd.DataFrame | None = None, fragments: pd.D
     (surf_tables()[0] if tasks is None else tasks).to_parquet(folder / "tasks.parquet", index=False)
     (surf_tables()[1] if fragments is None else fragments).to_parquet(folder / "fragments.parquet", index=False)
     return folder
+
+
+def bitbrains_meta() -> pd.DataFrame:
+    """Three VMs of a month from 1,000,000 to 1,002,400 s, of which the second starts and the third ends within it."""
+    return pd.DataFrame({
+        "month": ["2013-7", "2013-7", "2013-7", "2013-8"], "vm": [1, 2, 3, 1], "cores": [2, 4, 1, 2],
+        "cap_mhz": [5200.0, 10_400.0, 2600.0, 5200.0], "mem_cap_mb": [1024.0, 8192.0, 512.0, 1024.0],
+        "first_ts": [1_000_000, 1_001_200, 1_000_300, 2_000_000],
+        "last_ts": [1_002_100, 1_002_400, 1_001_500, 2_000_900]})
+
+
+def bitbrains_usage() -> pd.DataFrame:
+    """Seven samples of the three VMs."""
+    return pd.DataFrame({
+        "vm": [1, 1, 1, 2, 2, 3, 3], "cpu_pct": [1.5, 0.0, 182.0, 50.0, 100.0, 0.25, 4.0], "mem_use_mb": 100,
+        "ts": [1_000_000, 1_000_300, 1_002_100, 1_001_200, 1_002_400, 1_000_300, 1_001_500], "cores": 2})
+
+
+def bitbrains_folder(folder: Path, meta: pd.DataFrame | None = None, usage: pd.DataFrame | None = None) -> Path:
+    """A folder of the `bitbrains` reader with one month."""
+    folder.mkdir(exist_ok=True)
+    (bitbrains_meta() if meta is None else meta).to_parquet(folder / "vm_meta.parquet", index=False)
+    (bitbrains_usage() if usage is None else usage).to_parquet(folder / "rnd_2013-7.parquet", index=False)
+    return folder

@@ -9,6 +9,7 @@ from sojourn.features.readers.alibaba_2018 import read_alibaba_2018
 from sojourn.features.readers.azure_flavors import read_azure_flavors
 from sojourn.features.readers.azure_packing import read_azure_packing
 from sojourn.features.readers.azure_vm import read_azure_vm
+from sojourn.features.readers.bitbrains import read_bitbrains
 from sojourn.features.readers.dlrm import read_dlrm
 from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
@@ -24,6 +25,7 @@ __all__ = [
     "read_azure_flavors",
     "read_azure_packing",
     "read_azure_vm",
+    "read_bitbrains",
     "read_dlrm",
     "read_google_2011",
     "read_openb",
@@ -38,6 +40,7 @@ READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyTyp
     "azure-flavors": read_azure_flavors,
     "azure-packing": read_azure_packing,
     "azure-vm": read_azure_vm,
+    "bitbrains": read_bitbrains,
     "dlrm": read_dlrm,
     "google-2011": read_google_2011,
     "openb": read_openb,
@@ -53,8 +56,8 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, dlrm, google-2011, openb,
-    parquet, surf, swf; got 'csv'
+    ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, bitbrains, dlrm,
+    google-2011, openb, parquet, surf, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

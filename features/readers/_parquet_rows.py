@@ -87,15 +87,15 @@ def number_rows(path: Path, names: Sequence[str], ledger: ReadLedger) -> Iterato
         n_rows += batch.num_rows
 
 
-def record_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Non-empty batches of up to 65,536 rows with the columns `names`; raises as `number_rows` does."""
+def record_batches(path: Path, names: Sequence[str], n_rows: int = BLOCK_LINES) -> Iterator[pa.RecordBatch]:
+    """Non-empty batches of up to `n_rows` rows with the columns `names`; raises as `number_rows` does."""
     with path.open("rb") as handle:
         try:
             table = pq.ParquetFile(handle)
             missing = [name for name in names if name not in table.schema_arrow.names]
             if missing:
                 raise pa.ArrowInvalid(f"no {', '.join(missing)}")
-            for batch in table.iter_batches(batch_size=BLOCK_LINES, columns=list(names)):
+            for batch in table.iter_batches(batch_size=n_rows, columns=list(names)):
                 batch.validate(full=True)
                 if batch.num_rows:
                     yield batch

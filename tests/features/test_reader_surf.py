@@ -77,7 +77,7 @@ def test_usage_is_read_where_it_is_asked_for_or_small(tmp_path: Path, monkeypatc
     ("cpu_capacity", np.nan, "cpu_capacity not a number"),
     ("mem_capacity", 1e12, "size above 1e+09"),
 ])
-def test_a_task_is_refused_by_its_rule(tmp_path: Path, column: str, value: object, rule: str) -> None:
+def test_a_task_is_refused_by_its_rule(tmp_path: Path, column: str, value: float | None, rule: str) -> None:
     tasks = surf_tables()[0].astype({"id": "float64"})
     tasks[column] = tasks[column].astype("float64")
     tasks.loc[1, column] = value
@@ -95,7 +95,8 @@ def test_a_task_is_refused_by_its_rule(tmp_path: Path, column: str, value: objec
     ("cpu_usage", 1e9, {"usage outside 0 .. 10 of the capacity": 1}),
     ("cpu_usage", None, {"cpu_usage not a number": 1}),
 ])
-def test_a_fragment_is_refused_by_its_rule(tmp_path: Path, column: str, value: object, rules: dict[str, int]) -> None:
+def test_a_fragment_is_refused_by_its_rule(tmp_path: Path, column: str, value: float | None,
+                                           rules: dict[str, int]) -> None:
     fragments = surf_tables()[1].astype("float64")
     fragments.loc[7, column] = value  # the last of task 11; a third fragment of task 12 runs past its end
     trace, report = read_trace("surf", surf_folder(tmp_path / "surf", fragments=fragments))

@@ -6,7 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import batch_task_file, dlrm_file, flavors_folder, google_folder, packing_file, surf_folder, vm_table
+from made_files import (
+    batch_task_file,
+    bitbrains_folder,
+    dlrm_file,
+    flavors_folder,
+    google_folder,
+    packing_file,
+    surf_folder,
+    vm_table,
+)
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
@@ -51,6 +60,7 @@ def own_folder(folder: Path) -> Path:
 def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
     makers = {"alibaba-2018": lambda: batch_task_file(folder / "batch_task.csv"),
+              "bitbrains": lambda: bitbrains_folder(folder / "bitbrains"),
               "openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
