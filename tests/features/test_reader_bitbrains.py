@@ -91,11 +91,11 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     (folder / "rnd_2013-10.parquet").write_bytes((folder / "rnd_2013-7.parquet").read_bytes())
     with pytest.raises(ValueError, match=r"one VM of the month '2013-10', got months 2013-7, 2013-8; refused: \{\}"):
         read_trace("bitbrains", folder, month="2013-10")
-    (folder / "rnd_2013-7.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"rnd_2013-7\.parquet must be a Parquet file with the columns vm, ts, "):
-        read_trace("bitbrains", folder, month="2013-7")
     (folder / "vm_meta.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"vm_meta\.parquet"):
+        read_trace("bitbrains", folder, month="2013-7")
+    (folder / "rnd_2013-7.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"rnd_2013-7\.parquet must be a Parquet file with the columns vm, ts, "):
         read_trace("bitbrains", folder, month="2013-7")
 
 
