@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 MODEL_NAME = "sojourn-lifetime"
 FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
+"""Trained unless told otherwise; any name of the registry may be asked for."""
 
 
 class RetrainConfig(BaseSettings):
@@ -30,7 +31,7 @@ class RetrainConfig(BaseSettings):
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
     families: tuple[str, ...] = FAMILIES
-    """Lifetime families to train; `km` and `gbdt-once` are the baselines and always among them."""
+    """Lifetime families to train, of `LIFETIME_MODELS`; `km` and `gbdt-once` are always among them."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
     n_threads: int = Field(2, ge=1)
@@ -54,10 +55,12 @@ class RetrainConfig(BaseSettings):
     @field_validator("families")
     @classmethod
     def _known_families(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        strangers = [name for name in value if name not in FAMILIES]
+        from sojourn.models.lifetime import LIFETIME_MODELS
+
+        strangers = [name for name in value if name not in LIFETIME_MODELS]
         if strangers:
-            raise ValueError(f"families must be among {', '.join(FAMILIES)}, got {strangers[0]!r}")
-        return tuple(name for name in FAMILIES if name in value or name in ("km", "gbdt-once"))
+            raise ValueError(f"families must be among {', '.join(LIFETIME_MODELS)}, got {strangers[0]!r}")
+        return tuple(name for name in LIFETIME_MODELS if name in value or name in ("km", "gbdt-once"))
 
     @field_validator("reader")
     @classmethod

@@ -62,7 +62,7 @@ def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Trainin
     """Fit each configured family; the candidate is the servable one with the best validation score."""
     split = split_by_time(rows, config.test_share, config.valid_share)
     threshold_s = choose_threshold(split.train)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed)
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     fitted = []
     for name in config.families:
         with stage(f"train {name}"):

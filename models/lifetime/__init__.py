@@ -7,15 +7,17 @@ from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeMode
 from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.km import KaplanMeierModel
+from sojourn.models.lifetime.landmark import LandmarkModel
 
 LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "km": KaplanMeierModel,
     "gbdt-once": OnceModel,
     "gbdt-uptime": UptimeModel,
+    "gbdt-landmark": LandmarkModel,
     "hazard": HazardModel,
 })  # fmt: skip
 
 __all__ = [
-    "LIFETIME_MODELS", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LifetimeModel", "OnceModel",
-    "UptimeModel",
+    "LIFETIME_MODELS", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LandmarkModel",
+    "LifetimeModel", "OnceModel", "UptimeModel",
 ]  # fmt: skip

@@ -17,12 +17,14 @@ class FitSettings:
     """idx_backoff: positions of the history keys that a lookup table backs off through, coarsest first.
 
     n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
+    names: of the features, in order; only families that read a feature by its name need them.
     """
 
     idx_backoff: tuple[int, ...] = ()
     n_threads: int = 2
     seed: int = 0
     params: dict[str, Any] | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

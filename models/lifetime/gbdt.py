@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from sojourn.serving.curve_builder import RangeWalk
 
 N_AUGMENTED_MAX = 400_000
 """More augmented rows than this are thinned by drawing examples."""
+Augment = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From lifetimes and entry ages to positions and uptimes, as in `features.augment`."""
 
 
 class OnceModel:
@@ -30,12 +33,12 @@ class OnceModel:
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self.boosted_ = boost("regression", _once_rows(train)[0], _once_rows(valid)[0], varies=False,
+        self.boosted_ = boost("regression", once_rows(train)[0], once_rows(valid)[0], varies=False,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
-        checked, _ = _once_rows(valid)
-        self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
+        checked, _ = once_rows(valid)
+        self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
-        rows, self.clipped_share_ = _once_rows(past)
+        rows, self.clipped_share_ = once_rows(past)
         self.boosted_ = boost("regression", rows, None, varies=False, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
@@ -66,12 +69,12 @@ class UptimeModel:
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        checked, _ = _uptime_rows(valid, settings.seed)
-        self.boosted_ = boost("regression", _uptime_rows(train, settings.seed)[0], checked, varies=True,
+        checked, _ = self._rows(valid, settings.seed)
+        self.boosted_ = boost("regression", self._rows(train, settings.seed)[0], checked, varies=True,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
-        self.smearing_, self.residuals_ = _spread(_scores(self.boosted_, checked.features), checked)
+        self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
-        rows, self.clipped_share_ = _uptime_rows(past, settings.seed)
+        rows, self.clipped_share_ = self._rows(past, settings.seed)
         self.boosted_ = boost("regression", rows, None, varies=True, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
@@ -90,19 +93,28 @@ class UptimeModel:
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
 
+    def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
+        """Weighted rows with the uptime as last feature; all that another way of drawing uptimes changes."""
+        return uptime_rows(examples, augment_uptime, len(UPTIME_SHARES), seed)
 
-def _once_rows(examples: Examples) -> tuple[Rows, float]:
+
+def once_rows(examples: Examples) -> tuple[Rows, float]:
     """Rows at uptime 0, of requests observed from their start, weighted for censoring."""
     idx = np.flatnonzero(examples.entry_s <= 0.0)
     return _weighted(examples, idx, np.zeros(len(idx)), examples.features[idx])
 
 
-def _uptime_rows(examples: Examples, seed: int) -> tuple[Rows, float]:
+def uptime_rows(examples: Examples, augment: Augment, n_each: float, seed: int,
+                n_max: int = N_AUGMENTED_MAX) -> tuple[Rows, float]:
+    """Rows at the uptimes that `augment` draws, the uptime as last feature, weighted for censoring.
+
+    n_each: rows that one example becomes, for drawing no more examples than make `n_max` rows.
+    The second answer is the share of weights clipped.
+    """
     taken = np.arange(len(examples))
-    if len(examples) * len(UPTIME_SHARES) > N_AUGMENTED_MAX:
-        n = N_AUGMENTED_MAX // len(UPTIME_SHARES)
-        taken = np.sort(np.random.default_rng(seed).permutation(len(examples))[:n])
-    idx, uptime_s = augment_uptime(examples.lifetime_s[taken], examples.entry_s[taken])
+    if len(examples) * n_each > n_max:
+        taken = np.sort(np.random.default_rng(seed).permutation(len(examples))[:int(n_max // n_each)])
+    idx, uptime_s = augment(examples.lifetime_s[taken], examples.entry_s[taken])
     idx = taken[idx]
     return _weighted(examples, idx, uptime_s, np.column_stack([examples.features[idx], uptime_s]))
 
@@ -125,7 +137,7 @@ def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:
     return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
 
 
-def _spread(scores: np.ndarray, rows: Rows) -> tuple[float, np.ndarray]:
+def spread(scores: np.ndarray, rows: Rows) -> tuple[float, np.ndarray]:
     """Smearing factor and residual quantile grid of validation rows (log10), weighted for censoring."""
     residual = rows.label - scores
     weight = np.ones(len(residual)) if rows.weight is None else rows.weight

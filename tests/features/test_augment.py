@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.features.augment import UPTIME_SHARES, augment_uptime
+from sojourn.features.augment import LANDMARKS_S, UPTIME_SHARES, augment_landmarks, augment_uptime
 
 
 def test_shares_are_those_of_the_paper() -> None:
@@ -18,6 +18,13 @@ def test_no_row_below_the_entry_age() -> None:
     idx, uptime_s = augment_uptime(np.array([800.0]), np.array([350.0]))
     assert uptime_s.tolist() == [400.0, 500.0, 600.0, 700.0]
     assert idx.tolist() == [0, 0, 0, 0]
+
+
+def test_landmarks_are_the_same_for_all_still_alive_and_under_observation() -> None:
+    # 60 s old is not alive at 60 s; entered at 60 s is asked from 60 s on; 30 days outlive all ten landmarks
+    idx, uptime_s = augment_landmarks(np.array([60.0, 4_000.0, 2_592_000.0]), np.array([0.0, 60.0, 0.0]))
+    assert idx.tolist() == [0, 1, 1, 1, *[2] * 10]
+    assert uptime_s.tolist() == [0.0, 60.0, 600.0, 3_600.0, *LANDMARKS_S]
 
 
 @settings(deadline=None)

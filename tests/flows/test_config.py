@@ -8,7 +8,8 @@ import pytest
 
 from sojourn.features.readers import READERS
 from sojourn.flows.cli import READER_HELP
-from sojourn.flows.config import RetrainConfig, load_config
+from sojourn.flows.config import FAMILIES, RetrainConfig, load_config
+from sojourn.models.lifetime import LIFETIME_MODELS
 
 
 def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,9 +25,14 @@ def test_baselines_are_always_trained() -> None:
     assert RetrainConfig(families=("hazard",)).families == ("km", "gbdt-once", "hazard")
 
 
+def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for() -> None:
+    assert RetrainConfig().families == FAMILIES == ("km", "gbdt-once", "gbdt-uptime", "hazard")
+    assert RetrainConfig(families=tuple(LIFETIME_MODELS)).families == tuple(LIFETIME_MODELS)
+
+
 @pytest.mark.parametrize(("given", "message"), [
     ({"unknown": 1}, "unknown"),
-    ({"families": ("forest",)}, "families must be among km, gbdt-once, gbdt-uptime, hazard, got 'forest'"),
+    ({"families": ("forest",)}, f"families must be among {', '.join(LIFETIME_MODELS)}, got 'forest'"),
     ({"reader": "csv"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'csv'"),
     ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
     ({"load": 0.0}, "load"),
