@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel
+from sojourn.models.lifetime.cox import CoxModel
 from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.km import KaplanMeierModel
@@ -15,9 +16,10 @@ LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "gbdt-uptime": UptimeModel,
     "gbdt-landmark": LandmarkModel,
     "hazard": HazardModel,
+    "cox": CoxModel,
 })  # fmt: skip
 
 __all__ = [
-    "LIFETIME_MODELS", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LandmarkModel",
+    "LIFETIME_MODELS", "CoxModel", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LandmarkModel",
     "LifetimeModel", "OnceModel", "UptimeModel",
 ]  # fmt: skip

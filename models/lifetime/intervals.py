@@ -12,6 +12,9 @@ from sojourn.serving.curve import LONGEST_S
 N_AT_RISK_MIN = 50
 """The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""
 
+HAZARD_MAX = 30.0
+"""A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
+
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
@@ -60,6 +63,19 @@ def fit_intervals(examples: Examples, n_intervals: int = 36, first_s: float = 10
     tail_s = float(np.clip(beyond_s / n_beyond if n_beyond else edges[-1], 60.0, LONGEST_S))
     inner = np.sqrt(np.maximum(edges[:-1], 1.0) * edges[1:])
     return Intervals(edges, np.log(hazard / (1.0 - hazard)), tail_s, np.unique(np.concatenate([edges, inner])))
+
+
+def interval_hazards(at_edges: np.ndarray, intervals: Intervals, last_s: float) -> np.ndarray:
+    """Cumulative hazards (..., J) from survival at the edges (..., J + 1), at most 30 an interval.
+
+    The pooled hazard stands where the curve says nothing: after it reached 0, and in intervals that begin at or
+    after `last_s`, the last time under observation.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        hazards = -np.log(at_edges[..., 1:] / at_edges[..., :-1])
+    pooled = np.log1p(np.exp(intervals.offsets))
+    is_seen = (at_edges[..., :-1] > 0.0) & (intervals.edges[:-1] < last_s)
+    return np.where(is_seen, np.clip(hazards, 0.0, HAZARD_MAX), pooled)
 
 
 def _edges(examples: Examples, n_intervals: int, first_s: float) -> np.ndarray:

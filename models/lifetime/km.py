@@ -10,11 +10,10 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.contract import FitSettings
-from sojourn.models.lifetime.intervals import Intervals, fit_intervals
+from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
 
 N_EVENTS_MIN = 30
 """A key with fewer observed ends than this backs off to the next coarser key."""
-_HAZARD_MAX = 30.0
 
 
 class KaplanMeierModel:
@@ -79,8 +78,4 @@ def _hazards(examples: Examples, intervals: Intervals) -> np.ndarray:
     times, survival = kaplan_meier_estimator(examples.is_event, examples.lifetime_s, entry_s)[:2]
     position = np.searchsorted(times, intervals.edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hazards = -np.log(at_edges[1:] / at_edges[:-1])
-    pooled = np.log1p(np.exp(intervals.offsets))
-    is_seen = (at_edges[:-1] > 0.0) & (intervals.edges[:-1] < examples.lifetime_s.max())
-    return np.where(is_seen, np.clip(hazards, 0.0, _HAZARD_MAX), pooled)
+    return interval_hazards(at_edges, intervals, float(examples.lifetime_s.max()))
