@@ -9,6 +9,8 @@ from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.models.lifetime.landmark import LandmarkModel
+from sojourn.models.lifetime.repeat_last import RepeatModel
+from sojourn.models.lifetime.requested_time import RequestedModel
 
 LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "km": KaplanMeierModel,
@@ -17,9 +19,11 @@ LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "gbdt-landmark": LandmarkModel,
     "hazard": HazardModel,
     "cox": CoxModel,
+    "repeat-last": RepeatModel,
+    "requested-time": RequestedModel,
 })  # fmt: skip
 
 __all__ = [
     "LIFETIME_MODELS", "CoxModel", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LandmarkModel",
-    "LifetimeModel", "OnceModel", "UptimeModel",
+    "LifetimeModel", "OnceModel", "RepeatModel", "RequestedModel", "UptimeModel",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models.curve_table import CurveTable
@@ -22,12 +22,21 @@ FAST = {"num_leaves": 7, "learning_rate": 0.4}
 @pytest.fixture(scope="module")
 def split() -> Split:
     trace = synthesize(2_500, seed=1)
-    return split_by_time(build_rows(trace, default_encoder(trace)))
+    return split_by_time(_with_requested(build_rows(trace, default_encoder(trace))))
+
+
+def _with_requested(rows: FeatureRows) -> FeatureRows:
+    """The rows with one more feature: a requested time, half a decade to two above the lifetime; a tenth unknown."""
+    rng = np.random.default_rng(0)
+    requested_s = rows.lifetime_s * 10.0 ** rng.uniform(0.5, 2.0, len(rows))
+    requested_s[rng.random(len(rows)) < 0.1] = np.nan
+    return replace(rows, features=np.column_stack([rows.features, requested_s]), names=(*rows.names, "requested_s"))
 
 
 @pytest.fixture(scope="module")
 def settings() -> FitSettings:
-    return FitSettings(backoff_keys(default_encoder(synthesize(1_000, seed=1))), 1, 0, FAST)
+    encoder = default_encoder(synthesize(1_000, seed=1))
+    return FitSettings(backoff_keys(encoder), 1, 0, FAST, (*encoder.feature_names(), "requested_s"))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +125,28 @@ def test_same_seed_same_bytes_whatever_the_thread_count(split: Split, settings: 
             np.testing.assert_array_equal(getattr(exports[0], part), getattr(exports[1], part))
 
 
-def test_hazard_and_history_beat_one_shot_at_absolute_ages(fitted: dict[str, LifetimeModel], split: Split) -> None:
+def test_told_lifetimes_are_those_of_the_feature_they_are_named_after(
+        fitted: dict[str, LifetimeModel], split: Split, settings: FitSettings) -> None:
+    for name, feature in (("repeat-last", "deployment:last"), ("requested-time", "requested_s")):
+        told = split.test.features[:, settings.names.index(feature)]
+        is_known = ~np.isnan(told)
+        log_told = told[is_known] if name == "repeat-last" else np.log10(told[is_known])
+        answers = fitted[name].curve_table(split.test.take(is_known)).quantile(0.5, 0.0)
+        shift = np.log10(np.maximum(answers, 1.0)) - log_told  # one factor for all, but for rounding to seconds
+        assert np.ptp(shift[answers > 1_000.0]) < 1e-3
+    assert np.median(shift) == pytest.approx(-1.25, abs=0.3)  # requests ask for 10^0.5 to 10^2 times their lifetime
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("requested-time", "needs the feature requested_s; the trace has no requested time, got features cpu_cores, hour"),
+    ("repeat-last", "needs an owner's last lifetime, a feature OWNER:last; the trace has none, got features cpu_cores"),
+])  # fmt: skip
+def test_a_trace_without_what_is_told_is_refused(name: str, message: str, split: Split) -> None:
+    with pytest.raises(ValueError, match=message):
+        LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, FitSettings(names=("cpu_cores", "hour")))
+
+
+def test_hazard_beats_one_shot_and_shares_at_absolute_ages(fitted: dict[str, LifetimeModel], split: Split) -> None:
     errors = {name: score_model(model.curve_table(split.test), split.test, 86_400)["age_1h.mae_log10_remaining"]
               for name, model in fitted.items()}
     assert errors["hazard"] < errors["gbdt-once"]
