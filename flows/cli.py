@@ -23,7 +23,7 @@ trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_he
 app.add_typer(trace_app, name="trace")
 
 READER_HELP = ("How to read the trace: alibaba-2018, azure-flavors, azure-packing, azure-vm, bitbrains, dlrm, "
-               "google-2011, openb, parquet, surf, swf.")
+               "google-2011, openb, parquet, planetlab, surf, swf.")
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 

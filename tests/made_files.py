@@ -171,3 +171,12 @@ def bitbrains_folder(folder: Path, meta: pd.DataFrame | None = None, usage: pd.D
     (bitbrains_meta() if meta is None else meta).to_parquet(folder / "vm_meta.parquet", index=False)
     (bitbrains_usage() if usage is None else usage).to_parquet(folder / "rnd_2013-7.parquet", index=False)
     return folder
+
+
+def planetlab_file(path: Path, **changed: list[object]) -> Path:
+    """A file of the `planetlab` reader: two VMs on one day, one of them on the next."""
+    columns: dict[str, list[object]] = {
+        "day": ["20110303", "20110303", "20110306"], "vm": ["a_x", "b_x", "a_x"],
+        "cpu_pct": [list(range(96)) * 3, [0] * 288, [50] * 287 + [99]]}
+    pd.DataFrame(columns | changed).to_parquet(path, index=False)
+    return path

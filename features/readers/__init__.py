@@ -14,6 +14,7 @@ from sojourn.features.readers.dlrm import read_dlrm
 from sojourn.features.readers.google_2011 import read_google_2011
 from sojourn.features.readers.openb import read_openb
 from sojourn.features.readers.parquet import read_parquet
+from sojourn.features.readers.planetlab import read_planetlab
 from sojourn.features.readers.surf import read_surf
 from sojourn.features.readers.swf import read_swf
 from sojourn.features.report import ReadReport
@@ -30,6 +31,7 @@ __all__ = [
     "read_google_2011",
     "read_openb",
     "read_parquet",
+    "read_planetlab",
     "read_surf",
     "read_swf",
     "read_trace",
@@ -45,6 +47,7 @@ READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyTyp
     "google-2011": read_google_2011,
     "openb": read_openb,
     "parquet": read_parquet,
+    "planetlab": read_planetlab,
     "surf": read_surf,
     "swf": read_swf,
 })
@@ -57,7 +60,7 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
     ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, bitbrains, dlrm,
-    google-2011, openb, parquet, surf, swf; got 'csv'
+    google-2011, openb, parquet, planetlab, surf, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

@@ -13,6 +13,7 @@ from made_files import (
     flavors_folder,
     google_folder,
     packing_file,
+    planetlab_file,
     surf_folder,
     vm_table,
 )
@@ -65,6 +66,7 @@ def sample(name: str, folder: Path) -> Path:
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
+              "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
               "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf")}
     return makers[name]()
 
