@@ -18,9 +18,13 @@ OWNER_FEATURES = (
     "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",
     "ended", "mean", "spread", "last", "mean_2", "longest", "share_1h", "share_1d", "share_7d",
 )  # fmt: skip
-"""Features of an owner key, in order: counts as log1p, times as log10 seconds, shares in [0, 1]."""
+"""Features of an owner key, in order: counts as log1p, times as log10 seconds, shares in [0, 1].
+
+`arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
+is and how late it is, and no later row lies where it learnt.
+"""
 CATEGORY_FEATURES = ("ended", "mean")
-"""Features of a category key, in order: log1p of the count, smoothed mean of log10 lifetimes (s)."""
+"""Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 _SHARES_LOG10 = tuple(math.log10(seconds) for seconds in (3_600.0, 86_400.0, 604_800.0))
 _NAN = math.nan
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
@@ -133,7 +137,8 @@ class _Owner:
             gap_s = now_s - self.last_arrival_s
             since = math.log10(max(gap_s, 1))
             batch = self.batch if gap_s <= batch_gap_s else 0
-        return [math.log1p(self.n_ended + n_running), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
+        n_arrived = min(self.n_ended + n_running, self.recent.maxlen or 0)
+        return [math.log1p(n_arrived), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
                 *self.ended_part]  # fmt: skip
 
     def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
@@ -196,7 +201,7 @@ class _Owner:
                     above[idx] += 1
         last = recent[-1]
         mean_2 = last if n == 1 else (last + recent[-2]) / 2.0
-        self.ended_part = (math.log1p(self.n_ended), mean, math.sqrt(squares / n), last, mean_2, longest,
+        self.ended_part = (math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest,
                            above[0] / n, above[1] / n, above[2] / n)  # fmt: skip
 
 
@@ -245,7 +250,7 @@ class HistoryState:
         """
         row: list[float] = []
         batch_gap_s = self.definition.batch_gap_s
-        prior = self.definition.prior_strength
+        prior, window = self.definition.prior_strength, self.definition.window
         overall = self._overall[1] if self._overall[0] else _NAN
         for idx, key in enumerate(keys):
             if self._is_owner[idx]:
@@ -256,7 +261,7 @@ class HistoryState:
                 if seen is None:
                     row += (0.0, overall)
                 else:
-                    row += (math.log1p(seen[0]), (seen[0] * seen[1] + prior * overall) / (seen[0] + prior))
+                    row += (math.log1p(min(seen[0], window)), (seen[0] * seen[1] + prior * overall) / (seen[0] + prior))
         return row
 
     def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Admission:

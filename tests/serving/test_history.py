@@ -69,7 +69,8 @@ def test_only_the_last_ones_are_remembered() -> None:
     for lifetime_s in (10, 100, 1_000, 10_000):  # window 3: the first is forgotten, mean (2 + 3 + 4) / 3
         state.ended(state.admit(ANN, 0), lifetime_s)
     features = owner_features(state, ANN, 10_000)
-    assert (features["ended"], features["mean"], features["longest"]) == (math.log1p(4), 3.0, 4.0)
+    assert (features["ended"], features["mean"], features["longest"]) == (math.log1p(3), 3.0, 4.0)
+    assert features["arrived"] == math.log1p(3)  # counts stop at the window, too
 
 
 def test_eviction_forgets_the_oldest_last_arrival() -> None:
@@ -150,11 +151,11 @@ def naive_owner(events: list[Event], owner: str, now_s: int) -> list[float]:
     mean = sum(recent) / n if n else math.nan
     log10 = math.log10
     return [
-        math.log1p(len(mine)), math.log1p(len(running)),
+        math.log1p(min(len(mine), DEFINITION.window)), math.log1p(len(running)),
         log10(max(now_s - running[0], 1)) if running else math.nan,
         log10(max(now_s - sum(running) / len(running), 1.0)) if running else math.nan,
         log10(max(now_s - mine[-1].now_s, 1)) if mine else math.nan,
-        math.log1p(batch), math.log1p(len(lifetimes)), mean,
+        math.log1p(batch), math.log1p(n), mean,
         math.sqrt(sum((value - mean) ** 2 for value in recent) / n) if n else math.nan,
         recent[-1] if n else math.nan, (recent[-1] + recent[-2]) / 2 if n > 1 else recent[-1] if n else math.nan,
         max(recent) if n else math.nan,
