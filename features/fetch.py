@@ -85,7 +85,7 @@ TRACES: Mapping[str, PublicTrace] = MappingProxyType({
     "ricc": _log("l_ricc", "RICC-2010-2"),
     "sdsc-blue": _log("l_sdsc_blue", "SDSC-BLUE-2000-4.2-cln"),
 })
-"""Name -> what its publisher offers; only addresses that the publisher or several users of the data name."""
+"""Name -> what its publisher offers; only addresses that the publisher or users of the data name."""
 
 
 def fetch(name: str, folder: str | Path = "traces", *, progress: Progress | None = None, n_tries: int = 5,
