@@ -6,11 +6,14 @@ from types import MappingProxyType
 from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel
 from sojourn.models.lifetime.cox import CoxModel
 from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
+from sojourn.models.lifetime.gbsa import BoostedCoxModel
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.models.lifetime.landmark import LandmarkModel
+from sojourn.models.lifetime.mlp import NetworkModel
 from sojourn.models.lifetime.repeat_last import RepeatModel
 from sojourn.models.lifetime.requested_time import RequestedModel
+from sojourn.models.lifetime.rsf import ForestModel
 
 LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "km": KaplanMeierModel,
@@ -19,11 +22,15 @@ LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "gbdt-landmark": LandmarkModel,
     "hazard": HazardModel,
     "cox": CoxModel,
+    "rsf": ForestModel,
+    "gbsa": BoostedCoxModel,
+    "mlp": NetworkModel,
     "repeat-last": RepeatModel,
     "requested-time": RequestedModel,
 })  # fmt: skip
 
 __all__ = [
-    "LIFETIME_MODELS", "CoxModel", "Exported", "FitSettings", "HazardModel", "KaplanMeierModel", "LandmarkModel",
-    "LifetimeModel", "OnceModel", "RepeatModel", "RequestedModel", "UptimeModel",
+    "LIFETIME_MODELS", "BoostedCoxModel", "CoxModel", "Exported", "FitSettings", "ForestModel", "HazardModel",
+    "KaplanMeierModel", "LandmarkModel", "LifetimeModel", "NetworkModel", "OnceModel", "RepeatModel", "RequestedModel",
+    "UptimeModel",
 ]  # fmt: skip

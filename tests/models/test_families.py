@@ -11,9 +11,10 @@ from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, def
 from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel, NetworkModel
 from sojourn.models.lifetime.boosting import Rows, boost
 from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.models.lifetime.survival import SurvivalModel
 from sojourn.models.measures import score_model
 
 FAST = {"num_leaves": 7, "learning_rate": 0.4}
@@ -41,8 +42,17 @@ def settings() -> FitSettings:
 
 @pytest.fixture(scope="module")
 def fitted(split: Split, settings: FitSettings) -> dict[str, LifetimeModel]:
-    return {name: make().fit(split.train, split.valid, split.past, settings)
-            for name, make in LIFETIME_MODELS.items()}
+    return {name: _made(name).fit(split.train, split.valid, split.past, settings) for name in LIFETIME_MODELS}
+
+
+def _made(name: str) -> LifetimeModel:
+    """A family to be fitted, on few rows where it takes a subsample at all."""
+    model = LIFETIME_MODELS[name]()
+    if isinstance(model, SurvivalModel):
+        model.n_rows_max = 300
+    if isinstance(model, NetworkModel):
+        model.n_rows_max, model.n_epochs_max = 4_000, 4
+    return model
 
 
 @pytest.fixture(scope="module", params=sorted(LIFETIME_MODELS))
@@ -77,6 +87,15 @@ def test_quantiles_rise_with_their_share(table: CurveTable, uptime_s: float) -> 
     assert (np.diff(quantiles, axis=0) >= 0.0).all()
 
 
+def test_survival_passes_a_share_at_its_quantile(table: CurveTable) -> None:
+    for q in (0.25, 0.5, 0.9):
+        at_s = table.quantile(q, 600.0)
+        before, after = table.survival(np.maximum(at_s - 1.0, 0.0), 600.0), table.survival(at_s + 1.0, 600.0)
+        is_inner = at_s < 9e7  # no quantile is longer than three years
+        assert (before[is_inner] >= 1.0 - q - 1e-9).all()
+        assert (after[is_inner] <= 1.0 - q + 1e-9).all()
+
+
 def test_rows_are_answered_alone_or_together_alike(fitted: dict[str, LifetimeModel], split: Split) -> None:
     order = np.random.default_rng(0).permutation(len(split.test))[:200]
     for model in fitted.values():
@@ -102,9 +121,9 @@ def test_no_observed_end_is_refused(split: Split, settings: FitSettings) -> None
 
 def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split, settings: FitSettings) -> None:
     doubled = replace(split.past, lifetime_s=split.past.lifetime_s * 7.0)
-    for make in LIFETIME_MODELS.values():
-        one = make().fit(split.train, split.valid, split.past, settings)
-        other = make().fit(split.train, split.valid, doubled, settings)
+    for name in LIFETIME_MODELS:
+        one = _made(name).fit(split.train, split.valid, split.past, settings)
+        other = _made(name).fit(split.train, split.valid, doubled, settings)
         np.testing.assert_array_equal(one.validation_table_.quantile(0.5, 0.0),
                                       other.validation_table_.quantile(0.5, 0.0))
         assert not np.array_equal(one.curve_table(split.test).quantile(0.5, 0.0),

@@ -1,0 +1,95 @@
+"""`mlp`: a small neural network (scikit-learn) on uptime-augmented rows, LAVA's neural comparison."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+
+from sojourn.features.augment import UPTIME_SHARES, augment_uptime
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable, PointTable
+from sojourn.models.lifetime.boosting import Rows
+from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.gbdt import spread, uptime_rows
+from sojourn.models.lifetime.scaling import Scaling
+
+HIDDEN = (64, 32)
+N_EPOCHS_MAX = 20
+N_PATIENT = 3
+"""Epochs without a better validation error after which training stops."""
+GRID_S = np.append(0.0, np.rint(np.geomspace(10.0, 2_419_200.0, 32)))
+"""Uptimes at which the network is asked: 0 and 32 log-spaced ones from 10 s to 28 days."""
+
+
+class NetworkModel:
+    """Log10 of the remaining lifetime by features and log(1 + uptime), weighted for censoring.
+
+    Rows as `gbdt-uptime` draws them (the same trap: shares of the own lifetime carry the label), at most 60,000.
+    The curve steps at the geometric middles of the grid's uptimes. Epochs are chosen on the validation window.
+    """
+
+    name = "mlp"
+    scaling_: Scaling
+    network_: Any
+    n_epochs_: int
+    smearing_: float
+    residuals_: np.ndarray
+    clipped_share_: float
+    validation_table_: CurveTable
+
+    def __init__(self, n_rows_max: int = 60_000, n_epochs_max: int = N_EPOCHS_MAX) -> None:
+        self.n_rows_max, self.n_epochs_max = n_rows_max, n_epochs_max
+
+    def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        checked, _ = self._rows(valid, settings.seed)
+        self._learn(self._rows(train, settings.seed)[0], checked, self.n_epochs_max, settings.seed)
+        self.smearing_, self.residuals_ = spread(self._scores(checked.features), checked)
+        self.validation_table_ = self.curve_table(valid)
+        rows, self.clipped_share_ = self._rows(past, settings.seed)
+        self._learn(rows, None, self.n_epochs_, settings.seed)
+        return self
+
+    def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
+        return uptime_rows(examples, augment_uptime, len(UPTIME_SHARES), seed, self.n_rows_max)
+
+    def _learn(self, rows: Rows, checked: Rows | None, n_epochs: int, seed: int) -> None:
+        from sklearn.neural_network import MLPRegressor
+
+        self.scaling_ = Scaling.fit(_with_log(rows.features))
+        features = self.scaling_.transform(_with_log(rows.features))
+        network = MLPRegressor(hidden_layer_sizes=HIDDEN, batch_size=min(512, len(features)), learning_rate_init=3e-3,
+                               random_state=seed)
+        weight = np.ones(len(features)) if rows.weight is None else rows.weight / rows.weight.mean()
+        best, self.network_, self.n_epochs_ = np.inf, network, n_epochs
+        for epoch in range(1, n_epochs + 1):
+            network.partial_fit(features, rows.label, sample_weight=weight)
+            if checked is None:
+                continue
+            error = network.predict(self.scaling_.transform(_with_log(checked.features))) - checked.label
+            loss = float(np.average(error**2, weights=checked.weight))
+            if loss < best:
+                best, self.network_, self.n_epochs_ = loss, copy.deepcopy(network), epoch
+            elif epoch - self.n_epochs_ >= N_PATIENT:
+                break
+
+    def _scores(self, features: np.ndarray) -> np.ndarray:
+        """Log10 seconds (n,) of rows with the uptime as last feature."""
+        return np.asarray(self.network_.predict(self.scaling_.transform(_with_log(features))))
+
+    def curve_table(self, rows: Examples) -> PointTable:
+        inner = np.sqrt(np.maximum(GRID_S[:-1], 1.0) * GRID_S[1:])
+        scores = [self._scores(np.column_stack([rows.features, np.full(len(rows), uptime_s)])) for uptime_s in GRID_S]
+        return PointTable(np.floor(inner) + 0.5, np.stack(scores, axis=1), self.smearing_, self.residuals_)
+
+    def export(self) -> None:
+        return None
+
+    def gains(self) -> None:
+        return None
+
+
+def _with_log(features: np.ndarray) -> np.ndarray:
+    """Features with the last one, the uptime, as log(1 + uptime)."""
+    return np.column_stack([features[:, :-1], np.log1p(features[:, -1])])
