@@ -83,6 +83,46 @@ def retrain(
 
 @app.command()
 @_plain_errors
+def evaluate(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
+    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    family: Annotated[list[str] | None, typer.Option(help="Families to compare. [default: all]")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
+) -> None:
+    """Compare every lifetime family on a trace's later part; promotes nothing."""
+    from sojourn.flows.config import load_config
+    from sojourn.models.lifetime import LIFETIME_MODELS
+
+    settings = load_config(None, trace=trace, reader=reader, store=store, n_requests=n_requests, seed=seed,
+                           n_threads=n_threads, families=tuple(family or LIFETIME_MODELS))
+    from sojourn.flows.study import study
+
+    study(settings)
+
+
+@app.command()
+@_plain_errors
+def results(
+    file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
+    store: Store = Path(".sojourn"),
+) -> None:
+    """Write the latest study of each trace, as logged by `sojourn evaluate`, to one page."""
+    from sojourn.flows.config import RetrainConfig
+    from sojourn.flows.study_report import results_markdown
+    from sojourn.flows.tracking import Tracker
+
+    studies = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts").studies()
+    if not studies:
+        raise ValueError(f"the store must hold a study (run `sojourn evaluate` first), got none in {str(store)!r}")
+    file.write_text(results_markdown(studies))
+    typer.echo(f"written  {file}")
+
+
+@app.command()
+@_plain_errors
 def simulate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Reader = "parquet",

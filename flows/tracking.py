@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
+STUDY = "study"
+"""Tag and artifact name of a study's run."""
 _PARAM_LIMIT = 500
 _ML_MODEL = """\
 artifact_path: bundle
@@ -115,6 +117,19 @@ class Tracker:
             if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 raise
             return None
+
+    def studies(self) -> list[dict[str, Any]]:
+        """The latest finished study of each trace, as logged."""
+        from mlflow.artifacts import load_dict
+
+        runs = self._client.search_runs([self._experiment], f"tags.kind = '{STUDY}' and attributes.status = 'FINISHED'",
+                                        order_by=["attributes.start_time DESC"])
+        latest: dict[str, dict[str, Any]] = {}
+        for run in runs:
+            trace = run.data.tags["trace"]
+            if trace not in latest:
+                latest[trace] = load_dict(f"{run.info.artifact_uri}/{STUDY}.json")
+        return list(latest.values())
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:
         """Copy a version's bundle into `folder`; returns the bundle's folder. OSError where that fails."""

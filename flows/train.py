@@ -63,13 +63,16 @@ def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Trainin
     split = split_by_time(rows, config.test_share, config.valid_share)
     threshold_s = choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    fitted = []
-    for name in config.families:
-        with stage(f"train {name}"):
-            started = time.perf_counter()
-            model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
-            fit_s = time.perf_counter() - started
-            fitted.append(Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s)))
+    fitted = [fit_family(name, split, settings, threshold_s) for name in config.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
     candidate = min(servable, key=lambda trained: trained.choice_score)
     return Training(tuple(fitted), split, threshold_s, candidate.family)
+
+
+def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:
+    """Fit one family; ValueError where it refuses the trace."""
+    with stage(f"train {name}"):
+        started = time.perf_counter()
+        model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
+        fit_s = time.perf_counter() - started
+        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s))

@@ -1,0 +1,78 @@
+"""The study: every family in one table, chosen between before the test window, and the page made of logged runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from sojourn.flows.cli import app
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.study_report import results_markdown, study_table
+from sojourn.flows.tracking import STUDY, Tracker
+
+FOUND = {
+    "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,
+    "test_from_s": 5_000, "threshold_s": 43_200, "chosen": "hazard", "fit_s": {"km": 0.1, "hazard": 2.0},
+    "scores": {"km": {"creation.ap_1h": 0.5, "creation.mae_log10_lifetime": 0.4, "age_1h.ap_long": 0.7},
+               "hazard": {"creation.ap_1h": 0.6, "creation.mae_log10_lifetime": 0.45}},
+    "refused": {"requested-time": "needs the feature requested_s"},
+}  # fmt: skip
+
+
+def test_the_best_of_each_column_is_bold_whatever_was_chosen() -> None:
+    page = results_markdown([FOUND])
+    lines = [line for line in page.splitlines() if line.startswith(("| km", "| hazard"))]
+    rows = {line.split(" | ")[0].strip("| "): line for line in lines}
+    assert list(rows) == ["km", "hazard *"]
+    # AP: higher is better; MAE: lower is; a measure that one family lacks is no tie
+    assert rows["km"].split(" | ")[1:4] == ["0.500", "-", "**0.400**"]
+    assert rows["hazard *"].split(" | ")[1:4] == ["**0.600**", "-", "0.450"]
+    assert "**0.700**" in rows["km"]
+    assert "- requested-time left out: needs the feature requested_s" in page
+
+
+def test_the_terminal_shows_the_same_figures() -> None:
+    console = Console(width=200, record=True)
+    console.print(study_table(FOUND))
+    text = console.export_text()
+    for part in ("small: 300 later requests", "hazard *", "0.450", "AP > 12h", "fit s"):
+        assert part in text
+
+
+def test_the_page_shows_the_latest_finished_study_of_each_trace(tmp_path: Path) -> None:
+    tracker = Tracker(RetrainConfig(store=tmp_path).mlflow_uri, tmp_path / "artifacts")
+    for trace, n_test, status in (("a", 1, "FINISHED"), ("a", 2, "FINISHED"), ("a", 3, "FAILED"), ("b", 4, "FINISHED")):
+        run = tracker.start(f"study {trace}", {"kind": STUDY, "trace": trace})
+        tracker.log_text(run, json.dumps({**FOUND, "trace": trace, "n_test": n_test}), f"{STUDY}.json")
+        tracker.end(run, status)
+    page = tmp_path / "results.md"
+    result = CliRunner().invoke(app, ["results", str(page), "--store", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert text.index("## a") < text.index("## b")
+    assert "2 after it" in text and "4 after it" in text and "1 after it" not in text and "3 after it" not in text
+
+
+def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["results", str(tmp_path / "results.md"), "--store", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "sojourn evaluate" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_study_leaves_out_what_the_trace_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sojourn.flows.study import study
+
+    found = study(RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1,
+                                families=("km", "gbdt-once", "repeat-last", "requested-time")))
+    assert set(found.scores) == {"km", "gbdt-once", "repeat-last"}
+    assert "requested_s" in found.refused["requested-time"]
+    printed = capsys.readouterr().out
+    assert "requested-time left out" in printed
+    assert [logged["chosen"] for logged in
+            Tracker(RetrainConfig(store=tmp_path).mlflow_uri, tmp_path / "artifacts").studies()] == [found.chosen]
