@@ -130,9 +130,28 @@ def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split,
                                   other.curve_table(split.test).quantile(0.5, 0.0))
 
 
+def test_the_same_seed_gives_the_same_answers(fitted: dict[str, LifetimeModel], split: Split,
+                                              settings: FitSettings) -> None:
+    for name, model in fitted.items():
+        again = _made(name).fit(split.train, split.valid, split.past, settings)
+        np.testing.assert_array_equal(model.curve_table(split.test).remaining(600.0),
+                                      again.curve_table(split.test).remaining(600.0), err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["cox", "rsf", "gbsa"])
+def test_late_entries_are_left_out_where_the_estimator_does_not_know_them(name: str, settings: FitSettings) -> None:
+    model = _made(name)
+    assert isinstance(model, SurvivalModel)
+    late = _drawn(0, 200)
+    model.fit(late, late, late, settings)
+    assert 0 < int((late.entry_s > 0.0).sum()) < len(late)
+    n_early = int((late.entry_s <= 0.0).sum())
+    assert n_early - 5 <= model.n_rows_ <= n_early  # rsf also leaves out rows censored in the first seconds
+
+
 @pytest.mark.slow
 def test_same_seed_same_bytes_whatever_the_thread_count(split: Split, settings: FitSettings) -> None:
-    for name in ("gbdt-once", "gbdt-uptime", "hazard"):
+    for name in ("gbdt-once", "gbdt-uptime", "gbdt-landmark", "hazard"):
         exports = []
         for n_threads in (1, 2):
             model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past,
