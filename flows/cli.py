@@ -110,11 +110,11 @@ def results(
     store: Store = Path(".sojourn"),
 ) -> None:
     """Write the latest study of each trace, as logged by `sojourn evaluate`, to one page."""
-    from sojourn.flows.config import RetrainConfig
+    from sojourn.flows.config import load_config
     from sojourn.flows.study_report import results_markdown
     from sojourn.flows.tracking import Tracker
 
-    studies = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts").studies()
+    studies = Tracker(load_config(store=store).mlflow_uri, store / "artifacts").studies()
     if not studies:
         raise ValueError(f"the store must hold a study (run `sojourn evaluate` first), got none in {str(store)!r}")
     file.write_text(results_markdown(studies))

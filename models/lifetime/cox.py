@@ -24,4 +24,5 @@ class CoxModel(SurvivalModel):
     def estimator(self, n_rows: int, settings: FitSettings) -> Any:
         from sksurv.linear_model import CoxPHSurvivalAnalysis
 
-        return CoxPHSurvivalAnalysis(alpha=RIDGE * n_rows)
+        ridge: Any = RIDGE * n_rows  # its default, an int, is read as its type
+        return CoxPHSurvivalAnalysis(alpha=ridge)

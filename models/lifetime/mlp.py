@@ -59,7 +59,8 @@ class NetworkModel:
 
         self.scaling_ = Scaling.fit(_with_log(rows.features))
         features = self.scaling_.transform(_with_log(rows.features))
-        network = MLPRegressor(hidden_layer_sizes=HIDDEN, batch_size=min(512, len(features)), learning_rate_init=3e-3,
+        batch_size: Any = min(512, len(features))  # its default, a text, is read as its type
+        network = MLPRegressor(hidden_layer_sizes=HIDDEN, batch_size=batch_size, learning_rate_init=3e-3,
                                random_state=seed)
         weight = np.ones(len(features)) if rows.weight is None else rows.weight / rows.weight.mean()
         best, self.network_, self.n_epochs_ = np.inf, network, n_epochs
