@@ -35,8 +35,8 @@ class RepeatModel:
         """
         idx = tuple(at for at, name in enumerate(names) if name.endswith(":last") and "+" not in name)
         if not idx:
-            raise ValueError(f"repeat-last needs an owner's last lifetime, a feature OWNER:last; the trace has none, "
-                             f"got features {', '.join(names) or 'without names'}")
+            raise ValueError("repeat-last needs an owner's last lifetime, a feature OWNER:last; the trace has none, "
+                             f"got {len(names)} other features")
         return idx[::-1]
 
     def log_seconds(self, told: np.ndarray) -> np.ndarray:

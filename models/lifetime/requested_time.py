@@ -21,7 +21,7 @@ class RequestedModel(RepeatModel):
         """The position of `requested_s`. Raises ValueError where the trace has no requested time."""
         if FEATURE not in names:
             raise ValueError(f"requested-time needs the feature {FEATURE}; the trace has no requested time, "
-                             f"got features {', '.join(names) or 'without names'}")
+                             f"got {len(names)} other features")
         return (names.index(FEATURE),)
 
     def log_seconds(self, told: np.ndarray) -> np.ndarray:
