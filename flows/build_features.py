@@ -31,7 +31,8 @@ def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, En
     with stage("build_features") as report:
         trace = Trace.load(ingested.folder)
         encoder = default_encoder(trace)
-        code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.encoder")
+        code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
+                           "sojourn.serving.encoder")
         file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
         history_file = file.with_suffix(".history.npz")
         cached = _cached(file, history_file, encoder)

@@ -18,7 +18,8 @@ from sojourn.serving import Bundle, Predictor
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.encoder import Parsed
 from sojourn.serving.explain import ARRIVAL, Explanation, background_of, explain
-from sojourn.serving.history import CATEGORY_FEATURES, OWNER_FEATURES, HistoryKey
+from sojourn.serving.history import CATEGORY_FEATURES, HistoryKey
+from sojourn.serving.owner import OWNER_FEATURES
 
 N_ROWS_MAX = 12
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

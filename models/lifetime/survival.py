@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ N_VALUES_MAX = 4_000_000
 """Predicted survival functions are held in batches of at most this many numbers (32 MB)."""
 
 
-class SurvivalModel:
+class SurvivalModel(ABC):
     """A survival estimator of scikit-survival, answered as interval hazards.
 
     The estimators know censoring but not delayed entry: rows with an entry age above 0 are left out, and of the
@@ -37,9 +38,9 @@ class SurvivalModel:
         if n_rows_max is not None:
             self.n_rows_max = n_rows_max
 
+    @abstractmethod
     def estimator(self, n_rows: int, settings: FitSettings) -> Any:
         """An unfitted estimator for that many rows."""
-        raise NotImplementedError
 
     def times(self, lifetime_s: np.ndarray, is_event: np.ndarray) -> np.ndarray:
         """The times that the estimator is told, float64 (n,) s; 0 leaves a row out."""

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.serving.history import (
-    CATEGORY_FEATURES,
-    OWNER_FEATURES,
-    Admission,
-    HistoryDefinition,
-    HistoryKey,
-    HistoryState,
-)
+from sojourn.serving.history import CATEGORY_FEATURES, Admission, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.owner import OWNER_FEATURES
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")),
                                window=3, category_memory=4, prior_strength=2.0)  # fmt: skip

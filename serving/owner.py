@@ -1,0 +1,125 @@
+"""One owner's state in the history: what has arrived, what runs, how long the last ones stayed."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+OWNER_FEATURES = (
+    "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",
+    "ended", "mean", "spread", "last", "mean_2", "longest", "share_1h", "share_1d", "share_7d",
+)  # fmt: skip
+"""Features of an owner key, in order: counts as log1p, times as log10 seconds, shares in [0, 1].
+
+`arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
+is and how late it is, and no later row lies where it learnt.
+"""
+_SHARES_LOG10 = tuple(math.log10(seconds) for seconds in (3_600.0, 86_400.0, 604_800.0))
+_NAN = math.nan
+_NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
+UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
+"""The features of an owner that has not been seen, or was forgotten."""
+
+
+class OwnerState:
+    """One owner's state. `running` maps an admission's number to its arrival, in order of admission.
+
+    A batch is a chain of arrivals no further apart than the gap; only the latest one is kept. `batch_ended` holds
+    the arrivals of its ended requests, so that it can be counted again when an admission is withdrawn.
+    """
+
+    __slots__ = ("batch", "batch_ended", "batch_start_s", "ended_part", "last_arrival_s", "last_ended_s", "n_ended",
+                 "recent", "running", "running_sum_s")  # fmt: skip
+
+    def __init__(self, window: int) -> None:
+        self.n_ended = 0
+        self.last_arrival_s: int | None = None
+        self.last_ended_s: int | None = None  # the latest arrival among those that have ended
+        self.batch = 0
+        self.batch_start_s = 0
+        self.batch_ended: list[int] = []
+        self.running: dict[int, int] = {}
+        self.running_sum_s = 0
+        self.recent: deque[float] = deque(maxlen=window)
+        self.ended_part: tuple[float, ...] = _NOTHING_ENDED
+
+    def features(self, now_s: int, batch_gap_s: int) -> list[float]:
+        n_running = len(self.running)
+        if n_running:
+            oldest_s = next(iter(self.running.values()))
+            oldest = math.log10(max(now_s - oldest_s, 1))
+            mean = math.log10(max(now_s - self.running_sum_s / n_running, 1.0))
+        else:
+            oldest = mean = _NAN
+        if self.last_arrival_s is None:
+            since, batch = _NAN, 0
+        else:
+            gap_s = now_s - self.last_arrival_s
+            since = math.log10(max(gap_s, 1))
+            batch = self.batch if gap_s <= batch_gap_s else 0
+        n_arrived = min(self.n_ended + n_running, self.recent.maxlen or 0)
+        return [math.log1p(n_arrived), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
+                *self.ended_part]  # fmt: skip
+
+    def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
+        last_s = self.last_arrival_s
+        self.running[number] = now_s
+        self.running_sum_s += now_s
+        if last_s is None or now_s - last_s > batch_gap_s:
+            self.last_arrival_s = self.batch_start_s = now_s
+            self.batch = 1
+            self.batch_ended.clear()
+        elif now_s >= last_s:
+            self.last_arrival_s = now_s
+            self.batch += 1
+        else:  # it was running already
+            self.recount(batch_gap_s)
+
+    def end(self, number: int, log_lifetime: float) -> None:
+        arrival_s = self.running.pop(number)
+        self.running_sum_s -= arrival_s
+        if self.last_ended_s is None or arrival_s > self.last_ended_s:
+            self.last_ended_s = arrival_s
+        if arrival_s >= self.batch_start_s:
+            self.batch_ended.append(arrival_s)
+        self.n_ended += 1
+        self.recent.append(log_lifetime)
+        self.refresh_ended()
+
+    def recount(self, batch_gap_s: int) -> None:
+        """Find the latest arrival and its batch again, from those running and those ended."""
+        times = sorted([*self.running.values(), *self.batch_ended])
+        if not times or (self.last_ended_s is not None and self.last_ended_s > times[-1]):
+            # Of an earlier batch: too long ago to be continued, so its size does not matter.
+            self.last_arrival_s, self.batch = self.last_ended_s, 0
+            self.batch_start_s = 0 if self.last_ended_s is None else self.last_ended_s
+            return
+        self.last_arrival_s = self.batch_start_s = times[-1]
+        self.batch = 1
+        for time_s in reversed(times[:-1]):
+            if self.batch_start_s - time_s > batch_gap_s:
+                break
+            self.batch_start_s = time_s
+            self.batch += 1
+
+    def refresh_ended(self) -> None:
+        recent = self.recent
+        n = len(recent)
+        total = 0.0
+        for value in recent:
+            total += value
+        mean = total / n
+        squares = 0.0
+        longest = -1.0
+        above = [0, 0, 0]
+        for value in recent:
+            squares += (value - mean) * (value - mean)
+            if value > longest:
+                longest = value
+            for idx, bound in enumerate(_SHARES_LOG10):
+                if value >= bound:
+                    above[idx] += 1
+        last = recent[-1]
+        mean_2 = last if n == 1 else (last + recent[-2]) / 2.0
+        self.ended_part = (math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest,
+                           above[0] / n, above[1] / n, above[2] / n)  # fmt: skip
