@@ -39,6 +39,52 @@ def by_deployment(trace: Trace) -> pd.DataFrame:
     return rows[trace.is_start_known()]
 
 
+def split_in_two(values: np.ndarray) -> tuple[float, float]:
+    """Ashman's D of the best cut in two (the most variance between), and the smaller part's share.
+
+    D is the means' distance over the root mean square of the two spreads. A cut normal has 2.65: each half has its
+    mean 0.80 from the middle and a spread of 0.60. A cut uniform has 3.46.
+    """
+    values = np.sort(values)
+    n_low = np.arange(1, len(values))
+    sum_low = values.cumsum()[:-1]
+    distance = (values.sum() - sum_low) / (len(values) - n_low) - sum_low / n_low
+    cut = int(np.argmax(n_low * (len(values) - n_low) * distance**2)) + 1
+    low, high = values[:cut], values[cut:]
+    spread = np.sqrt((low.var() + high.var()) / 2)
+    return float((high.mean() - low.mean()) / max(spread, 1e-9)), min(len(low), len(high)) / len(values)
+
+
+def is_two_modes(values: np.ndarray) -> bool:
+    separation, share = split_in_two(values)
+    return separation > 4 and share >= 0.1
+
+
+def shift_by_week(trace: Trace) -> tuple[list[float], list[float]]:
+    """Of deployments with 10 requests in the first week and in each of weeks 2 to 4: the mean absolute shift of
+    their mean log lifetime since the first week, and the rank correlation with it."""
+    rows = by_deployment(trace)
+    many = rows.groupby(["deployment", "week"], observed=True)["log"].transform("size") >= 10
+    means = [rows[many & (rows["week"] == week)].groupby("deployment", observed=True)["log"].mean() for week in range(4)]
+    pairs = [pd.concat([means[0], later], axis=1, join="inner").to_numpy() for later in means[1:]]
+    ranks = [pd.DataFrame(pair).rank().to_numpy() for pair in pairs]
+    return ([float(np.abs(pair[:, 1] - pair[:, 0]).mean()) for pair in pairs],
+            [float(np.corrcoef(rank.T)[0, 1]) for rank in ranks])
+
+
+def burst_index(trace: Trace) -> tuple[float, float]:
+    """The largest hour of cores asked for over the median of its hour of the day (weekdays apart from weekends),
+    and the variance of hourly arrivals around that hour's mean over the mean (1 = Poisson)."""
+    hour = arrived(trace) // 3600
+    is_inside = trace.is_start_known() & (trace.start_s() >= 0)
+    cores = np.bincount(hour, weights=trace.requests["cpu_cores"].to_numpy()[is_inside], minlength=28 * 24)
+    table = pd.DataFrame({"n": np.bincount(hour, minlength=28 * 24), "cores": cores})
+    times = np.arange(28 * 24)
+    like = table.groupby(times % 24 + 24 * (times // 24 % 7 >= 5))
+    mean = like["n"].transform("mean")
+    return float((cores / like["cores"].transform("median")).max()), float(((table["n"] - mean)**2 / mean).mean())
+
+
 def test_short_requests_are_88_percent_within_1_5_points(trace: Trace) -> None:
     assert describe(trace).long_share == pytest.approx(0.12, abs=0.015)
 
@@ -55,6 +101,28 @@ def test_a_sixth_of_the_requests_come_from_bimodal_deployments(trace: Trace) -> 
     is_bimodal = (shares >= 0.15).all(axis=1) & (counts >= 20)
     assert is_bimodal.sum() / (counts >= 20).sum() == pytest.approx(0.20, abs=0.05)
     assert counts[is_bimodal].sum() / counts.sum() == pytest.approx(0.16, abs=0.04)
+
+
+def test_a_quarter_of_the_deployments_have_two_separate_modes(trace: Trace) -> None:
+    """26 % (+-4 points) of those with 20 requests and more; under 2 % were each lognormal with its own moments."""
+    logs = by_deployment(trace).groupby("deployment", observed=True)["log"]
+    groups = [values.to_numpy() for _, values in logs if len(values) >= 20]
+    assert np.mean([is_two_modes(values) for values in groups]) == pytest.approx(0.26, abs=0.04)
+    rng = np.random.default_rng(0)
+    assert np.mean([is_two_modes(rng.normal(v.mean(), v.std(), len(v))) for v in groups]) < 0.02
+
+
+def test_half_of_the_variance_is_between_deployments(trace: Trace) -> None:
+    """Intraclass correlation of log lifetimes 0.50 (+-0.06): variance components of a one-way layout, which unlike
+    the share explained does not grow with the number of deployments."""
+    rows = by_deployment(trace)
+    is_many = rows["log"].groupby(rows["deployment"], observed=True).transform("size") >= 20
+    logs = rows["log"][is_many].groupby(rows["deployment"], observed=True)
+    n, mean, variance = logs.size(), logs.mean(), logs.var()
+    within = ((n - 1) * variance).sum() / (n - 1).sum()
+    n_0 = (n.sum() - (n**2).sum() / n.sum()) / (len(n) - 1)
+    between = ((n * (mean - (n * mean).sum() / n.sum())**2).sum() / (len(n) - 1) - within) / n_0
+    assert between / (between + within) == pytest.approx(0.50, abs=0.06)
 
 
 def test_habits_persist(trace: Trace) -> None:
@@ -78,6 +146,33 @@ def test_new_owners_appear(trace: Trace) -> None:
     assert 1 - late.isin(early).mean() == pytest.approx(0.45, abs=0.10)
 
 
+def test_new_owners_appear_week_by_week(trace: Trace) -> None:
+    """Requests from deployments not seen in week 1: 13 % in week 2, 29 % in week 3 (+-6 points)."""
+    rows = by_deployment(trace)
+    early = set(rows.loc[rows["week"] <= 0, "deployment"])
+    second, third = (1 - rows.loc[rows["week"] == week, "deployment"].isin(early).mean() for week in (1, 2))
+    assert second == pytest.approx(0.13, abs=0.06)
+    assert third == pytest.approx(0.29, abs=0.06)
+
+
+def test_means_shift_week_by_week(trace: Trace) -> None:
+    """A mean fitted in week 1 is off by 0.29 (+-0.05) log units a week later, which is mostly chance, and by 0.41
+    (+-0.07) after three; the ranks' correlation falls from 0.93 (+-0.03) to 0.89 (+-0.03)."""
+    shift, rank = shift_by_week(trace)
+    assert shift == pytest.approx([0.29, 0.34, 0.41], abs=0.07)
+    assert shift[0] == pytest.approx(0.29, abs=0.05)
+    assert shift[2] > 1.2 * shift[0]
+    assert [rank[0], rank[2]] == pytest.approx([0.93, 0.89], abs=0.03)
+    assert rank[2] < rank[0] - 0.02
+
+
+def test_without_drift_nothing_shifts() -> None:
+    """The same figures with no slopes and no changes: 0.26 in every week, on average over the seeds."""
+    still = SyntheticParameters(drift_per_week=0.0, change_share=0.0)
+    shifts = [shift_by_week(synthesize(60_000, seed=seed, parameters=still))[0] for seed in SEEDS]
+    assert np.mean(shifts, axis=0) == pytest.approx([0.26, 0.26, 0.26], abs=0.03)
+
+
 def test_habits_drift(trace: Trace) -> None:
     """The first week's median per deployment errs more in the fourth week than in the second."""
     rows = by_deployment(trace)
@@ -93,6 +188,27 @@ def test_days_and_weeks_have_waves(trace: Trace) -> None:
     days = np.bincount(start_s // DAY_S % 7, minlength=7)
     assert hours.max() / hours.min() == pytest.approx(2.7, abs=0.4)
     assert days[5:].mean() / days[:5].mean() == pytest.approx(0.6, abs=0.06)
+
+
+def test_the_peak_hour_is_in_the_early_afternoon(trace: Trace) -> None:
+    """14:00 (+-1 h) by the first harmonic of the hourly counts, whose amplitude is 0.45 (+-0.05) of the mean."""
+    hours = np.bincount(arrived(trace) % DAY_S // 3600, minlength=24)
+    wave = (hours * np.exp(2j * np.pi * (np.arange(24) + 0.5) / 24)).sum() / hours.sum()
+    assert np.angle(wave) * 24 / (2 * np.pi) % 24 == pytest.approx(14, abs=1)
+    assert 2 * abs(wave) == pytest.approx(0.45, abs=0.05)
+
+
+def test_bursts_stand_out_of_the_waves() -> None:
+    """Burst index above 3 on every seed, below 2 without bursts; variance over mean 2.2 (+-0.4), else 1 (+-0.15)."""
+    shares = (*SyntheticParameters().kind_shares[:3], 0.0)
+    for seed in SEEDS:
+        index, dispersion = burst_index(synthesize(60_000, seed=seed))
+        assert index > 3
+        assert dispersion == pytest.approx(2.2, abs=0.4)
+        parameters = SyntheticParameters(kind_shares=shares)
+        index, dispersion = burst_index(synthesize(60_000, seed=seed, parameters=parameters))
+        assert index < 2
+        assert dispersion == pytest.approx(1.0, abs=0.15)
 
 
 def test_bursts_raise_the_peak() -> None:
@@ -112,6 +228,14 @@ def test_the_window_begins_and_ends_amid_running_requests(trace: Trace) -> None:
     assert 0.004 < summary.n_censored / len(trace) < 0.015
     assert 0 < summary.n_unknown_start < 0.1 * summary.n_running_at_0
     assert (trace.start_s() < 0).sum() == summary.n_running_at_0 - summary.n_unknown_start
+
+
+@pytest.mark.parametrize("days", [7, 14, 56])
+def test_other_lengths_keep_the_two_shares(days: int) -> None:
+    """88 % (+-2 points) short, 98 % (+-1 point) of the core-hours long, from one week to eight."""
+    summary = describe(synthesize(60_000, seed=0, days=days))
+    assert summary.long_share == pytest.approx(0.12, abs=0.02)
+    assert summary.long_core_share == pytest.approx(0.98, abs=0.01)
 
 
 def test_shapes_are_powers_of_two_with_2_4_or_8_gib_per_core(trace: Trace) -> None:
