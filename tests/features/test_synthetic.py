@@ -64,8 +64,9 @@ def shift_by_week(trace: Trace) -> tuple[list[float], list[float]]:
     """Of deployments with 10 requests in the first week and in each of weeks 2 to 4: the mean absolute shift of
     their mean log lifetime since the first week, and the rank correlation with it."""
     rows = by_deployment(trace)
-    many = rows.groupby(["deployment", "week"], observed=True)["log"].transform("size") >= 10
-    means = [rows[many & (rows["week"] == week)].groupby("deployment", observed=True)["log"].mean() for week in range(4)]
+    is_many = rows.groupby(["deployment", "week"], observed=True)["log"].transform("size") >= 10
+    means = [rows[is_many & (rows["week"] == week)].groupby("deployment", observed=True)["log"].mean()
+             for week in range(4)]
     pairs = [pd.concat([means[0], later], axis=1, join="inner").to_numpy() for later in means[1:]]
     ranks = [pd.DataFrame(pair).rank().to_numpy() for pair in pairs]
     return ([float(np.abs(pair[:, 1] - pair[:, 0]).mean()) for pair in pairs],
