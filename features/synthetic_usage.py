@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
@@ -71,12 +71,12 @@ class _Truth:
     trough_after: float = np.nan
 
 
-def with_usage(trace: Trace, n_usage: int, *, seed: int = 0,
-               parameters: UsageParameters | None = None) -> tuple[Trace, pd.DataFrame]:
+def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsageParameters | None = None,
+               progress: Callable[[int, int], None] | None = None) -> tuple[Trace, pd.DataFrame]:
     """`trace` with the usage of the `n_usage` requests observed longest, and the truth behind it.
 
     The requests gain the column `usage_shape` (missing where there is no series). It has no role: a model that
-    read it would know the answer; `meta["known_at_end"]` names it. Truth: see `synthesize_usage`.
+    read it would know the answer; `meta["known_at_end"]` names it. Truth and progress: see `synthesize_usage`.
 
     Refused: n_usage below 1 or above the number of requests, and what `synthesize_usage` refuses.
 
@@ -90,7 +90,7 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0,
     observed_s = trace.end_s() - np.maximum(trace.start_s(), 0)
     longest = np.sort(np.argsort(-observed_s, kind="stable")[:n_usage])
     chosen = trace.requests["request_id"].to_numpy()[longest]
-    usage, truth = synthesize_usage(trace, chosen, seed=seed, parameters=parameters)
+    usage, truth = synthesize_usage(trace, chosen, seed=seed, parameters=parameters, progress=progress)
     shape = pd.Series(pd.NA, index=trace.requests.index, dtype=pd.CategoricalDtype(list(SHAPES)))
     shape.iloc[longest] = truth["usage_shape"].to_numpy()
     settings = UsageParameters() if parameters is None else parameters
@@ -100,7 +100,8 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0,
 
 
 def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: int = 0,
-                     parameters: UsageParameters | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+                     parameters: UsageParameters | None = None,
+                     progress: Callable[[int, int], None] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Usage and truth of the requests named; each has its own stream, so that who else is asked for changes nothing.
 
     Usage: `request_id`, `time_s` (int64, the multiples of 300 from the start, or 0, to before the end), `cpu_frac`
@@ -109,7 +110,7 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
     Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a busy time),
     `duty`, `peak`, `trough`, `noise` (spread of a sample), and where the regime changes `change_s`, `phase_after_s`,
     `peak_after` and `trough_after`. An aperiodic series has no period, phase or duty; its levels are uniform between
-    trough and peak.
+    trough and peak. progress: called with (done, total) after each series.
 
     Refused: an id that the trace lacks or that is asked for twice; a negative seed.
 
@@ -139,6 +140,8 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
         truth = _own(rng, habit, settings, begin_s, stop_s)
         series.append((time_s, _sampled(rng, truth, settings, time_s)))
         truths.append({"request_id": request_id, **asdict(truth)})
+        if progress is not None:
+            progress(len(truths), len(asked))
     lengths = [len(time_s) for time_s, _ in series]
     empty = np.empty(0, np.int64)
     usage = pd.DataFrame({"request_id": asked.to_numpy().repeat(lengths),

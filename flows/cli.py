@@ -271,6 +271,34 @@ def trace_convert(
     typer.echo(f"\nwritten  {folder}")
 
 
+@trace_app.command("synth")
+@_plain_errors
+def trace_synth(
+    folder: Annotated[Path, typer.Argument(help="Folder to write.")],
+    n_requests: Annotated[int, typer.Option(help="Requests, 1,000 at least.")] = 60_000,
+    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    days: Annotated[float, typer.Option(help="Length, 1 to 3650 days.")] = 28.0,
+    usage: Annotated[int, typer.Option(help="CPU usage series for this many of the longest requests.")] = 0,
+) -> None:
+    """Write a synthetic trace in our own format; the same options give the same rows."""
+    from sojourn.features.synthetic import synthesize
+    from sojourn.features.synthetic_usage import with_usage
+    from sojourn.flows.progress import stage
+
+    if n_requests < 1_000:
+        raise ValueError(f"n_requests must be at least 1,000 (fewer have no shares to speak of), got {n_requests!r}")
+    with stage("synthesize"):
+        trace, truth = synthesize(n_requests, seed=seed, days=days), None
+    if usage:
+        with stage("usage") as report:
+            trace, truth = with_usage(trace, usage, seed=seed, progress=report)
+    with stage("write"):
+        trace.save(folder)
+        if truth is not None:
+            truth.to_parquet(folder / "usage_truth.parquet", index=False)
+    typer.echo(f"written  {folder}\nnext     sojourn trace describe {folder}")
+
+
 @trace_app.command("fetch")
 @_plain_errors
 def trace_fetch(
