@@ -1,24 +1,18 @@
-"""What a trace holds, in a few aligned rows of text and one picture."""
+"""What a trace holds, in a few aligned rows of text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sojourn.features.trace import Trace
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LONG_S = 3600
 """The bound between short and long lifetimes of LAVA, section 2.1."""
-_MAX_BARS = 1500
-_BLUE, _ORANGE, _GREY = "#2a6f97", "#d17a22", "#6b7280"
+UNITS = {"cpu_cores": "cores", "mem_gib": "GiB", "gpu": "GPUs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +23,12 @@ class TraceSummary:
     unknown start with its time from 0. So quantiles are lower bounds where much is censored.
 
     lifetime_quantiles_s: level -> seconds. long_share, long_core_share: requests that lived 1 h or more,
-    as a share of requests and of core-seconds. owners: owner column -> number of keys. peak, mean: resource
-    -> the largest and the time-weighted mean amount in use between 0 and the horizon.
+    as a share of requests and of core-seconds; censored_core_share: that of the censored. arrivals_per_h,
+    peak_arrivals_per_h: of those from 0 on, mean and largest whole hour. owners: owner column -> number of keys;
+    owner_median, owner_top_share: requests of the middle key, and the share of requests from the tenth of the keys
+    that have most. peak, mean: resource -> the largest and the time-weighted mean amount in use between 0 and the
+    horizon. capacity: resource -> the sum over the hosts, where there is a host table. n_series, n_samples,
+    mean_cpu_frac: of the usage table.
     """
 
     source: str
@@ -43,9 +41,23 @@ class TraceSummary:
     lifetime_quantiles_s: Mapping[float, float]
     long_share: float
     long_core_share: float
+    censored_core_share: float
+    arrivals_per_h: float
+    peak_arrivals_per_h: int
     owners: Mapping[str, int]
+    owner_median: Mapping[str, float]
+    owner_top_share: Mapping[str, float]
     peak: Mapping[str, float]
     mean: Mapping[str, float]
+    capacity: Mapping[str, float]
+    n_series: int
+    n_samples: int
+    mean_cpu_frac: float
+
+    @property
+    def binding(self) -> str | None:
+        """The resource whose peak is the largest share of the hosts' capacity; None without a host table."""
+        return max(self.capacity, key=lambda name: self.peak[name] / self.capacity[name], default=None)
 
     def lines(self) -> list[str]:
         """Text rows: labels padded to one width, values after them."""
@@ -54,7 +66,9 @@ class TraceSummary:
             ("source", self.source),
             ("requests", f"{n:,}"),
             ("span", f"{self.horizon_s / 86_400:.1f} days"),
-            ("running at the horizon", _share_text(self.n_censored, n)),
+            ("arrivals", f"mean {self.arrivals_per_h:,.1f} per hour, largest hour {self.peak_arrivals_per_h:,}"),
+            ("running at the horizon", f"{_share_text(self.n_censored, n)}, "
+                                       f"{100 * self.censored_core_share:.1f} % of core-hours so far"),
             ("running at 0", f"{_share_text(self.n_running_at_0, n)}, "
                              f"{self.n_unknown_start:,} of unknown start"),
             ("lifetime, observed", "  ".join(f"q{100 * level:.0f} {duration_text(value)}" for level, value
@@ -62,11 +76,20 @@ class TraceSummary:
             ("lived 1 h or more", f"{100 * self.long_share:.1f} % of requests, "
                                   f"{100 * self.long_core_share:.1f} % of core-hours"),
         ]
-        rows += [(f"owner {name}", f"{count:,} keys") for name, count in self.owners.items()]
-        rows += [(f"demand {name}", f"mean {self.mean[name]:,.0f}, peak {value:,.0f}")
+        rows += [(f"owner {name}", f"{count:,} keys, median {self.owner_median[name]:,.0f} requests, busiest tenth "
+                                   f"{100 * self.owner_top_share[name]:.1f} % of requests")
+                 for name, count in self.owners.items()]
+        rows += [(f"demand {name}", f"mean {_amount_text(self.mean[name])}, peak {_amount_text(value)} {UNITS[name]}")
                  for name, value in self.peak.items()]
         if self.n_hosts:
             rows.append(("hosts", f"{self.n_hosts:,}"))
+        rows += [(f"utilisation {name}", f"mean {100 * self.mean[name] / total:.1f} %, "
+                                         f"peak {100 * self.peak[name] / total:.1f} % of {_amount_text(total)} "
+                                         f"{UNITS[name]}{' (binding)' if name == self.binding else ''}")
+                 for name, total in self.capacity.items()]
+        if self.n_samples:
+            rows.append(("usage", f"{self.n_series:,} series, {self.n_samples:,} samples, "
+                                  f"mean {100 * self.mean_cpu_frac:.1f} % of the cores"))
         width = max(len(label) for label, _ in rows)
         return [f"{label:<{width}}  {value}" for label, value in rows]
 
@@ -85,12 +108,13 @@ def describe(trace: Trace) -> TraceSummary:
     source                  by hand
     requests                2
     span                    0.1 days
-    running at the horizon  1 (50.0 %)
+    arrivals                mean 0.5 per hour, largest hour 1
+    running at the horizon  1 (50.0 %), 99.4 % of core-hours so far
     running at 0            1 (50.0 %), 0 of unknown start
     lifetime, observed      q5 7.4 min  q25 31.1 min  q50 1.0 h  q75 1.5 h  q95 1.9 h  q99 2.0 h
     lived 1 h or more       50.0 % of requests, 99.4 % of core-hours
-    demand cpu_cores        mean 4, peak 4
-    demand mem_gib          mean 15, peak 16
+    demand cpu_cores        mean 3.7, peak 4 cores
+    demand mem_gib          mean 14.8, peak 16 GiB
     """
     if not len(trace):
         raise ValueError("trace must hold at least one request, got none")
@@ -99,6 +123,12 @@ def describe(trace: Trace) -> TraceSummary:
     is_long = lifetime_s >= LONG_S
     is_unknown = ~trace.is_start_known()
     inside_s = trace.end_s() - np.maximum(trace.start_s(), 0)
+    arrivals_s = trace.start_s()[(trace.start_s() >= 0) & ~is_unknown]
+    keys = {name: trace.requests[name].value_counts().to_numpy() for name in trace.roles.owners}
+    keys = {name: np.sort(counts[counts > 0])[::-1] for name, counts in keys.items()}
+    capacity = {} if trace.hosts is None else {
+        name: float(trace.hosts[name].sum()) for name in trace.resources if name in trace.hosts}
+    usage = trace.usage
     amounts = {name: trace.requests[name].to_numpy() for name in trace.resources}
     return TraceSummary(
         source=str(trace.meta.get("source", "unknown")),
@@ -111,9 +141,19 @@ def describe(trace: Trace) -> TraceSummary:
         lifetime_quantiles_s=dict(zip(QUANTILES, np.quantile(lifetime_s, QUANTILES).tolist(), strict=True)),
         long_share=float(is_long.mean()),
         long_core_share=float(core_s[is_long].sum() / max(core_s.sum(), 1.0)),
-        owners={name: int(trace.requests[name].nunique()) for name in trace.roles.owners},
+        censored_core_share=float(core_s[~trace.is_event()].sum() / max(core_s.sum(), 1.0)),
+        arrivals_per_h=len(arrivals_s) / (trace.horizon_s / 3600),
+        peak_arrivals_per_h=int(np.unique(arrivals_s // 3600, return_counts=True)[1].max(initial=0)),
+        owners={name: len(counts) for name, counts in keys.items()},
+        owner_median={name: float(np.median(counts)) if len(counts) else 0.0 for name, counts in keys.items()},
+        owner_top_share={name: float(counts[:-(-len(counts) // 10)].sum()) / len(trace)
+                         for name, counts in keys.items()},
         peak={name: peak_demand(trace, name) for name in amounts},
         mean={name: float((amount * inside_s).sum() / trace.horizon_s) for name, amount in amounts.items()},
+        capacity={name: total for name, total in capacity.items() if total > 0},
+        n_series=0 if usage is None else int(usage["request_id"].nunique()),
+        n_samples=0 if usage is None else len(usage),
+        mean_cpu_frac=float("nan") if usage is None or usage.empty else float(usage["cpu_frac"].mean()),
     )
 
 
@@ -128,36 +168,23 @@ def peak_demand(trace: Trace, resource: str) -> float:
     >>> peak_demand(Trace(table, horizon_s=100), "cpu_cores")
     4.0
     """
+    return float(demand_steps(trace, resource)[1].max(initial=0.0))
+
+
+def demand_steps(trace: Trace, resource: str) -> tuple[np.ndarray, np.ndarray]:
+    """Times (int64 seconds, rising, some twice) and the amount of `resource` in use from each to the next, float64.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 30], "departure_s": [30, 60],
+    ...                       "cpu_cores": [2.0, 4.0], "mem_gib": [8.0, 16.0]})
+    >>> [values.tolist() for values in demand_steps(Trace(table, horizon_s=100), "cpu_cores")]
+    [[0, 30, 30, 60], [2.0, 0.0, 4.0, 0.0]]
+    """
     amount = trace.requests[resource].to_numpy()
     time_s = np.concatenate([np.maximum(trace.start_s(), 0), trace.end_s()])
     change = np.concatenate([amount, -amount])
     order = np.lexsort((change > 0, time_s))
-    return float(change[order].cumsum().max(initial=0.0))
-
-
-def lifetime_figure(trace: Trace) -> Figure:
-    """A matplotlib figure: who lives how long and what they hold, and arrivals over time.
-
-    Left, over a log time axis: the share of requests that were observed to live at least so long, and the
-    share of all core-hours that these hold. Right: arrivals from 0 on, per hour (per several hours where
-    the trace is longer than 62 days). Censored requests count as in `TraceSummary`.
-
-    >>> from sojourn.features.synthetic import synthesize
-    >>> [axes.get_xlabel() for axes in lifetime_figure(synthesize(500)).axes]
-    ['lifetime', 'days since the start']
-    """
-    if not len(trace):
-        raise ValueError("trace must hold at least one request, got none")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_lifetimes(left, trace)
-    _draw_arrivals(right, trace)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
-    return figure
+    return time_s[order], change[order].cumsum()
 
 
 def duration_text(seconds: float) -> str:
@@ -176,38 +203,6 @@ def _share_text(count: int, n: int) -> str:
     return f"{count:,} ({100 * count / n:.1f} %)"
 
 
-def _draw_lifetimes(axes: Axes, trace: Trace) -> None:
-    lifetime_s = np.maximum(trace.lifetime_s(), 1)
-    core_s = trace.requests["cpu_cores"].to_numpy() * lifetime_s
-    order = np.argsort(lifetime_s)
-    # At each lifetime, what is at or above it: the requests and core-seconds from there to the end.
-    at_s, first = np.unique(lifetime_s[order], return_index=True)
-    held = core_s[order][::-1].cumsum()[::-1]
-    alive = 100 * (1 - first / len(order))
-    axes.step(at_s, alive, where="pre", color=_BLUE, label="requests")
-    share = 100 * held[first] / max(held[0], 1.0)
-    axes.step(at_s, share, where="pre", color=_ORANGE, label="their core-hours")
-    axes.axvline(LONG_S, color=_GREY, linewidth=1, linestyle=":")
-    axes.set_xscale("log")
-    ticks = [(1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"), (2_592_000, "30 d")]
-    axes.set_xticks([time_s for time_s, _ in ticks], [label for _, label in ticks])
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(1, max(int(at_s[-1]) * 1.5, 10))
-    axes.set_ylim(0, 102)
-    axes.set_xlabel("lifetime")
-    axes.set_ylabel("share that lives at least so long, %")
-    axes.set_title("Lifetimes", loc="left")
-    axes.legend(frameon=False, loc="lower left")
-
-
-def _draw_arrivals(axes: Axes, trace: Trace) -> None:
-    known_s = trace.start_s()[trace.is_start_known() & (trace.start_s() >= 0)]
-    n_hours = max(1, int(np.ceil(trace.horizon_s / 3600 / _MAX_BARS)))
-    edge_s = np.arange(0, trace.horizon_s + n_hours * 3600, n_hours * 3600)
-    counts, _ = np.histogram(known_s, edge_s)
-    axes.stairs(counts, edge_s / 86_400, color=_BLUE, fill=True)
-    axes.set_xlim(0, trace.horizon_s / 86_400)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("days since the start")
-    axes.set_ylabel("arrivals per hour" if n_hours == 1 else f"arrivals per {n_hours} hours")
-    axes.set_title("Arrivals", loc="left")
+def _amount_text(amount: float) -> str:
+    """Three digits at least, so that machine shares below 1 show too."""
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"

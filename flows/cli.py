@@ -239,10 +239,10 @@ def ui(
 def trace_describe(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
     reader: Reader = "parquet",
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of lifetimes and arrivals.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG): lifetimes, arrivals, use.")] = None,
 ) -> None:
-    """Count a trace's requests, owners and lifetimes, and what its reader refused."""
-    from sojourn.features.describe import describe, lifetime_figure
+    """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
+    from sojourn.features.describe import describe
     from sojourn.features.readers import read_trace
 
     trace, report = read_trace(reader, path)
@@ -250,7 +250,9 @@ def trace_describe(
     typer.echo("")
     typer.echo(describe(trace).text())
     if picture is not None:
-        lifetime_figure(trace).savefig(picture, dpi=110)
+        from sojourn.features.pictures import trace_figure
+
+        trace_figure(trace).savefig(picture, dpi=110)
         typer.echo(f"\npicture  {picture}")
 
 

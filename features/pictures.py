@@ -1,0 +1,111 @@
+"""One picture of a trace: lifetimes, arrivals and what is in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sojourn.features.describe import LONG_S, demand_steps, describe
+from sojourn.features.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MAX_BARS = 1500
+_BLUE, _ORANGE, _GREY = "#2a6f97", "#d17a22", "#6b7280"
+
+
+def trace_figure(trace: Trace) -> Figure:
+    """A matplotlib figure: who lives how long and what they hold, arrivals, and what is in use over time.
+
+    Left, over a log time axis: the share of requests that were observed to live at least so long, and the
+    share of all core-hours that these hold. Middle: arrivals from 0 on, per hour (per several hours where
+    the trace is longer than 62 days). Right: means over the same hours of what is in use, in % of the hosts for each
+    resource, or in cores where there are no hosts. Censored requests count as in `TraceSummary`.
+
+    >>> from sojourn.features.synthetic import synthesize
+    >>> [axes.get_xlabel() for axes in trace_figure(synthesize(500)).axes]
+    ['lifetime', 'days since the start', 'days since the start']
+    """
+    if not len(trace):
+        raise ValueError("trace must hold at least one request, got none")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(15, 4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    _draw_lifetimes(left, trace)
+    _draw_arrivals(middle, trace)
+    _draw_use(right, trace)
+    for axes in (left, middle, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    return figure
+
+
+def _draw_lifetimes(axes: Axes, trace: Trace) -> None:
+    lifetime_s = np.maximum(trace.lifetime_s(), 1)
+    core_s = trace.requests["cpu_cores"].to_numpy() * lifetime_s
+    order = np.argsort(lifetime_s)
+    # At each lifetime, what is at or above it: the requests and core-seconds from there to the end.
+    at_s, first = np.unique(lifetime_s[order], return_index=True)
+    held = core_s[order][::-1].cumsum()[::-1]
+    alive = 100 * (1 - first / len(order))
+    axes.step(at_s, alive, where="pre", color=_BLUE, label="requests")
+    share = 100 * held[first] / max(held[0], 1.0)
+    axes.step(at_s, share, where="pre", color=_ORANGE, label="their core-hours")
+    axes.axvline(LONG_S, color=_GREY, linewidth=1, linestyle=":")
+    axes.set_xscale("log")
+    ticks = [(1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"), (2_592_000, "30 d")]
+    axes.set_xticks([time_s for time_s, _ in ticks], [label for _, label in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(1, max(int(at_s[-1]) * 1.5, 10))
+    axes.set_ylim(0, 102)
+    axes.set_xlabel("lifetime")
+    axes.set_ylabel("share that lives at least so long, %")
+    axes.set_title("Lifetimes", loc="left")
+    axes.legend(frameon=False, loc="lower left")
+
+
+def _edges_s(trace: Trace) -> tuple[np.ndarray, str]:
+    """Edges of whole hours that cover the trace, 1,500 bars at most, and the bars' length as text."""
+    n_hours = max(1, int(np.ceil(trace.horizon_s / 3600 / _MAX_BARS)))
+    edge_s = np.arange(0, trace.horizon_s + n_hours * 3600, n_hours * 3600)
+    return edge_s, "hour" if n_hours == 1 else f"{n_hours} hours"
+
+
+def _draw_arrivals(axes: Axes, trace: Trace) -> None:
+    known_s = trace.start_s()[trace.is_start_known() & (trace.start_s() >= 0)]
+    edge_s, bar = _edges_s(trace)
+    counts, _ = np.histogram(known_s, edge_s)
+    axes.stairs(counts, edge_s / 86_400, color=_BLUE, fill=True)
+    axes.set_xlim(0, trace.horizon_s / 86_400)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("days since the start")
+    axes.set_ylabel(f"arrivals per {bar}")
+    axes.set_title("Arrivals", loc="left")
+
+
+def _draw_use(axes: Axes, trace: Trace) -> None:
+    edge_s, bar = _edges_s(trace)
+    edge_s = np.minimum(edge_s, trace.horizon_s)
+    edge_s = edge_s[np.append(True, np.diff(edge_s) > 0)]
+    summary = describe(trace)
+    for name, color in zip(summary.capacity or ("cpu_cores",), (_BLUE, _ORANGE, _GREY), strict=False):
+        time_s, amount = demand_steps(trace, name)
+        # The amount is constant between changes, so its integral is straight between them and interp is exact.
+        integral = np.append(0.0, (amount[:-1] * np.diff(time_s)).cumsum())
+        mean = np.diff(np.interp(edge_s, time_s, integral)) / np.diff(edge_s)
+        is_binding = name == summary.binding
+        scale = 100 / summary.capacity[name] if summary.capacity else 1.0
+        label = f"{name}{' (binding)' if is_binding else ''}, peak {scale * summary.peak[name]:,.1f}"
+        axes.stairs(scale * mean, edge_s / 86_400, baseline=None, color=color, linewidth=1.6 if is_binding else 1.0,
+                    label=label + (" %" if summary.capacity else ""))
+    axes.set_xlim(0, trace.horizon_s / 86_400)
+    axes.set_ylim(0, max(100.0, axes.get_ylim()[1]) if summary.capacity else None)
+    axes.set_xlabel("days since the start")
+    unit = "% of the hosts" if summary.capacity else "cores"
+    axes.set_ylabel(f"in use, mean per {bar}, {unit}")
+    axes.set_title("In use", loc="left")
+    axes.legend(frameon=False, loc="lower right")
