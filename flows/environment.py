@@ -1,4 +1,4 @@
-"""Offline and quiet by default: each of these libraries makes a network call unless told otherwise.
+"""Offline, quiet and a good neighbour by default: what libraries do otherwise unless told by the environment.
 
 Imported before Prefect and MLflow; a variable that the user has set is left alone.
 """
@@ -19,7 +19,11 @@ QUIET: Mapping[str, str] = MappingProxyType({
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "GIT_PYTHON_REFRESH": "quiet",
     "MPLBACKEND": "Agg",
+    "GOMP_SPINCOUNT": "1000",
 })  # fmt: skip
+"""The last: how long a thread of LightGBM spins for the others before it sleeps. By default some 300,000 rounds, which
+costs nothing alone and all where another process holds a core: 60 trees on 60,000 rows took 0.7 s alone with either,
+and beside two busy processes on 2 cores 36 s by default, 2.3 s with this."""
 
 
 def be_quiet() -> None:
