@@ -103,9 +103,11 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
         axes.stairs(scale * mean, edge_s / 86_400, baseline=None, color=color, linewidth=1.6 if is_binding else 1.0,
                     label=label + (" %" if summary.capacity else ""))
     axes.set_xlim(0, trace.horizon_s / 86_400)
-    axes.set_ylim(0, max(100.0, axes.get_ylim()[1]) if summary.capacity else None)
+    # Up to 100 % where that leaves something to see.
+    is_full = any(summary.peak[name] > total / 2 for name, total in summary.capacity.items())
+    axes.set_ylim(0, max(100.0, axes.get_ylim()[1]) if is_full else None)
     axes.set_xlabel("days since the start")
     unit = "% of the hosts" if summary.capacity else "cores"
     axes.set_ylabel(f"in use, mean per {bar}, {unit}")
     axes.set_title("In use", loc="left")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right", framealpha=0.85, edgecolor="none")
