@@ -110,4 +110,4 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
     unit = "% of the hosts" if summary.capacity else "cores"
     axes.set_ylabel(f"in use, mean per {bar}, {unit}")
     axes.set_title("In use", loc="left")
-    axes.legend(loc="lower right", framealpha=0.85, edgecolor="none")
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0, fontsize="small")
