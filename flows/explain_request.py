@@ -79,7 +79,7 @@ class RequestExplainer:
         for group in found.groups:
             values = [features[idx] for idx in group.idx]
             if group.name in keys:
-                words.append(history_words(*keys[group.name], values))
+                words.append(history_words(*keys[group.name], values, encoder.history.window))
             elif group.name == ARRIVAL:
                 minutes = int(values[0] * 60.0)
                 words.append(f"{_DAYS[int(values[1])]} {minutes // 60:02d}:{minutes % 60:02d}")
@@ -90,12 +90,14 @@ class RequestExplainer:
         return words
 
 
-def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list[float]) -> str:
+def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list[float], window: int) -> str:
     """A key's history as a reader says it: "lately" is the geometric mean of the last lifetimes, and their spread.
 
-    >>> history_words(HistoryKey("zone", ("zone",), "category"), ("eu-1",), [math.log1p(40.0), 4.0])
-    'eu-1: 40 ended, lately 2.8 h'
-    >>> history_words(HistoryKey("zone", ("zone",), "category"), None, [0.0, 4.0])
+    window: where the count of ended requests stops.
+
+    >>> history_words(HistoryKey("zone", ("zone",), "category"), ("eu-1",), [math.log1p(16.0), 4.0], 16)
+    'eu-1: 16 or more ended, lately 2.8 h'
+    >>> history_words(HistoryKey("zone", ("zone",), "category"), None, [0.0, 4.0], 16)
     'not told'
     """
     if names is None:
@@ -104,7 +106,8 @@ def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list
     n_ended, n_running = (round(math.expm1(parts.get(part, 0.0))) for part in ("ended", "running"))
     counts = [f"{n_running:,} running"] * (n_running > 0)
     if n_ended:
-        counts = [f"{n_ended:,} ended", f"lately {duration(10.0 ** parts['mean'])}", *counts]
+        lately = f"lately {duration(10.0 ** parts['mean'])}"
+        counts = [f"{n_ended:,}{' or more' * (n_ended == window)} ended", lately, *counts]
         if parts.get("spread", 0.0) >= 0.05:
             counts[1] += f" ×÷ {10.0 ** parts['spread']:.1f}"
     return f"{' / '.join(name.removesuffix('.0') for name in names)}: {', '.join(counts) or 'never seen'}"
