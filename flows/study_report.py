@@ -65,6 +65,7 @@ def results_markdown(studies: Sequence[Mapping[str, Any]]) -> str:
 def _caption() -> str:
     return ("AP: average precision of “outlives”, at creation or at an age among those alive (higher = better).\n"
             "MAE: of log10 seconds, median prediction, of the lifetime or of what remains at an age (lower = better).\n"
+            "MAE is over observed ends: where many are censored it favours answers that are too short.\n"
             "* chosen on the validation window alone; bold: best of the column, whatever the choice.")
 
 
