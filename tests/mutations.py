@@ -1,6 +1,10 @@
 """Byte-level damage of small files, for the fuzzing of readers."""
 
+from pathlib import Path
+
 from hypothesis import strategies as st
+
+from sojourn.features.readers import read_trace
 
 Edits = list[tuple[float, str, bytes]]
 PIECES = [b"\n", b",", b" ", b"-1", b"nan", b"9" * 30, b"1e308", b"\x1f\x8b", b"\x00", b"\r", b'"']
@@ -22,3 +26,13 @@ def mutated(whole: bytes, edits: Edits) -> bytes:
         else:
             whole = whole[:at] + whole[max(0, at - 40):]
     return whole
+
+
+def check_read_or_refused(reader: str, path: Path) -> None:
+    """A damaged file is read with every row accounted for, or refused by a ValueError that names it."""
+    try:
+        trace, report = read_trace(reader, path)
+    except ValueError as error:
+        assert str(path) in str(error)
+    else:
+        assert report.n_read == report.n_kept + report.n_refused and report.n_kept == len(trace)
