@@ -22,8 +22,8 @@ app = typer.Typer(help="How long each VM, pod or job will stay, and what a sched
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 app.add_typer(trace_app, name="trace")
 
-READER_HELP = ("How to read the trace: alibaba-2018, azure-flavors, azure-packing, azure-vm, bitbrains, dlrm, "
-               "google-2011, openb, parquet, planetlab, surf, swf.")
+READER_HELP = ("How to read the trace: alibaba-2018, alibaba-2018-containers, azure-flavors, azure-packing, "
+               "azure-vm, bitbrains, dlrm, google-2011, openb, parquet, planetlab, surf, swf.")
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 

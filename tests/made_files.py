@@ -126,6 +126,43 @@ def batch_task_file(path: Path, *rows: str) -> Path:
     return path
 
 
+CONTAINERS = (
+    # One that runs all the time; one placed later and stopped; one that was stopped at first; one restarted in place;
+    # one that ran before and ends; one that was never placed.
+    "c_1,m_1,0,app_1,started,400,400,1.56",
+    "c_1,m_1,900,app_1,started,400,480,1.56",
+    "c_2,m_1,60,app_1,allocated,50,100,3.13",
+    "c_2,m_1,90,app_1,started,50,100,3.13",
+    "c_2,m_1,600,app_1,stopped,50,100,3.13",
+    "c_2,m_1,700,app_1,stopped,50,100,3.13",
+    "c_3,m_2,0,app_2,stopped,800,800,6.25",
+    "c_3,m_2,120,app_2,started,800,800,6.25",
+    "c_4,m_2,30,app_2,started,400,400,1.56",
+    "c_4,m_2,40,app_2,stopped,400,400,1.56",
+    "c_4,m_2,50,app_2,unknown,400,400,1.56",
+    "c_4,m_2,80,app_2,started,400,400,1.56",
+    "c_5,m_3,0,app_2,unknown,,,",
+    "c_5,m_3,10,app_2,started,400,,1.56",
+    "c_5,m_3,20,app_2,stopped,400,400,1.56",
+    "c_6,m_3,0,app_3,stopped,400,400,1.56",
+)
+CONTAINER_USAGE = (
+    "c_1,m_1,0,10,50,,,,0.1,0.1,5",
+    "c_1,m_1,290,20,,1.5,2.0,3,0.1,0.1,5",
+    "c_1,m_1,300,100,40,,,,0.1,0.1,5",
+    "c_2,m_1,60.0,3,,,,,0.1,0.1,-1",
+    "c_6,m_3,60,3,4,,,,0.1,0.1,101",
+)
+
+
+def container_folder(folder: Path, *rows: str, usage: Sequence[str] = CONTAINER_USAGE) -> Path:
+    """A folder of the `alibaba-2018-containers` reader; the last state is of 900."""
+    folder.mkdir(exist_ok=True)
+    (folder / "container_meta.csv").write_text("\n".join(rows or CONTAINERS) + "\n")
+    (folder / "container_usage.csv").write_text("\n".join(usage) + "\n")
+    return folder
+
+
 def surf_tables(**changed: list[object]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Four tasks from 60 s to 360 s with a fragment each 30 s; the last two fragments are of the first task."""
     columns: dict[str, list[object]] = {

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.readers.alibaba_2018 import read_alibaba_2018
+from sojourn.features.readers.alibaba_2018_containers import read_alibaba_2018_containers
 from sojourn.features.readers.azure_flavors import read_azure_flavors
 from sojourn.features.readers.azure_packing import read_azure_packing
 from sojourn.features.readers.azure_vm import read_azure_vm
@@ -23,6 +24,7 @@ from sojourn.features.trace import Trace
 __all__ = [
     "READERS",
     "read_alibaba_2018",
+    "read_alibaba_2018_containers",
     "read_azure_flavors",
     "read_azure_packing",
     "read_azure_vm",
@@ -39,6 +41,7 @@ __all__ = [
 
 READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
     "alibaba-2018": read_alibaba_2018,
+    "alibaba-2018-containers": read_alibaba_2018_containers,
     "azure-flavors": read_azure_flavors,
     "azure-packing": read_azure_packing,
     "azure-vm": read_azure_vm,
@@ -59,8 +62,8 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
 
     >>> read_trace("csv", "pods.csv")
     Traceback (most recent call last):
-    ValueError: reader must be one of alibaba-2018, azure-flavors, azure-packing, azure-vm, bitbrains, dlrm,
-    google-2011, openb, parquet, planetlab, surf, swf; got 'csv'
+    ValueError: reader must be one of alibaba-2018, alibaba-2018-containers, azure-flavors, azure-packing, azure-vm,
+    bitbrains, dlrm, google-2011, openb, parquet, planetlab, surf, swf; got 'csv'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

@@ -139,4 +139,5 @@ def _found(folder: Path) -> Path:
     for name in ("batch_task.csv", "batch_task.csv.gz"):
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(f"{folder} must hold batch_task.csv or batch_task.csv.gz")
+    raise FileNotFoundError(f"{folder} must hold batch_task.csv or batch_task.csv.gz (its containers are read by the "
+                            "reader alibaba-2018-containers)")

@@ -9,6 +9,7 @@ import pytest
 from made_files import (
     batch_task_file,
     bitbrains_folder,
+    container_folder,
     dlrm_file,
     flavors_folder,
     google_folder,
@@ -61,6 +62,7 @@ def own_folder(folder: Path) -> Path:
 def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
     makers = {"alibaba-2018": lambda: batch_task_file(folder / "batch_task.csv"),
+              "alibaba-2018-containers": lambda: container_folder(folder / "containers"),
               "bitbrains": lambda: bitbrains_folder(folder / "bitbrains"),
               "openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
               "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
