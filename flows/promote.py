@@ -14,8 +14,10 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.replicas import Replicated
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures.errors import FLOOR_S
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures.errors import log_errors
 from sojourn.models.measures.reprediction import AGES_S
+from sojourn.models.measures.weighted_mean import weighted_mean
 from sojourn.models.parity import n_different_bits
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.forest import Forest
@@ -25,8 +27,6 @@ SINGLE_REPLAY_NOISE_PP = 0.8
 N_BOOTSTRAP = 500
 MIN_TEST_ENDS = 100
 """Fewer observed ends in the test window than this are no evidence."""
-MIN_OWNERS = 20
-"""Owners are resampled at the coarsest level that has this many: an interval from a handful says nothing."""
 N_PARITY_ROWS = 50_000
 
 
@@ -86,40 +86,22 @@ def accuracy_gate(candidate: CurveTable, other: CurveTable, label: str, test: Ex
     name = f"accuracy against {label}"
     if (n_ended := int(test.is_event.sum())) < MIN_TEST_ENDS:
         return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}")
-    codes = np.arange(len(test))
-    for coarser in owners:
-        if len(np.unique(coarser[test.is_event])) >= MIN_OWNERS:
-            codes = coarser
-            break
-    difference, owner = [], []
+    ended = test.take(test.is_event)
+    tables = candidate.take(test.is_event), other.take(test.is_event)
+    at_ages: list[tuple[np.ndarray, np.ndarray]] = []
     for age_s in (0, *AGES_S):
-        is_asked = test.is_event & (test.lifetime_s > age_s) & (test.entry_s <= age_s)
+        is_asked = (ended.lifetime_s > age_s) & (ended.entry_s <= age_s)
         if is_asked.any():
-            left_s = test.lifetime_s[is_asked] - age_s
-            errors = [_log_errors(table.take(is_asked).quantile(0.5, float(age_s)), left_s)
-                      for table in (candidate, other)]
-            difference.append((errors[0] - errors[1]) / is_asked.sum())
-            owner.append(codes[is_asked])
-    low, high = _bootstrap(np.concatenate(difference), np.concatenate(owner), len(difference), seed)
+            left_s = ended.lifetime_s[is_asked] - age_s
+            own, others = (np.abs(log_errors(table.take(is_asked).quantile(0.5, float(age_s)), left_s))
+                           for table in tables)
+            at_ages.append((is_asked, own - others))
+    codes = coarsest_owner([owner[test.is_event] for owner in owners], n_ended)
+    low, high = interval([
+        float(np.mean([weighted_mean(difference, weight[is_asked]) for is_asked, difference in at_ages]))
+        for weight in OwnerDraws(codes, N_BOOTSTRAP, seed=seed)])
     return Gate(name, low <= 0.0,
                 f"MAE log10 candidate - {label}: 95 % interval {low:+.4f} to {high:+.4f} (below 0 = better)")
-
-
-def _log_errors(predicted_s: np.ndarray, observed_s: np.ndarray) -> np.ndarray:
-    ratio = np.maximum(predicted_s, FLOOR_S) / np.maximum(observed_s, FLOOR_S)
-    errors: np.ndarray = np.abs(np.log10(ratio))
-    return errors
-
-
-def _bootstrap(difference: np.ndarray, owner: np.ndarray, n_ages: int, seed: int) -> tuple[float, float]:
-    """2.5 and 97.5 % of the mean difference over ages, owners resampled."""
-    _, code = np.unique(owner, return_inverse=True)
-    sums = np.bincount(code, weights=difference)
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), N_BOOTSTRAP)
-    means = weights @ sums / n_ages
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(low), float(high)
 
 
 def simulation_gates(simulation: Replicated | None, candidate: str, other: str) -> tuple[Gate, ...]:
