@@ -46,8 +46,14 @@ class CensoringCurve:
 
     def before(self, time_s: np.ndarray) -> np.ndarray:
         """G(t-): the probability of not being censored before t, shape of `time_s`."""
-        position = np.searchsorted(self.times_s, time_s, side="left") - 1
-        return np.where(position < 0, 1.0, self.probability[np.maximum(position, 0)])
+        return self._after(np.searchsorted(self.times_s, time_s, side="left"))
+
+    def at(self, time_s: np.ndarray) -> np.ndarray:
+        """G(t): the probability of not being censored by t, shape of `time_s`."""
+        return self._after(np.searchsorted(self.times_s, time_s, side="right"))
+
+    def _after(self, n_steps: np.ndarray) -> np.ndarray:
+        return np.where(n_steps < 1, 1.0, self.probability[np.maximum(n_steps - 1, 0)])
 
 
 def event_weights(seen: Examples, idx: np.ndarray, uptime_s: np.ndarray) -> tuple[np.ndarray, float]:

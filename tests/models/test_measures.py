@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import OnceTable
-from sojourn.models.measures import average_precision, f1, recall_at_precision, score_model
+from sojourn.models.measures import average_precision, bias_log10, f1, mae_log10, recall_at_precision, score_model
+from sojourn.models.measures.ranking import Ranking
 from sojourn.models.measures.reprediction import choose_threshold
 from sojourn.models.outcomes import CensoringCurve, event_weights
 
@@ -44,6 +45,40 @@ def test_recall_at_precision_is_what_trying_every_threshold_gives(rows: list[tup
 def test_f1_by_hand() -> None:
     # 2 of 3 long found, 1 false alarm: precision 2/3, recall 2/3
     assert f1(np.array([True, True, True, False]), np.array([True, True, False, True])) == pytest.approx(2 / 3)
+
+
+_ROWS = st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.booleans(), st.integers(0, 3)), min_size=1, max_size=30)
+
+
+@settings(deadline=None, max_examples=50)
+@given(_ROWS)
+def test_a_weight_is_that_many_rows(rows: list[tuple[bool, int, bool, int]]) -> None:
+    is_long, score, is_called, times = (np.array(column) for column in zip(*rows, strict=True))
+    weight, predicted_s = times.astype(float), 10.0 ** (2 + score)
+    repeated = np.repeat(np.arange(len(rows)), times)
+    for weighted, plain in (
+        (average_precision(is_long, score, weight), average_precision(is_long[repeated], score[repeated])),
+        (recall_at_precision(is_long, score, 0.8, weight),
+         recall_at_precision(is_long[repeated], score[repeated], 0.8)),
+        (f1(is_long, is_called, weight), f1(is_long[repeated], is_called[repeated])),
+        (mae_log10(predicted_s, weight * 100, weight), mae_log10(predicted_s[repeated], weight[repeated] * 100)),
+        (bias_log10(predicted_s, weight * 100, weight), bias_log10(predicted_s[repeated], weight[repeated] * 100)),
+    ):
+        assert weighted == pytest.approx(plain, nan_ok=True)
+
+
+def test_a_prepared_ranking_is_scikit_learns_with_weights() -> None:
+    from sklearn.metrics import average_precision_score
+
+    rng = np.random.default_rng(0)
+    for levels in (3, 50, 10_000):
+        is_long, score = rng.random(500) < 0.3, rng.integers(0, levels, 500).astype(float)
+        ranking = Ranking.of(is_long, score)
+        assert ranking.curve().average_precision() == pytest.approx(average_precision_score(is_long, score))
+        for _ in range(5):
+            weight = rng.exponential(size=500) * rng.integers(0, 2, 500)
+            expected = average_precision_score(is_long, score, sample_weight=weight)
+            assert ranking.curve(weight).average_precision() == pytest.approx(expected, abs=1e-12)
 
 
 def test_reverse_kaplan_meier_is_that_of_scikit_survival() -> None:
