@@ -22,7 +22,7 @@ class PrecisionRecall:
         if not 0.0 < self.hits[-1] < self.taken[-1]:
             return float("nan")
         precision = self.hits / np.where(self.taken > 0.0, self.taken, 1.0)
-        return float(np.diff(self.hits, prepend=0.0) @ precision / self.hits[-1])
+        return float((np.diff(self.hits, prepend=0.0) * precision).sum() / self.hits[-1])
 
     def recall_at(self, precision: float) -> float:
         """The largest recall whose precision is at least `precision`; 0 where there is none, NaN if nothing is long."""
@@ -92,5 +92,5 @@ def f1(is_long: np.ndarray, is_predicted: np.ndarray, weight: np.ndarray | None 
     0.6666666666666666
     """
     row = np.ones(len(is_long)) if weight is None else weight
-    total = float(row @ is_long) + float(row @ is_predicted)
-    return 2.0 * float(row @ (is_long & is_predicted)) / total if total > 0.0 else float("nan")
+    total = float((row * is_long).sum() + (row * is_predicted).sum())
+    return 2.0 * float((row * (is_long & is_predicted)).sum()) / total if total > 0.0 else float("nan")

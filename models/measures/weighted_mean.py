@@ -13,5 +13,5 @@ def weighted_mean(values: np.ndarray, weight: np.ndarray | None = None) -> float
     """
     if weight is None:
         return float(values.mean()) if len(values) else float("nan")
-    total = float(weight.sum())
-    return float(weight @ values) / total if total > 0.0 else float("nan")
+    total = float(weight.sum())  # no dot product: BLAS splits it over threads, whose number moves the last bits
+    return float((weight * values).sum()) / total if total > 0.0 else float("nan")

@@ -1,0 +1,70 @@
+"""Brier score under censoring: squared error of "still running at t", lower is better, 0.25 is a coin.
+
+Weighted by inverse probability of censoring (Graf et al. 1999), with G(L-) for ends: they come before a censoring
+at the same second. Given G a score is a mean over rows, also its integral over times: the contributions (n,) are
+made once, and `weighted_mean` reweighs them. Predictions are those made at creation, so rows must be under
+observation from their start; others are refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.censoring import censoring_curve, follow_up_s, outliving_weights
+from sojourn.models.measures.errors import FLOOR_S
+from sojourn.models.measures.weighted_mean import weighted_mean
+from sojourn.models.outcomes import CensoringCurve
+
+N_TIMES = 40
+
+
+def brier_rows(table: CurveTable, rows: Examples, time_s: float, curve: CensoringCurve) -> np.ndarray:
+    """What each row adds to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
+
+    curve: G, of the test rows. Rows censored by then add 0, and those that weigh for them more than 1.
+    """
+    if (n_late := int((rows.entry_s > 0.0).sum())) > 0:
+        raise ValueError(f"rows must be under observation from their start (entry_s 0), got {n_late} that are not")
+    weight, _ = outliving_weights(curve, rows, time_s)
+    missed = (rows.lifetime_s > time_s) - table.survival(time_s, 0.0)
+    return weight * missed**2
+
+
+def brier_score(table: CurveTable, rows: Examples, time_s: float, weight: np.ndarray | None = None) -> float:
+    """Brier score at `time_s`, G of the rows themselves. weight: float64 (n,), times a row counts; NaN for no rows."""
+    return weighted_mean(brier_rows(table, rows, time_s, censoring_curve(rows)), weight) if len(rows) else float("nan")
+
+
+def brier_times(rows: Examples, n_times: int = N_TIMES) -> np.ndarray:
+    """Geometric times, float64 (n_times,), from the floor of 30 s to the 95 % follow-up of the rows.
+
+    Empty where that is no longer than the floor: there is nothing to integrate over.
+    """
+    last_s = follow_up_s(rows)
+    return np.geomspace(FLOOR_S, last_s, n_times) if last_s > FLOOR_S else np.empty(0)
+
+
+def integrated_brier_rows(table: CurveTable, rows: Examples, times_s: np.ndarray, curve: CensoringCurve) -> np.ndarray:
+    """What each row adds to the integrated Brier score, float64 (n,); NaN for fewer than two times.
+
+    times_s: rising, float64 (m,), as of `brier_times`. Averaged over log time (trapezoids): lifetimes spread over
+    many decades, and linear time would see only the last.
+    """
+    if len(times_s) < 2:
+        return np.full(len(rows), np.nan)
+    step = np.diff(np.log(times_s))
+    share = (np.append(step, 0.0) + np.append(0.0, step)) / (2.0 * step.sum())
+    total = np.zeros(len(rows))
+    for time_s, part in zip(times_s.tolist(), share.tolist(), strict=True):
+        total += part * brier_rows(table, rows, time_s, curve)
+    return total
+
+
+def integrated_brier_score(table: CurveTable, rows: Examples, weight: np.ndarray | None = None) -> float:
+    """Brier score averaged over log time from 30 s to the 95 % follow-up, G of the rows themselves.
+
+    weight: float64 (n,), times a row counts. NaN where the follow-up is no longer than 30 s.
+    """
+    return weighted_mean(integrated_brier_rows(table, rows, brier_times(rows), censoring_curve(rows)), weight)
