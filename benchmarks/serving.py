@@ -112,7 +112,7 @@ def hazard_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random
     kept = np.sort(rng.permutation(len(periods.idx))[:N_ROWS_MAX])
     features = np.column_stack([examples.features[periods.idx[kept]], periods.interval[kept]])
     rows = Rows(features, periods.is_end[kept].astype(float), None, intervals.offsets[periods.interval[kept]])
-    boosted = boost("binary", rows, None, varies=True, n_rounds=n_trees, n_threads=1, params={
+    boosted = boost("binary", rows, None, n_varying=1, n_rounds=n_trees, n_threads=1, params={
         "num_leaves": n_leaves, "min_data_in_leaf": 5})
     return boosted, Exported("hazard", boosted.forest, {
         "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
@@ -124,7 +124,7 @@ def point_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random.
     kept = np.sort(rng.permutation(len(idx))[:N_ROWS_MAX])
     left_s = np.maximum(examples.lifetime_s[idx[kept]] - uptime_s[kept], 1.0)
     rows = Rows(np.column_stack([examples.features[idx[kept]], uptime_s[kept]]), np.log10(left_s))
-    boosted = boost("regression", rows, None, varies=True, n_rounds=n_trees, n_threads=1, params={
+    boosted = boost("regression", rows, None, n_varying=1, n_rounds=n_trees, n_threads=1, params={
         "num_leaves": n_leaves, "min_data_in_leaf": 5})
     return boosted, Exported("uptime", boosted.forest, {
         "smearing": 1.5, "residuals": np.linspace(-1.5, 1.5, 201).tolist()})

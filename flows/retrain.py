@@ -41,10 +41,10 @@ from sojourn.flows.report import model_card, models_table, policies_table, print
 from sojourn.flows.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.train import Trained, Training, train  # noqa: E402
 from sojourn.models.bundle_table import table_of  # noqa: E402
-from sojourn.models.bundle_writer import VARYING, write_bundle  # noqa: E402
+from sojourn.models.bundle_writer import write_bundle  # noqa: E402
 from sojourn.models.explain import background_rows, mean_abs_shap, n_shap_rows, shap_rows  # noqa: E402
 from sojourn.models.lifetime import Exported  # noqa: E402
-from sojourn.serving.bundle import Bundle, load_bundle  # noqa: E402
+from sojourn.serving.bundle import Bundle, load_bundle, varying_names  # noqa: E402
 from sojourn.serving.curve_builder import CurveBuilder  # noqa: E402
 from sojourn.serving.encoder import Encoder  # noqa: E402
 from sojourn.serving.errors import BundleError  # noqa: E402
@@ -154,14 +154,14 @@ def _gates(config: RetrainConfig, encoder: Encoder, training: Training, evaluati
            builder: CurveBuilder, champion: Champion | None, champion_reason: str) -> tuple[Gate, ...]:
     candidate = training.of(training.candidate)
     test = training.split.test
-    spare = np.zeros((len(test), len(VARYING[bundle.schema.kind])))
+    rows = test.features
     if bundle.schema.kind == "hazard":
-        spare[:, 0] = np.arange(len(test)) % len(bundle.schema.offsets)
+        rows = bundle.schema.age_features.rows(rows, np.arange(len(test)) % len(bundle.schema.offsets))
     elif bundle.schema.kind == "uptime":
-        spare[:, 0] = np.floor(test.lifetime_s / 2.0)
+        rows = np.column_stack([rows, np.floor(test.lifetime_s / 2.0)])
     text = candidate.model.boosted_.text  # type: ignore[attr-defined]
     gates = [
-        parity_gate(text, builder.forest, np.column_stack([test.features, spare]), config.seed),
+        parity_gate(text, builder.forest, rows, config.seed),
         size_gate(config, len(bundle.model)),
         latency_gate(config, builder, test.features),
     ]
@@ -197,7 +197,9 @@ def _log_and_promote(config: RetrainConfig, tracker: Tracker, ingested: Ingested
             gains = trained.model.gains()
             if gains is not None:
                 exported = trained.model.export()
-                names = [*encoder.feature_names(), *VARYING[exported.kind if exported else "once"]]
+                names = encoder.feature_names()
+                if exported is not None:
+                    names = (*names, *varying_names(exported.kind, encoder, exported.age_features))
                 tracker.log_figure(child, importance_figure(names, gains.tolist(), trained.family), "importance.png")
                 if exported is not None and trained.family == training.candidate:
                     tracker.log_figure(child, _shap_figure(config, trained, exported, names, split.test), "shap.png")

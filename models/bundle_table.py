@@ -17,7 +17,8 @@ def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable
         rows = np.column_stack([features, np.zeros(len(features))])  # the walk leaves its last column alone
         walk = RangeWalk(_with_spare_feature(forest), grid)
         return OnceTable(walk.scores(rows)[:, 0], schema.smearing, np.array(schema.residuals))
-    scores = RangeWalk(forest, grid).scores(np.column_stack([features, np.zeros(len(features))]))
+    unread = np.zeros((len(features), len(schema.age_features) + 1))
+    scores = RangeWalk(forest, grid, schema.age_features).scores(np.column_stack([features, unread]))
     if schema.kind == "uptime":
         return PointTable(grid[:-1], scores, schema.smearing, np.array(schema.residuals))
     return HazardTable.from_scores(np.array(schema.edges), scores, np.array(schema.offsets), schema.tail_s,

@@ -17,11 +17,10 @@ import numpy as np
 from sojourn.features.trace import replace_folder
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.bundle import FORMAT_VERSION
+from sojourn.serving.bundle import FORMAT_VERSION, varying_names
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 
-VARYING = {"hazard": ["interval"], "uptime": ["uptime_s"], "once": []}
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -33,6 +32,7 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
     about: `training` (window, data hash), `metrics` and what else a reader should know; JSON values only.
     """
     target = Path(folder)
+    names = encoder.feature_names()
     schema = {
         "format_version": FORMAT_VERSION,
         "kind": exported.kind,
@@ -41,12 +41,14 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         "names": list(encoder.names),
         "phase_s": encoder.phase_s,
         "history": encoder.history.as_dict(),
-        "features": [*encoder.feature_names(), *VARYING[exported.kind]],
+        "features": [*names, *varying_names(exported.kind, encoder, exported.age_features)],
         "units": {"score": "log-odds of the hazard over the pooled one" if exported.kind == "hazard"
                   else "log10 seconds", "uptime": "seconds", "remaining": "mean, whole seconds"},
         **exported.fields,
         **about,
     }  # fmt: skip
+    if len(exported.age_features):
+        schema["age_features"] = exported.age_features.as_dict(names)
     contents = {
         "model.onnx": to_onnx(exported.forest),
         "schema.json": (json.dumps(schema, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(),

@@ -36,7 +36,7 @@ def shap_rows(exported: Exported, test: Examples, n: int, seed: int = 0) -> np.n
     if exported.kind == "hazard":
         periods = person_periods(taken, np.array(exported.fields["edges"]))
         at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
-        return np.column_stack([taken.features[periods.idx[at_risk]], periods.interval[at_risk]])
+        return exported.age_features.rows(taken.features[periods.idx[at_risk]], periods.interval[at_risk])
     if exported.kind == "uptime":
         ages = np.array([0.0, *AGES_S])
         n_met = (taken.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so those met come first

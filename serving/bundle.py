@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import LARGEST
@@ -39,6 +40,7 @@ class Schema:
     edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
     tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
     residuals: quantile grid of log10 validation residuals of a point model.
+    age_features: what a hazard model sets against the age; empty for others.
     document: the whole of schema.json, with training window, data hash, code version and metrics.
     """
 
@@ -51,12 +53,13 @@ class Schema:
     tail_s: float
     smearing: float
     residuals: tuple[float, ...]
+    age_features: AgeFeatures
     document: Mapping[str, Any]
 
     @property
     def n_features(self) -> int:
-        """How many numbers the forest reads: the encoder's, and the varying one where there is one."""
-        return len(self.encoder.feature_names()) + (self.kind != "once")
+        """How many numbers the forest reads: the encoder's, and those that vary with the age."""
+        return len(self.encoder.feature_names()) + len(varying_names(self.kind, self.encoder, self.age_features))
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Schema:
@@ -74,9 +77,12 @@ class Schema:
             )  # fmt: skip
             lists = {name: tuple(map(float, document.get(name, ())))
                      for name in ("edges", "offsets", "grid", "residuals")}
+            age_features = AgeFeatures()
+            if kind == "hazard":
+                age_features = AgeFeatures.from_document(document, encoder.feature_names())
             schema = cls(kind, str(document["family"]), encoder, lists["edges"], lists["offsets"], lists["grid"],
                          float(document.get("tail_s", 1.0)), float(document.get("smearing", 1.0)),
-                         lists["residuals"], document)
+                         lists["residuals"], age_features, document)
             schema._check(list(document["features"]))
         except BundleError:
             raise
@@ -85,7 +91,7 @@ class Schema:
         return schema
 
     def _check(self, features: list[str]) -> None:
-        expected = [*self.encoder.feature_names(), *{"hazard": ["interval"], "uptime": ["uptime_s"]}.get(self.kind, [])]
+        expected = [*self.encoder.feature_names(), *varying_names(self.kind, self.encoder, self.age_features)]
         if features != expected:
             raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
                               f"got {len(features)} others")
@@ -97,8 +103,18 @@ class Schema:
             if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) <= 0.0).any()
                     or len(self.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
                 raise BundleError("schema.json: edges must rise from 0, with one offset per interval")
+            if len(self.age_features) and len(self.age_features.ages_s) != len(self.offsets):
+                raise BundleError(f"schema.json: age_features must name one age per interval ({len(self.offsets)}), "
+                                  f"got {len(self.age_features.ages_s)}")
         elif len(self.residuals) < 2 or (np.diff(self.residuals) < 0.0).any():
             raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
+
+
+def varying_names(kind: str, encoder: Encoder, age_features: AgeFeatures) -> list[str]:
+    """Names of the forest's last features: what varies with the age. kind: one of KINDS."""
+    if kind == "hazard":
+        return [*age_features.names(encoder.feature_names()), "interval"]
+    return ["uptime_s"] if kind == "uptime" else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving._onnx_reader import read_forest
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
@@ -27,14 +28,14 @@ IS_COMPILED = _kernels is not None
 class RangeWalk:
     """Raw scores of rows for every value of the forest's last feature, in one walk per tree.
 
-    grid: the values of the varying feature, float64 (K,), increasing. Needs numba. ValueError where a score
-    is no step function of that feature.
+    grid: the values of the varying feature, float64 (K,), increasing. age_features: what is set against the age
+    of each of them; those columns stand before the last. Needs numba. ValueError where a score is no step function
+    of the last feature.
     """
 
-    def __init__(self, forest: Forest, grid: np.ndarray) -> None:
+    def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
         varying = forest.n_features - 1
-        if not forest.is_stepwise(varying):
-            raise ValueError("the last feature must not be a category, and its zeros not missing values")
+        check_stepwise(forest, age_features)
         cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         self._forest = forest
         self._n_grid = len(grid)
@@ -42,10 +43,11 @@ class RangeWalk:
         self._arrays = (
             forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
             forest.is_nan_true, forest.leaves, forest.member_start, forest.members, varying, cut,
+            *age_features.arrays(),
         )  # fmt: skip
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        """Raw scores float64 (n, K) of float64 rows (n, n_features); the last column is not read."""
+        """Raw scores float64 (n, K) of float64 rows (n, n_features); what varies is not read."""
         scores = np.zeros((len(rows), self._n_grid))
         _kernels.range_walk_rows(*self._arrays, self._forest.rows(rows), scores, np.empty(self._stack, np.int64))
         return scores
@@ -61,15 +63,20 @@ class CurveBuilder:
     def __init__(self, schema: Schema, model: bytes, is_compiled: bool = IS_COMPILED) -> None:
         self.schema = schema
         self.forest = read_forest(model, schema.n_features)
-        if schema.kind != "once" and not self.forest.is_stepwise(schema.n_features - 1):
-            raise BundleError("model.onnx must be stepwise in its last feature: no category, zeros not missing")
+        if schema.kind != "once":
+            try:
+                check_stepwise(self.forest, schema.age_features)
+            except ValueError as error:
+                raise BundleError(f"model.onnx: {error}") from error
         self.is_compiled = is_compiled and IS_COMPILED
         self._onnx = OnnxForest(model, schema.n_features)
         self.grid = varying_grid(schema, self.forest)
         self.thresholds = tuple(self.grid[:-1].tolist())
         self._edges, self._offsets = np.array(schema.edges), np.array(schema.offsets)
         self._bounds = (*schema.edges, math.inf)
-        self._walk = RangeWalk(self.forest, self.grid) if self.is_compiled and schema.kind != "once" else None
+        is_walked = self.is_compiled and schema.kind != "once"
+        self._walk = RangeWalk(self.forest, self.grid, schema.age_features) if is_walked else None
+        self._unread = [0.0] * (len(schema.age_features) + 1)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     def scores(self, features: list[float]) -> np.ndarray:
@@ -77,12 +84,12 @@ class CurveBuilder:
         if self.schema.kind == "once":
             return self._onnx.scores(np.array([features]))
         if self._walk is not None:
-            answers: np.ndarray = self._walk.scores(np.array([[*features, 0.0]]))[0]
+            answers: np.ndarray = self._walk.scores(np.array([[*features, *self._unread]]))[0]
             return answers
-        rows = np.empty((len(self.grid), len(features) + 1))
-        rows[:, :-1] = features
-        rows[:, -1] = self.grid
-        return self._onnx.scores(rows)
+        repeated = np.tile(np.array(features, np.float64), (len(self.grid), 1))
+        if len(self.schema.age_features):
+            return self._onnx.scores(self.schema.age_features.rows(repeated, np.arange(len(self.grid))))
+        return self._onnx.scores(np.column_stack([repeated, self.grid]))
 
     def curve(self, features: list[float]) -> HazardCurve | PointCurve | OnceCurve:
         """The lifetime curve of one request."""
@@ -102,6 +109,15 @@ class CurveBuilder:
             seconds = _kernels.point_seconds(scores, schema.smearing).tolist()
             return PointCurve(self.thresholds, scores.tolist(), seconds, schema.residuals)
         return PointCurve.from_scores(self.thresholds, scores.tolist(), schema.smearing, schema.residuals)
+
+
+def check_stepwise(forest: Forest, age_features: AgeFeatures) -> None:
+    """ValueError unless scores are steps of what varies, and what is set against the age is read as it is."""
+    first = forest.n_features - 1 - len(age_features)
+    if not all(map(forest.is_stepwise, range(first, forest.n_features))):
+        raise ValueError("what varies with the age (the last features) must not be a category, nor its zeros missing")
+    if forest.is_zero_missing[list(age_features.sources)].any():
+        raise ValueError("zeros of what is set against the age must not be missing values")
 
 
 def varying_grid(schema: Schema, forest: Forest) -> np.ndarray:

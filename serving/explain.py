@@ -103,7 +103,7 @@ def explain(builder: CurveBuilder, features: list[float], background: np.ndarray
     for number, group in enumerate(groups):
         group_of[list(group.idx)] = number
     read = np.unique(builder.forest.feature)
-    read = read[read < len(row)]
+    read = np.union1d(read[read < len(row)], np.array(builder.schema.age_features.sources, np.int64))
     known: dict[bytes, float] = {}
 
     def median_log10(mixed: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from sojourn.features.trace import Trace
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 
@@ -59,7 +60,13 @@ def _exported(kind: str, rows: FeatureRows) -> Exported:
     varying = {"hazard": rng.integers(0, N_INTERVALS, len(idx)).astype(float),
                "uptime": np.floor(10.0 ** rng.uniform(0.0, 6.0, len(idx))), "once": None}[kind]
     features = rows.features[idx]
-    if varying is not None:
+    edges = np.concatenate([[0.0], np.floor(np.geomspace(10.0, 1e6, N_INTERVALS)) + 0.5])
+    age_features = AgeFeatures.of(rows.names, edges) if kind == "hazard" else AgeFeatures()
+    if kind == "hazard":
+        assert varying is not None and len(age_features)
+        features = age_features.rows(features, varying.astype(np.int64))
+        log_lifetime = log_lifetime + 0.2 * np.log1p(varying)
+    elif varying is not None:
         features = np.column_stack([features, varying])
         log_lifetime = log_lifetime + 0.2 * np.log1p(varying)
     label = (log_lifetime > 4.0).astype(float) if kind == "hazard" else log_lifetime
@@ -69,6 +76,5 @@ def _exported(kind: str, rows: FeatureRows) -> Exported:
     forest = forest_from_text(booster.model_to_string())
     if kind != "hazard":
         return Exported(kind, forest, {"smearing": 1.25, "residuals": np.linspace(-1.0, 1.5, 41).tolist()})
-    edges = np.concatenate([[0.0], np.floor(np.geomspace(10.0, 1e6, N_INTERVALS)) + 0.5])
     return Exported(kind, forest, {"edges": edges.tolist(), "offsets": np.linspace(-1.0, 0.5, N_INTERVALS).tolist(),
-                                   "tail_s": 5e5, "grid": edges.tolist()})
+                                   "tail_s": 5e5, "grid": edges.tolist()}, age_features)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest import Forest
 
 
@@ -29,11 +30,12 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the bundle needs of a fitted model: kind of score, forest, and the schema's numbers."""
+    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age."""
 
     kind: str
     forest: Forest
     fields: dict[str, Any]
+    age_features: AgeFeatures = NO_AGE_FEATURES
 
 
 class LifetimeModel(Protocol):
@@ -59,5 +61,5 @@ class LifetimeModel(Protocol):
         ...
 
     def gains(self) -> np.ndarray | None:
-        """Split gain per feature (the varying one last), higher = used more; None without trees."""
+        """Split gain per feature (those that vary with the age last), higher = used more; None without trees."""
         ...

@@ -33,13 +33,13 @@ class OnceModel:
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self.boosted_ = boost("regression", once_rows(train)[0], once_rows(valid)[0], varies=False,
+        self.boosted_ = boost("regression", once_rows(train)[0], once_rows(valid)[0], n_varying=0,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         checked, _ = once_rows(valid)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = once_rows(past)
-        self.boosted_ = boost("regression", rows, None, varies=False, n_rounds=self.boosted_.n_rounds,
+        self.boosted_ = boost("regression", rows, None, n_varying=0, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 
@@ -70,12 +70,12 @@ class UptimeModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         checked, _ = self._rows(valid, settings.seed)
-        self.boosted_ = boost("regression", self._rows(train, settings.seed)[0], checked, varies=True,
+        self.boosted_ = boost("regression", self._rows(train, settings.seed)[0], checked, n_varying=1,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = self._rows(past, settings.seed)
-        self.boosted_ = boost("regression", rows, None, varies=True, n_rounds=self.boosted_.n_rounds,
+        self.boosted_ = boost("regression", rows, None, n_varying=1, n_rounds=self.boosted_.n_rounds,
                               n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 

@@ -16,6 +16,7 @@ from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_periods
+from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import RangeWalk
 
 N_PERIODS_MAX = 400_000
@@ -31,6 +32,7 @@ class HazardModel:
 
     name = "hazard"
     intervals_: Intervals
+    age_features_: AgeFeatures
     boosted_: Boosted
     validation_table_: CurveTable
 
@@ -39,21 +41,30 @@ class HazardModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         params = {**PARAMS, **(settings.params or {})}
-        self.intervals_ = fit_intervals(train, self.n_intervals)
-        self.boosted_ = boost("binary", _rows(train, self.intervals_, settings.seed),
-                              _rows(valid, self.intervals_, settings.seed + 1), varies=True,
-                              n_threads=settings.n_threads, seed=settings.seed, params=params)
+        self._set_axis(train, settings)
+        n_varying = len(self.age_features_) + 1
+        self.boosted_ = boost("binary", self._rows(train, settings.seed), self._rows(valid, settings.seed + 1),
+                              n_varying=n_varying, n_threads=settings.n_threads, seed=settings.seed, params=params)
         self.validation_table_ = self.curve_table(valid)
-        self.intervals_ = fit_intervals(past, self.n_intervals)
-        self.boosted_ = boost("binary", _rows(past, self.intervals_, settings.seed), None, varies=True,
+        self._set_axis(past, settings)
+        self.boosted_ = boost("binary", self._rows(past, settings.seed), None, n_varying=n_varying,
                               n_rounds=self.boosted_.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
                               params=params)
         return self
 
+    def _set_axis(self, examples: Examples, settings: FitSettings) -> None:
+        self.intervals_ = fit_intervals(examples, self.n_intervals)
+        self.age_features_ = AgeFeatures.of(settings.names, self.intervals_.edges)
+
+    def _rows(self, examples: Examples, seed: int) -> Rows:
+        return _rows(examples, self.intervals_, self.age_features_, seed)
+
     def curve_table(self, rows: Examples) -> HazardTable:
         intervals = self.intervals_
-        walk = RangeWalk(self.boosted_.forest, np.arange(len(intervals.offsets), dtype=np.float64))
-        scores = walk.scores(np.column_stack([rows.features, np.zeros(len(rows))]))
+        grid = np.arange(len(intervals.offsets), dtype=np.float64)
+        unread = np.zeros((len(rows), len(self.age_features_) + 1))
+        scores = RangeWalk(self.boosted_.forest, grid, self.age_features_).scores(
+            np.column_stack([rows.features, unread]))
         return HazardTable.from_scores(intervals.edges, scores, intervals.offsets, intervals.tail_s, intervals.grid)
 
     def export(self) -> Exported:
@@ -61,13 +72,13 @@ class HazardModel:
         return Exported("hazard", self.boosted_.forest, {
             "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
             "grid": intervals.grid.tolist(),
-        })  # fmt: skip
+        }, self.age_features_)  # fmt: skip
 
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
 
 
-def _rows(examples: Examples, intervals: Intervals, seed: int) -> Rows:
+def _rows(examples: Examples, intervals: Intervals, age_features: AgeFeatures, seed: int) -> Rows:
     periods = person_periods(examples, intervals.edges)
     weight = periods.weight
     is_kept = weight > 0.0
@@ -78,7 +89,5 @@ def _rows(examples: Examples, intervals: Intervals, seed: int) -> Rows:
         is_kept &= periods.is_end | drawn
         weight = np.where(periods.is_end, weight, weight / share)
     idx, interval = periods.idx[is_kept], periods.interval[is_kept]
-    features = np.empty((len(idx), examples.features.shape[1] + 1))
-    features[:, :-1] = examples.features[idx]
-    features[:, -1] = interval
-    return Rows(features, periods.is_end[is_kept].astype(np.float64), weight[is_kept], intervals.offsets[interval])
+    return Rows(age_features.rows(examples.features[idx], interval), periods.is_end[is_kept].astype(np.float64),
+                weight[is_kept], intervals.offsets[interval])

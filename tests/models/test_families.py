@@ -235,6 +235,6 @@ def test_boosting_stops_on_the_validation_rows() -> None:
     features = rng.normal(size=(2_000, 3))
     label = features[:, 0] + rng.normal(size=2_000)
     boosted = boost("regression", Rows(features[:1_000], label[:1_000]), Rows(features[1_000:], label[1_000:]),
-                    varies=False, n_threads=1, params=FAST)
+                    n_varying=0, n_threads=1, params=FAST)
     assert 1 <= boosted.n_rounds < 100
     assert len(boosted.forest.roots) == boosted.n_rounds

@@ -159,5 +159,5 @@ def test_a_point_curve_is_the_model_at_and_beside_every_threshold(missing: str) 
 
 def test_a_curve_needs_zeros_that_are_numbers() -> None:
     forest = forest_of(boosted(**MISSING["zero"]))
-    with pytest.raises(ValueError, match="zeros not missing values"):
+    with pytest.raises(ValueError, match="nor its zeros missing"):
         RangeWalk(forest, np.array([0.0]))

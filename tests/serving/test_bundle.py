@@ -94,6 +94,12 @@ def test_a_bad_manifest_is_refused(folder: Path, content: bytes, message: str) -
     (lambda s: s.update(tail_s=math.nan), "tail_s at least 1"),
     (lambda s: s.update(edges=[0.0, 1e300]), "numbers must be within 1e[+]12"),
     (lambda s: s.update(phase_s=1.5), "schema.json must be complete, got TypeError"),
+    (lambda s: s["age_features"]["sources"].append(["nobody", "log10"]), "schema.json must be complete, got KeyError"),
+    (lambda s: s["age_features"]["sources"].append(["hour", "months"]), "schema.json must be complete, got KeyError"),
+    (lambda s: s["age_features"]["sources"].pop(), "features must be those that the encoder gives"),
+    (lambda s: s["age_features"]["ages_s"].pop(), "schema.json must be complete, got ValueError"),
+    (lambda s: s["age_features"]["ages_s"].reverse(), "ages_s must rise from above 0"),
+    (lambda s: [s["age_features"][name].pop() for name in ("ages_s", "log_ages")], "must name one age per interval"),
     (lambda s: s["history"].update(window="16"), "window must be a whole number >= 1, got '16'"),
     (lambda s: s["history"].update(surprise=1), "schema.json must be complete, got TypeError"),
     (lambda s: s["history"]["keys"].append({"name": "x", "columns": ["x"], "kind": "owner"}), "must use known columns"),
@@ -144,7 +150,7 @@ def test_an_archive_that_claims_too_much_is_refused(folder: Path) -> None:
 
 def test_a_model_of_another_kind_is_refused(made: Made, folder: Path) -> None:
     rewrite(folder, "model.onnx", (made.folders["once"] / "model.onnx").read_bytes())
-    with pytest.raises(BundleError, match=r"model.onnx must take doubles of shape \(n, 55\)"):
+    with pytest.raises(BundleError, match=r"model.onnx must take doubles of shape \(n, 58\)"):
         Predictor.load(folder)
 
 

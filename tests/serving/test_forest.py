@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import naive_forest
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving._onnx_reader import read_forest
+from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import RangeWalk
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import LEQ, MEMBER, Forest
@@ -69,6 +70,32 @@ def test_the_range_walk_equals_its_slow_twin(forest: Forest, asked: list[list[fl
     grid = np.array([-3.0, *SPLITS, np.inf])
     found = RangeWalk(forest, grid).scores(np.array(asked))
     assert found.tolist() == [naive_forest.range_scores(forest, grid, row) for row in asked]
+
+
+@given(forests(), rows, st.booleans(), st.floats(0.001, 5.0))
+@settings(deadline=None)
+def test_what_is_set_against_the_age_is_walked_as_its_slow_twin(forest: Forest, asked: list[list[float]], is_log: bool,
+                                                                first_s: float) -> None:
+    grid = np.array([-3.0, *SPLITS])
+    ages_s = first_s * 1.7 ** np.arange(len(grid))
+    against = AgeFeatures((1,), (is_log,), tuple(ages_s.tolist()), tuple(np.log10(ages_s).tolist()))
+    found = RangeWalk(forest, grid, against).scores(np.array(asked))
+    expected: list[list[float]] = []
+    for row in asked:
+        expected.append([])
+        for value, age_s, log_age in zip(grid.tolist(), against.ages_s, against.log_ages, strict=True):
+            set_against = row[1] - log_age if is_log else row[1] / age_s
+            expected[-1].append(naive_forest.forest_score(forest, [row[0], row[1], set_against, value]))
+    assert found.tolist() == expected
+
+
+def test_zeros_set_against_the_age_must_not_be_missing_values() -> None:
+    against = AgeFeatures((0,), (True,), (1.0,), (0.0,))
+    forest = Forest(3, np.array([0]), np.array([2]), np.array([0.5]), np.array([LEQ], np.uint8), np.array([-1]),
+                    np.array([-2]), np.array([False]), np.array([0.0, 1.0]), np.array([0, 0]), np.array([]),
+                    np.array([True, False, False]))
+    with pytest.raises(ValueError, match="zeros of what is set against the age"):
+        RangeWalk(forest, np.array([0.0]), against)
 
 
 @given(forests(), rows)
@@ -138,9 +165,9 @@ def test_an_impossible_forest_is_refused(changes: dict[str, Any], message: str) 
 
 
 def test_a_varying_feature_must_be_stepwise() -> None:
-    with pytest.raises(ValueError, match="last feature must not be a category"):
+    with pytest.raises(ValueError, match="must not be a category"):
         RangeWalk(stump(), np.array([0.0]))
-    with pytest.raises(ValueError, match="zeros not missing"):
+    with pytest.raises(ValueError, match="nor its zeros missing"):
         RangeWalk(replace(stump(), feature=np.array([1, 0]), is_zero_missing=np.array([False, True])), np.array([0.0]))
 
 

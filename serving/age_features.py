@@ -1,0 +1,98 @@
+"""Creation features set against the age that is asked about: how far a request is past what its owner's others lived.
+
+A tree on the interval alone would need a split for every habit; one on the difference does. Only hazard models have
+them, one value per interval, falling as the age rises. One code for training rows, live curves and explanations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class AgeFeatures:
+    """Which features are set against which ages.
+
+    sources: positions in the encoder's order. is_log: per source, True = log10 seconds, and the value is
+    `source - log10(age)`; False = seconds, and it is `source / age`. ages_s: float64 (K,), rising, above 0, one per
+    interval; log_ages: their log10 as the model was trained with.
+    """
+
+    sources: tuple[int, ...] = ()
+    is_log: tuple[bool, ...] = ()
+    ages_s: tuple[float, ...] = ()
+    log_ages: tuple[float, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @classmethod
+    def of(cls, names: Sequence[str], edges: np.ndarray) -> AgeFeatures:
+        """Those of a feature list: the requested time and the mean of each owner key, at the intervals' middles.
+
+        >>> chosen = AgeFeatures.of(("cpu_cores", "user:mean", "user:last", "zone:mean"), np.array([0.0, 10.0, 1000.0]))
+        >>> chosen.sources, chosen.is_log, [round(age_s, 3) for age_s in chosen.ages_s]
+        ((1,), (True,), [3.162, 100.0])
+        """
+        sources = [(idx, name != "requested_s") for idx, name in enumerate(names)
+                   if name == "requested_s" or (name.endswith(":mean") and f"{name[:-5]}:last" in names)]
+        if not sources:
+            return cls()
+        ages_s = np.sqrt(np.maximum(edges[:-1], 1.0) * edges[1:])
+        return cls(tuple(idx for idx, _ in sources), tuple(is_log for _, is_log in sources), tuple(ages_s.tolist()),
+                   tuple(np.log10(ages_s).tolist()))
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], names: Sequence[str]) -> AgeFeatures:
+        """From a schema's `age_features`; none where it has none. ValueError where it is not what `as_dict` gives."""
+        found = document.get("age_features")
+        if found is None:
+            return cls()
+        forms = {"log10": True, "seconds": False}
+        positions = {name: idx for idx, name in enumerate(names)}
+        chosen = cls(tuple(positions[str(name)] for name, _ in found["sources"]),
+                     tuple(forms[str(form)] for _, form in found["sources"]),
+                     tuple(map(float, found["ages_s"])), tuple(map(float, found["log_ages"])))
+        numbers = np.array([chosen.ages_s, chosen.log_ages])  # ValueError where their numbers differ
+        if numbers.shape[1] == 0 or not np.isfinite(numbers).all():
+            raise ValueError("age_features must name finite ages")
+        if (np.diff(numbers) <= 0.0).any() or numbers[0, 0] <= 0.0:
+            raise ValueError("ages_s must rise from above 0, and log_ages with them")
+        return chosen
+
+    def as_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """As JSON values for a bundle's schema; `names`: the encoder's features."""
+        forms = [[names[idx], "log10" if is_log else "seconds"]
+                 for idx, is_log in zip(self.sources, self.is_log, strict=True)]
+        return {"sources": forms, "ages_s": list(self.ages_s), "log_ages": list(self.log_ages)}
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the values, as `user:mean/age`; `names`: the encoder's features."""
+        return [f"{names[idx]}/age" for idx in self.sources]
+
+    def at(self, features: np.ndarray, interval: np.ndarray) -> np.ndarray:
+        """Values float64 (n, len(self)) of rows (n, n_features) in the intervals int64 (n,); NaN stays NaN."""
+        values = np.empty((len(features), len(self)))
+        ages_s, log_ages = np.array(self.ages_s), np.array(self.log_ages)
+        for position, (source, is_log) in enumerate(zip(self.sources, self.is_log, strict=True)):
+            column = features[:, source]
+            values[:, position] = column - log_ages[interval] if is_log else column / ages_s[interval]
+        return values
+
+    def rows(self, features: np.ndarray, interval: np.ndarray) -> np.ndarray:
+        """Rows as a hazard forest reads them: features, their values against the age, the interval."""
+        return np.column_stack([features, self.at(features, interval), interval])
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What the compiled walk reads: sources, is_log, ages, log ages."""
+        return (np.array(self.sources, np.int64), np.array(self.is_log, np.bool_), np.array(self.ages_s, np.float64),
+                np.array(self.log_ages, np.float64))
+
+
+NO_AGE_FEATURES = AgeFeatures()
+"""Of models that set nothing against the age."""
+
