@@ -76,8 +76,9 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
     )  # fmt: skip
     for name in ("train", "valid", "test"):
         if len(getattr(split, name)) == 0:
-            raise ValueError(f"the {name} window must hold requests; all were decided at the same second "
-                             f"{valid_from_s if name != 'test' else test_from_s}")
+            raise ValueError(f"the {name} window must hold requests, got none: windows part at the seconds "
+                             f"{valid_from_s} and {test_from_s} of decision (many requests may share these), and what "
+                             "ended before time 0, or had not begun by its window's end, is not seen")
     return split
 
 

@@ -35,11 +35,12 @@ def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.Da
 
 def importance_figure(names: Sequence[str], gains: Sequence[float], family: str) -> Figure:
     """The 20 features with the largest split gain, as shares of the total."""
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     total = sum(gains) or 1.0
     largest = sorted(zip(gains, names, strict=True), reverse=True)[:20][::-1]
-    figure, axes = plt.subplots(figsize=(7, 5.5), layout="constrained")
+    figure = Figure(figsize=(7, 5.5), layout="constrained")
+    axes = figure.add_subplot()
     axes.barh([name for _, name in largest], [100.0 * gain / total for gain, _ in largest], color=_GAIN)
     axes.set_xlabel("share of split gain, % (higher = used more)")
     axes.set_title(f"What {family} looks at", loc="left")
@@ -67,14 +68,15 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
     keys = ["creation.mae_log10_lifetime", *(f"age_{label}.mae_log10_remaining" for label in labels[1:])]
     for family, values in scores.items():
         points = [(position, values[key]) for position, key in enumerate(keys) if key in values]
-        axes.plot(*zip(*points, strict=True), marker="o", label=family, color=COLOURS.get(family),
-                  linewidth=2.6 if family == "hazard" else 1.6)
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", label=family, color=COLOURS.get(family),
+                      linewidth=2.6 if family == "hazard" else 1.6)
     axes.set_xticks(range(len(labels)), labels)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("age at which the scheduler asks")
     axes.set_ylabel("error, mean |log10 remaining| (lower = better)")
     axes.set_title("Predictions stay fresh as requests age", loc="left")
-    axes.legend(frameon=False)
+    _legend(axes)
     _plain(axes)
 
 
@@ -91,7 +93,7 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
     axes.set_xlabel("uptime, % of the request's own lifetime")
     axes.set_ylabel(f"F1 of “outlives {name}” (higher = better)")
     axes.set_title("By share of the own lifetime (it knows the answer)", loc="left")
-    axes.legend(frameon=False)
+    _legend(axes)
     _plain(axes)
 
 
@@ -120,10 +122,19 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
 
 
 def _two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
-    return figure, (axes[0], axes[1])
+    figure = Figure(figsize=(12, 4.6), layout="constrained")  # pyplot would keep each figure of a process for good
+    return figure, (figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2))
+
+
+def _legend(axes: Axes) -> None:
+    """A legend, or that nothing could be measured: a test window without an observed end has no errors."""
+    if axes.lines:
+        axes.legend(frameon=False)
+    else:
+        axes.text(0.5, 0.5, "too few observed ends to measure", ha="center", va="center", transform=axes.transAxes,
+                  color="#444444")
 
 
 def _plain(axes: Axes) -> None:

@@ -16,7 +16,6 @@ from prefect import flow  # noqa: E402  (its settings are read on import)
 
 from sojourn import __version__  # noqa: E402
 from sojourn.features.creation import backoff_keys  # noqa: E402
-from sojourn.features.split import split_by_time  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.figures import accuracy_figure  # noqa: E402
@@ -24,7 +23,7 @@ from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.study_report import study_table  # noqa: E402
 from sojourn.flows.tracking import STUDY, Tracker  # noqa: E402
-from sojourn.flows.train import Trained, fit_family  # noqa: E402
+from sojourn.flows.train import Trained, fit_family, windows  # noqa: E402
 from sojourn.models.lifetime import FitSettings  # noqa: E402
 from sojourn.models.measures import choose_threshold, score_model  # noqa: E402
 
@@ -54,7 +53,7 @@ def study(config: RetrainConfig) -> Study:
     """Fit and score every configured family of one trace, log it, and print the table."""
     ingested = ingest(config)
     _, encoder, rows, _ = build_features(config, ingested)
-    split = split_by_time(rows, config.test_share, config.valid_share)
+    split = windows(config, rows)
     threshold_s = choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     fitted: list[Trained] = []

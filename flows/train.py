@@ -60,13 +60,23 @@ class Training:
 @task(name="train")
 def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Training:
     """Fit each configured family; the candidate is the servable one with the best validation score."""
-    split = split_by_time(rows, config.test_share, config.valid_share)
+    split = windows(config, rows)
     threshold_s = choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     fitted = [fit_family(name, split, settings, threshold_s) for name in config.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
     candidate = min(servable, key=lambda trained: trained.choice_score)
     return Training(tuple(fitted), split, threshold_s, candidate.family)
+
+
+def windows(config: RetrainConfig, rows: FeatureRows) -> Split:
+    """The configured windows; ValueError where one that families are fitted or chosen on has no observed end."""
+    split = split_by_time(rows, config.test_share, config.valid_share)
+    for name, seen, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
+        if not seen.is_event.any():
+            raise ValueError(f"the {name} window must hold at least one observed end, got {len(seen):,} requests that "
+                             f"all still ran at its end, second {cut_s}")
+    return split
 
 
 def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:
