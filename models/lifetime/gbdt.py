@@ -125,6 +125,9 @@ def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, feature
         raise ValueError("training examples must hold at least one observed end, got censored ones only")
     weight, clipped = event_weights(examples, idx, uptime_s)
     is_kept = weight > 0.0
+    if not is_kept.any():
+        raise ValueError("training examples must hold at least one observed end of a request seen at an uptime that "
+                         f"is asked about, got {int(examples.is_event.sum()):,} ends, all of requests seen later only")
     left_s = np.maximum(examples.lifetime_s[idx] - uptime_s, 1.0)
     return Rows(features[is_kept], np.log10(left_s[is_kept]), weight[is_kept]), clipped
 

@@ -9,6 +9,9 @@ import numpy as np
 from sojourn.models.lifetime.contract import FitSettings
 from sojourn.models.lifetime.survival import SurvivalModel
 
+_N_QUARTERED = 100
+"""Of fewer rows a tree sees as many as there are: a quarter would be a handful."""
+
 
 class ForestModel(SurvivalModel):
     """Ishwaran et al., Ann. Appl. Stat. 2 (2008), on at most 8,000 rows, a quarter of them per tree.
@@ -27,10 +30,15 @@ class ForestModel(SurvivalModel):
         low_s, high_s = edges[upper - 1], edges[upper]
         is_beyond = np.isinf(high_s)  # what lies beyond the last edge is the tail's; here it only outlives it
         nearer_s = np.where(is_beyond | (lifetime_s - low_s < high_s - lifetime_s), low_s, high_s)
-        return np.where(is_event & ~is_beyond, high_s, np.where(is_beyond, low_s + 1.0, nearer_s))
+        time_s = np.where(is_event & ~is_beyond, high_s, np.where(is_beyond, low_s + 1.0, nearer_s))
+        if len(np.unique(time_s[time_s > 0.0])) < 2:
+            raise ValueError(f"rsf needs lifetimes of at least two intervals, got {len(time_s):,} that all end or are "
+                             f"censored in that up to {time_s.max():g} s")
+        return time_s
 
     def estimator(self, n_rows: int, settings: FitSettings) -> Any:
         from sksurv.ensemble import RandomSurvivalForest
 
-        return RandomSurvivalForest(n_estimators=60, min_samples_leaf=max(min(15, n_rows // 20), 1), max_samples=0.25,
+        return RandomSurvivalForest(n_estimators=60, min_samples_leaf=max(min(15, n_rows // 20), 1),
+                                    max_samples=0.25 if n_rows >= _N_QUARTERED else None,
                                     n_jobs=1, random_state=settings.seed)  # threads would sum in any order

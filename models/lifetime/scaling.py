@@ -10,6 +10,8 @@ SKEW_MIN = 2.0
 """A feature without negative values and with a skewness above this is read as log(1 + x)."""
 LIMIT = 5.0
 """Standardised values are clipped here, so that a value never seen in training moves an answer only so far."""
+_LARGEST = 1e100
+"""Values beyond count as this: the sum of their squares would overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Scaling:
         >>> scaling.transform(np.array([[2.0], [np.nan], [9e9]])).ravel().tolist()
         [0.0, 0.0, 5.0]
         """
+        features = np.clip(features, -_LARGEST, _LARGEST)
         is_known = ~np.isnan(features)
         median = np.zeros(features.shape[1])
         for column in np.flatnonzero(is_known.any(axis=0)):
@@ -46,7 +49,7 @@ class Scaling:
 
     def transform(self, features: np.ndarray) -> np.ndarray:
         """Standardised features, float64 (n, F), within -5 and 5."""
-        filled = np.where(np.isnan(features), self.median, features)
+        filled = np.where(np.isnan(features), self.median, np.clip(features, -_LARGEST, _LARGEST))
         filled = np.where(self.is_log, np.log1p(np.maximum(filled, 0.0)), filled)
         return np.clip((filled - self.mean) / self.spread, -LIMIT, LIMIT)
 

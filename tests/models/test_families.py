@@ -119,6 +119,78 @@ def test_no_observed_end_is_refused(split: Split, settings: FitSettings) -> None
             make().fit(nothing, nothing, nothing, settings)
 
 
+def _altered(examples: Examples, case: str) -> Examples:
+    """The examples with one thing made odd."""
+    n, width = examples.features.shape
+    one, all_alike, all_apart = np.ones((n, width)), np.zeros(n, np.int64), examples.idx_row.astype(np.int64)
+    if case == "all features alike":
+        return replace(examples, features=one)
+    if case == "nothing known":
+        return replace(examples, features=one * np.nan, keys=tuple(all_alike - 1 for _ in examples.keys))
+    if case == "a huge feature":
+        return replace(examples, features=np.column_stack([examples.features[:, 1:], 1e300 * all_apart]))
+    if case in ("one owner", "every request its own"):
+        codes = all_alike if case == "one owner" else all_apart
+        return replace(examples, keys=tuple(codes for _ in examples.keys))
+    if case == "every tenth row":
+        return examples.take(np.arange(0, n, 10))
+    seconds = {"all live 1 s": 1.0, "all live 30 days": 30 * 86_400.0, "all live 5 years": 5 * 365 * 86_400.0}[case]
+    return replace(examples, lifetime_s=np.full(n, seconds), is_event=np.ones(n, bool), entry_s=np.zeros(n))
+
+
+@pytest.fixture(scope="module")
+def small(split: Split) -> Split:
+    """Every fifth request of each window: enough to fit what is odd, and quick."""
+    return replace(split, **{name: getattr(split, name).take(np.arange(0, len(getattr(split, name)), 5))
+                             for name in ("train", "valid", "past", "test")})
+
+
+@pytest.mark.parametrize("case", ["all features alike", "nothing known", "a huge feature", "one owner",
+                                  "every request its own", "every tenth row", "all live 1 s", "all live 30 days",
+                                  "all live 5 years"])
+def test_odd_traces_are_fitted_and_answered_or_refused_with_a_reason(case: str, small: Split,
+                                                                     settings: FitSettings) -> None:
+    odd = {name: _altered(getattr(small, name), case) for name in ("train", "valid", "past", "test")}
+    refused = {}
+    for name in LIFETIME_MODELS:
+        try:
+            model = _made(name).fit(odd["train"], odd["valid"], odd["past"], settings)
+        except ValueError as error:
+            refused[name] = str(error)
+            continue
+        table = model.curve_table(odd["test"])
+        for uptime_s in (0.0, 600.0, 3e7, 2e8):
+            answers = table.remaining(uptime_s), table.quantile(0.5, uptime_s)
+            assert all(np.isfinite(seconds).all() and (seconds >= 0.0).all() for seconds in answers), name
+            survival = table.survival(60.0, uptime_s)
+            assert ((survival >= 0.0) & (survival <= 1.0)).all(), name
+        if case == "all live 30 days":
+            assert 15 * 86_400 < np.median(table.quantile(0.5, 0.0)) < 45 * 86_400, name
+    # A forest of whole curves wants two times at least; all others take any trace that has an end.
+    assert set(refused) == ({"rsf"} if case.startswith("all live") else set())
+    assert all("rsf needs lifetimes of at least two intervals, got" in message for message in refused.values())
+
+
+def test_ends_of_requests_from_before_the_trace_alone_are_fitted_or_refused_with_a_reason(
+        small: Split, settings: FitSettings) -> None:
+    """All that ended came under observation late: a model that asks at uptime 0 has nothing to learn from."""
+    def late(examples: Examples) -> Examples:
+        return replace(examples, entry_s=np.where(examples.is_event, examples.lifetime_s * 0.95, 0.0))
+
+    refused = {}
+    for name in LIFETIME_MODELS:
+        try:
+            model = _made(name).fit(late(small.train), late(small.valid), late(small.past), settings)
+        except ValueError as error:
+            refused[name] = str(error)
+        else:
+            assert np.isfinite(model.curve_table(small.test).remaining(0.0)).all(), name
+    assert set(refused) >= {"gbdt-once", "cox", "rsf", "gbsa", "repeat-last", "requested-time"}
+    assert {"km", "hazard"}.isdisjoint(refused)
+    for message in refused.values():
+        assert "must hold at least one observed end" in message
+
+
 def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split, settings: FitSettings) -> None:
     doubled = replace(split.past, lifetime_s=split.past.lifetime_s * 7.0)
     for name in LIFETIME_MODELS:
