@@ -91,13 +91,15 @@ def evaluate(
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
+    long_lived_s: Annotated[int | None, typer.Option(
+        help="What counts as long-lived, seconds. [default: chosen from the earlier part]")] = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; promotes nothing."""
     from sojourn.flows.config import load_config
     from sojourn.models.lifetime import LIFETIME_MODELS
 
     settings = load_config(None, trace=trace, reader=reader, store=store, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, families=tuple(family or LIFETIME_MODELS))
+                           n_threads=n_threads, families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s)
     from sojourn.flows.study import study
 
     study(settings)

@@ -34,6 +34,10 @@ class RetrainConfig(BaseSettings):
     """Lifetime families to train, of `LIFETIME_MODELS`; `km` and `gbdt-once` are always among them."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
+    long_lived_s: int | None = Field(None, ge=60)
+    """What counts as long-lived, seconds; default: chosen from the training window."""
+    n_draws: int = Field(200, ge=0)
+    """Draws of owners for a study's intervals; 0 = none."""
     n_threads: int = Field(2, ge=1)
     """Threads of LightGBM; the result does not depend on it."""
     workload: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sojourn.models.measures.reprediction import AGES_S, UPTIME_SHARES, label_of
+from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, label_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
 
 def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> Figure:
     """Two panels: errors at absolute ages (what a scheduler meets), and F1 by share of the own lifetime."""
-    figure, (left, right) = _two_panels()
+    figure, (left, right) = two_panels()
     draw_errors_by_age(left, scores)
     draw_f1_by_share(right, scores, threshold_s)
     return figure
@@ -26,7 +26,7 @@ def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int)
 
 def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.DataFrame, title: str) -> Figure:
     """Two panels: errors at absolute ages, and gains in empty hosts over best-fit."""
-    figure, (left, right) = _two_panels()
+    figure, (left, right) = two_panels()
     draw_errors_by_age(left, scores)
     draw_gains(right, simulation)
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
@@ -44,7 +44,7 @@ def importance_figure(names: Sequence[str], gains: Sequence[float], family: str)
     axes.barh([name for _, name in largest], [100.0 * gain / total for gain, _ in largest], color=_GAIN)
     axes.set_xlabel("share of split gain, % (higher = used more)")
     axes.set_title(f"What {family} looks at", loc="left")
-    _plain(axes)
+    plain(axes)
     return figure
 
 
@@ -58,7 +58,7 @@ def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_row
     axes.barh([name for _, name in largest], [mean for mean, _ in largest], color=_GAIN)
     axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
     axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")
-    _plain(axes)
+    plain(axes)
     return figure
 
 
@@ -76,8 +76,8 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
     axes.set_xlabel("age at which the scheduler asks")
     axes.set_ylabel("error, mean |log10 remaining| (lower = better)")
     axes.set_title("Predictions stay fresh as requests age", loc="left")
-    _legend(axes)
-    _plain(axes)
+    legend(axes)
+    plain(axes)
 
 
 def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> None:
@@ -93,8 +93,8 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
     axes.set_xlabel("uptime, % of the request's own lifetime")
     axes.set_ylabel(f"F1 of “outlives {name}” (higher = better)")
     axes.set_title("By share of the own lifetime (it knows the answer)", loc="left")
-    _legend(axes)
-    _plain(axes)
+    legend(axes)
+    plain(axes)
 
 
 def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
@@ -118,17 +118,17 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
     axes.margins(x=0.15)
     axes.set_xlabel("empty hosts over best-fit, pp (higher = better; 95 % interval)")
     axes.set_title("What a scheduler gains", loc="left")
-    _plain(axes)
+    plain(axes)
 
 
-def _two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
+def two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.6), layout="constrained")  # pyplot would keep each figure of a process for good
     return figure, (figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2))
 
 
-def _legend(axes: Axes) -> None:
+def legend(axes: Axes) -> None:
     """A legend, or that nothing could be measured: a test window without an observed end has no errors."""
     if axes.lines:
         axes.legend(frameon=False)
@@ -137,7 +137,7 @@ def _legend(axes: Axes) -> None:
                   color="#444444")
 
 
-def _plain(axes: Axes) -> None:
+def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.set_axisbelow(True)

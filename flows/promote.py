@@ -16,7 +16,7 @@ from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.models.measures.errors import log_errors
-from sojourn.models.measures.reprediction import AGES_S
+from sojourn.models.measures.thresholds import AGES_S
 from sojourn.models.measures.weighted_mean import weighted_mean
 from sojourn.models.parity import n_different_bits
 from sojourn.serving.curve_builder import CurveBuilder

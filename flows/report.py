@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn.flows.promote import Promotion
-from sojourn.models.measures.reprediction import AGES_S, label_of
+from sojourn.models.measures.thresholds import AGES_S, label_of
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, candidate: str, alias: str) -> Table:

@@ -6,7 +6,12 @@ Unlike `retrain` it fits families that are never served, and promotes nothing: i
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
 
 from sojourn.flows.environment import be_quiet
 
@@ -16,23 +21,39 @@ from prefect import flow  # noqa: E402  (its settings are read on import)
 
 from sojourn import __version__  # noqa: E402
 from sojourn.features.creation import backoff_keys  # noqa: E402
+from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.study_report import study_table  # noqa: E402
+from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
+from sojourn.flows.study_report import study_tables  # noqa: E402
 from sojourn.flows.tracking import STUDY, Tracker  # noqa: E402
 from sojourn.flows.train import Trained, fit_family, windows  # noqa: E402
+from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import FitSettings  # noqa: E402
-from sojourn.models.measures import choose_threshold, score_model  # noqa: E402
+from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners  # noqa: E402
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval  # noqa: E402
+from sojourn.models.measures.calibration import Pit, calibration_points  # noqa: E402
+from sojourn.models.measures.thresholds import choose_threshold  # noqa: E402
+
+BASELINES = ("km", "cox", "gbdt-once", "repeat-last", "requested-time")
+"""What a team would use instead; the chosen model is compared with each of them, in pairs."""
+BOUNDS_S = (7_200, 43_200, 172_800)
+"""More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""
+_PIT_POINTS = np.linspace(0.0, 1.0, 101)
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a study found. scores, fit_s: per family. chosen: the best on the validation window, of all families.
+    """What a study found; JSON values only.
 
-    refused: why a family could not be fitted on this trace. threshold_s: the trace's own "long-lived".
+    scores, fit_s: per family. chosen: the best on the validation window, of the families that can be served.
+    best_of_all: the same of all families. refused: why a family could not be fitted on this trace. threshold_s: the
+    trace's own "long-lived". n_owners: how many owners a bootstrap draws from, 0 = requests one by one.
+    intervals: per family and measure, 95 %. differences: per baseline and measure, chosen - baseline: the difference
+    and its paired 95 % interval. weeks, calibration: per family, as `by_week` and `_calibration` give them.
     """
 
     trace: str
@@ -43,18 +64,25 @@ class Study:
     test_from_s: int
     threshold_s: int
     chosen: str
+    best_of_all: str
+    n_owners: int
     scores: dict[str, dict[str, float]]
+    validation: dict[str, float]
+    intervals: dict[str, dict[str, tuple[float, float]]]
+    differences: dict[str, dict[str, tuple[float, float, float]]]
+    weeks: dict[str, dict[str, list[float | None]]]
+    calibration: dict[str, dict[str, list[float | None]]]
     fit_s: dict[str, float]
     refused: dict[str, str]
 
 
 @flow(name="evaluate", log_prints=False)
 def study(config: RetrainConfig) -> Study:
-    """Fit and score every configured family of one trace, log it, and print the table."""
+    """Fit and score every configured family of one trace, log it, and print the tables."""
     ingested = ingest(config)
     _, encoder, rows, _ = build_features(config, ingested)
     split = windows(config, rows)
-    threshold_s = choose_threshold(split.train)
+    threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
@@ -65,21 +93,84 @@ def study(config: RetrainConfig) -> Study:
             refused[name] = str(error)
     if not fitted:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
-    scores = {}
+    test = split.test
+    history_keys = encoder.history.keys
+    owners = [test.keys[idx] for idx, key in enumerate(history_keys) if key.kind == "owner"]
+    drawn = coarsest_owner(owners, len(test))
+    draws = OwnerDraws(drawn, config.n_draws, seed=config.seed)
+    is_seen = _is_seen(split, [idx for idx, key in enumerate(history_keys)
+                               if key.kind == "owner" and len(key.columns) == 1])
+    found: dict[str, Assessment] = {}
+    weeks, calibration = {}, {}
     with stage("score on the test window") as report:
         for done, trained in enumerate(fitted):
             report(done, len(fitted))
-            scores[trained.family] = score_model(trained.model.curve_table(split.test), split.test, threshold_s)
-    chosen = min(fitted, key=lambda trained: trained.choice_score).family
-    found = Study(ingested.name, ingested.data_hash, __version__, len(split.past), len(split.test), split.test_from_s,
-                  threshold_s, chosen, scores, {trained.family: trained.fit_s for trained in fitted}, refused)
+            family, table = trained.family, trained.model.curve_table(test)
+            assessed = assess(table, test, threshold_s, BOUNDS_S, draws)
+            if is_seen is not None:
+                assessed.scores.update(of_owners(table, test, threshold_s, is_seen))
+            found[family] = assessed
+            weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s))
+            calibration[family] = _as_json(_calibration(table, test, threshold_s))
+    servable = [trained for trained in fitted if trained.model.export() is not None] or fitted
+    chosen = min(servable, key=lambda trained: trained.choice_score).family
+    study_found = Study(
+        ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
+        chosen, min(fitted, key=lambda trained: trained.choice_score).family,
+        len(np.unique(drawn)) if any(drawn is codes for codes in owners) else 0,
+        {family: assessed.scores for family, assessed in found.items()},
+        {trained.family: trained.choice_score for trained in fitted},
+        {family: {name: interval(values) for name, values in assessed.replicates.items()}
+         for family, assessed in found.items()},
+        {family: _differences(found[chosen], found[family]) for family in BASELINES
+         if family in found and family != chosen},
+        weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
+    )  # fmt: skip
     with stage("log"):
-        _log(config, found)
+        _log(config, study_found)
     console.print()
-    console.print(study_table(asdict(found)))
+    for printed in study_tables(asdict(study_found)):
+        console.print(printed)
+        console.print()
     for name, reason in refused.items():
         console.print(f"{name} left out: {reason}", soft_wrap=True)
-    return found
+    return study_found
+
+
+def _is_seen(split: Split, idx_owner: list[int]) -> np.ndarray | None:
+    """bool (n_test,): the finest owner was there before the test window; None where the trace names no owner."""
+    if not idx_owner:
+        return None
+    position = idx_owner[-1]
+    return np.isin(split.test.keys[position], np.unique(split.past.keys[position]))
+
+
+def _differences(chosen: Assessment, other: Assessment) -> dict[str, tuple[float, float, float]]:
+    """chosen - other by measure: the difference, and its 95 % interval over the same draws of owners."""
+    return {name: (chosen.scores[name] - other.scores[name], *interval(values - other.replicates[name]))
+            for name, values in chosen.replicates.items() if name in other.replicates}
+
+
+def _calibration(table: CurveTable, test: Examples, threshold_s: int) -> dict[str, list[float]]:
+    """Predicted and observed shares that outlive the threshold, by decile; and the distribution of PIT."""
+    points = calibration_points(table, test, threshold_s)
+    pit = Pit.of(table, test, np.random.default_rng(0))
+    return {"predicted": points.predicted.tolist(), "observed": points.observed.tolist(),
+            "n_rows": points.n_rows.tolist(), "pit": _PIT_POINTS.tolist(),
+            "pit_share": pit.distribution(_PIT_POINTS).tolist()}
+
+
+def _as_json(values: Mapping[str, list[float]]) -> dict[str, list[float | None]]:
+    return {name: [value if math.isfinite(value) else None for value in row] for name, row in values.items()}
+
+
+def _finite(value: Any) -> Any:
+    """None for numbers that JSON has no word for."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _log(config: RetrainConfig, found: Study) -> None:
@@ -88,9 +179,16 @@ def _log(config: RetrainConfig, found: Study) -> None:
     run = tracker.start(f"study {found.trace}", tags)
     for family, values in found.scores.items():
         child = tracker.start(family, {**tags, "kind": "family", "family": family}, run)
-        tracker.log(child, {"family": family}, {**values, "fit_s": found.fit_s[family]})
+        bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
+                  for side, bound in zip(("low", "high"), ends, strict=True)}
+        tracker.log(child, {"family": family},
+                    {**values, **bounds, "fit_s": found.fit_s[family], "choice": found.validation[family]})
         tracker.end(child)
-    tracker.log(run, {**config.resolved(), "chosen": found.chosen, "threshold_s": found.threshold_s})
+    tracker.log(run, {**config.resolved(), "chosen": found.chosen, "best_of_all": found.best_of_all,
+                      "threshold_s": found.threshold_s})
+    logged = asdict(found)
     tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")
-    tracker.log_text(run, json.dumps(asdict(found), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")
+    tracker.log_figure(run, weeks_figure(logged), "weeks.png")
+    tracker.log_figure(run, calibration_figure(logged), "calibration.png")
+    tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")
     tracker.end(run)

@@ -2,81 +2,191 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
-from sojourn.models.measures.reprediction import AGES_S, label_of
+from sojourn.models.measures.thresholds import AGES_S, label_of
 
-_HIGHER, _LOWER = "higher", "lower"
+HIGHER, LOWER = "higher", "lower"
+_AIMS: Mapping[str, Callable[[float], float]] = {
+    HIGHER: lambda value: -value, LOWER: lambda value: value, "80 %": lambda value: abs(value - 0.8),
+}  # fmt: skip
+Found = Mapping[str, Any]
+"""A study as logged: `flows.study.Study` as JSON."""
 
 
-def study_columns(threshold_s: int) -> list[tuple[str, str, str]]:
-    """Title, measure and better direction of each column."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A measure as a column. title: two lines. aim: which value is better, a key of `_AIMS`; "" = none is."""
+
+    title: str
+    key: str
+    aim: str = HIGHER
+    digits: int = 3
+
+
+def accuracy_columns(threshold_s: int) -> list[Column]:
+    """Telling long-lived requests from short ones, and errors of times, at creation and at each age."""
     name = label_of(threshold_s)
     ages = [(age_s, label_of(age_s)) for age_s in AGES_S]
     return [
-        ("AP\n> 1h", "creation.ap_1h", _HIGHER),
-        *([(f"AP\n> {name}", "creation.ap_long", _HIGHER)] if threshold_s != 3_600 else []),
-        ("MAE\nlifetime", "creation.mae_log10_lifetime", _LOWER),
-        *((f"AP > {name}\nat {age}", f"age_{age}.ap_long", _HIGHER) for age_s, age in ages if age_s < threshold_s),
-        *((f"MAE\nat {age}", f"age_{age}.mae_log10_remaining", _LOWER) for _, age in ages),
+        Column("AP\n> 1h", "creation.ap_1h"),
+        *([Column(f"AP\n> {name}", "creation.ap_long")] if threshold_s != 3_600 else []),
+        Column("MAE\nlifetime", "creation.mae_log10_lifetime", LOWER),
+        *(Column(f"AP > {name}\nat {age}", f"age_{age}.ap_long") for age_s, age in ages if age_s < threshold_s),
+        *(Column(f"MAE\nat {age}", f"age_{age}.mae_log10_remaining", LOWER) for _, age in ages),
     ]
 
 
-def study_table(found: Mapping[str, Any]) -> Table:
-    """Families x measures; the family chosen on the validation window is marked, the best of each column is bold."""
-    columns = study_columns(found["threshold_s"])
-    table = Table(title=f"{found['trace']}: {found['n_test']:,} later requests", title_justify="left",
-                  caption_justify="left", caption=_caption())
-    table.add_column("family", no_wrap=True)
-    for title, _, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("fit s", justify="right", no_wrap=True)
-    for family, cells in _cells(found, columns):
-        table.add_row(f"{family} *" if family == found["chosen"] else family,
-                      *(f"[bold]{text}[/]" if is_best else text for text, is_best in cells),
-                      f"{found['fit_s'][family]:.1f}")
-    return table
+def distribution_columns(threshold_s: int) -> list[Column]:
+    """The whole distribution, known and new owners, and what is certain enough to act on."""
+    name = label_of(threshold_s)
+    return [
+        Column("C\nHarrell", "creation.c_harrell"), Column("C\nUno", "creation.c_uno"),
+        Column("IBS\n", "creation.ibs", LOWER), Column("PIT\ndev.", "creation.pit_deviation", LOWER),
+        Column("in 10-\n90 %", "creation.coverage_80", "80 %"),
+        Column("D-cal.\nchi2", "creation.d_calibration_chi2", LOWER, 0),
+        Column("MAE\nIPCW", "creation.mae_log10_lifetime_ipcw", LOWER),
+        Column(f"R@P99\n> {name}", "creation.recall_at_p99_long"),
+        Column(f"AP > {name}\nseen", "seen.ap_long"), Column("\nnew", "unseen.ap_long"),
+        Column("MAE\nseen", "seen.mae_log10_lifetime", LOWER), Column("\nnew", "unseen.mae_log10_lifetime", LOWER),
+    ]  # fmt: skip
 
 
-def results_markdown(studies: Sequence[Mapping[str, Any]]) -> str:
-    """The page of all studies; each Mapping is a study as logged."""
+def study_tables(found: Found) -> list[Table]:
+    """Families x measures twice, and the chosen family against the baselines."""
+    threshold_s = found["threshold_s"]
+    tables = [_family_table(found, accuracy_columns(threshold_s), _title(found), _accuracy_words()),
+              _family_table(found, distribution_columns(threshold_s), "Distribution and owners", _other_words(found))]
+    if found["differences"]:
+        table = Table(title=f"{found['chosen']} against what a team would use instead", title_justify="left",
+                      caption=_pair_words(found), caption_justify="left")
+        table.add_column("measure", no_wrap=True)
+        for title in (found["chosen"], "95 % interval", "best baseline", "difference", "95 % interval", "verdict"):
+            table.add_column(title, justify="left" if title in ("best baseline", "verdict") else "right", no_wrap=True)
+        for row in _pairs(found):
+            table.add_row(*row)
+        tables.append(table)
+    return tables
+
+
+def results_markdown(studies: Sequence[Found]) -> str:
+    """The page of all studies."""
     lines = ["# Results", "",
              "Generated by `sojourn results` from logged runs of `sojourn evaluate`; not edited by hand.", "",
-             _caption().replace("\n", " "), ""]
+             *(f"- {line}" for line in (_accuracy_words() + "\n" + _distribution_words()).splitlines()),
+             "- \\* chosen on the validation window alone, by the mean integrated Brier score, of the families "
+             "that can be served; bold: best of the column, whatever the choice.", ""]
     for found in sorted(studies, key=lambda study: str(study["trace"])):
-        columns = study_columns(found["threshold_s"])
         lines += [f"## {found['trace']}", "",
                   f"{found['n_past']:,} requests before second {found['test_from_s']:,}, {found['n_test']:,} after it; "
-                  f"data {found['data_hash'][:12]}, version {found['code_version']}.", "",
-                  "| family | " + " | ".join(title.replace("\n", " ") for title, _, _ in columns) + " | fit s |",
-                  "|---|" + "---:|" * (len(columns) + 1)]
-        for family, cells in _cells(found, columns):
-            name = f"{family} *" if family == found["chosen"] else family
-            shown = " | ".join(f"**{text}**" if is_best else text for text, is_best in cells)
-            lines.append(f"| {name} | {shown} | {found['fit_s'][family]:.1f} |")
-        lines += ["", *(f"- {name} left out: {reason}" for name, reason in found["refused"].items())]
+                  f"data {found['data_hash'][:12]}, version {found['code_version']}. {_other_words(found, '')}", ""]
+        for columns in (accuracy_columns(found["threshold_s"]), distribution_columns(found["threshold_s"])):
+            cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
+                     for family, row in _cells(found, columns)]
+            titles = [column.title.replace("\n", " ").strip() for column in columns]
+            lines += [*_markdown(["family", *titles], cells), ""]
+        if found["differences"]:
+            lines += [f"{found['chosen']} against what a team would use instead:", "",
+                      *_markdown(["measure", found["chosen"], "95 % interval", "best baseline", "difference",
+                                  "95 % interval", "verdict"], _pairs(found)), ""]
+        seconds = ", ".join(f"{family} {fit_s:.1f}" for family, fit_s in found["fit_s"].items())
+        lines += [f"Seconds to fit: {seconds}.", "",
+                  *(f"- {name} left out: {reason}" for name, reason in found["refused"].items())]
         lines += [""] if found["refused"] else []
     return "\n".join(lines)
 
 
-def _caption() -> str:
+def _markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(titles) + " |", "|---|" + "---:|" * (len(titles) - 1),
+            *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def _family_table(found: Found, columns: Sequence[Column], title: str, caption: str) -> Table:
+    table = Table(title=title, title_justify="left", caption_justify="left", caption=caption)
+    table.add_column("family", no_wrap=True)
+    for column in columns:
+        table.add_column(column.title, justify="right", no_wrap=True)
+    for family, cells in _cells(found, columns):
+        table.add_row(_marked(found, family), *(f"[bold]{text}[/]" if is_best else text for text, is_best in cells))
+    return table
+
+
+def _marked(found: Found, family: str) -> str:
+    return f"{family} *" if family == found["chosen"] else family
+
+
+def _title(found: Found) -> str:
+    return f"{found['trace']}: {found['n_test']:,} later requests"
+
+
+def _accuracy_words() -> str:
     return ("AP: average precision of “outlives”, at creation or at an age among those alive (higher = better).\n"
-            "MAE: of log10 seconds, median prediction, of the lifetime or of what remains at an age (lower = better).\n"
-            "MAE is over observed ends: where many are censored it favours answers that are too short.\n"
-            "* chosen on the validation window alone; bold: best of the column, whatever the choice.")
+            "MAE: of log10 seconds, median prediction, of the lifetime or of what remains at an age (lower = better); "
+            "over observed ends: where many are censored it favours answers that are too short.")
 
 
-def _cells(found: Mapping[str, Any],
-           columns: Sequence[tuple[str, str, str]]) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _distribution_words() -> str:
+    return ("C: concordance, IBS: integrated Brier score over log time, weighted for censoring (higher, lower = "
+            "better).\n"
+            "PIT dev.: largest gap at the deciles (lower = better); in 10-90 %: should be 0.8; D-cal.: chi2 of 10 bins "
+            "(9 degrees of freedom); MAE IPCW: ends stand for the censored.\n"
+            "R@P99: recall at 99 % precision; seen, new: owners that training had, and had not, met.")
+
+
+def _other_words(found: Found, before: str = _distribution_words() + "\n") -> str:
+    best = "" if found["best_of_all"] == found["chosen"] else (
+        f" Of all families {found['best_of_all']} was best there; it cannot be served.")
+    return f"{before}* chosen on the validation window alone, of the families that can be served.{best}"
+
+
+def _pair_words(found: Found) -> str:
+    drawn = (f"{found['n_owners']:,} owners, drawn with replacement" if found["n_owners"]
+             else "requests drawn one by one: there are too few owners")
+    return (f"Intervals: bootstrap of {drawn}. Best baseline: by the measure itself, on these same requests. "
+            "Difference: chosen - baseline, in pairs; level = the interval holds 0.")
+
+
+def _cells(found: Found, columns: Sequence[Column]) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Each family's cells as text and whether it is the column's best."""
     scores: Mapping[str, Mapping[str, float]] = found["scores"]
     best = {}
-    for _, key, direction in columns:
-        values = [values[key] for values in scores.values() if key in values]
+    for column in columns:
+        values = [values[column.key] for values in scores.values() if column.key in values]
         if values:
-            best[key] = max(values) if direction == _HIGHER else min(values)
-    return [(family, [(f"{values[key]:.3f}" if key in values else "-", values.get(key) == best.get(key) and key in best)
-                      for _, key, _ in columns]) for family, values in scores.items()]
+            best[column.key] = min(values, key=_AIMS[column.aim])
+    return [(family, [(f"{values[column.key]:,.{column.digits}f}" if column.key in values else "-",
+                       column.key in values and values[column.key] == best[column.key])
+                      for column in columns]) for family, values in scores.items()]
+
+
+def _pairs(found: Found) -> list[list[str]]:
+    """Rows: measure, value, interval, best baseline and its value, difference, interval, verdict."""
+    chosen, rows = found["chosen"], []
+    columns = [*accuracy_columns(found["threshold_s"]), *distribution_columns(found["threshold_s"])[:4]]
+    for column in columns:
+        rivals = {family: found["scores"][family][column.key] for family, values in found["differences"].items()
+                  if column.key in values}
+        if not rivals:
+            continue
+        aim = _AIMS[column.aim]
+        rival = min(rivals, key=lambda family: aim(rivals[family]))
+        difference, low, high = found["differences"][rival][column.key]
+        rows.append([column.title.replace("\n", " ").strip(), f"{found['scores'][chosen][column.key]:.3f}",
+                     _interval(found["intervals"][chosen][column.key]), f"{rival} {rivals[rival]:.3f}",
+                     f"{difference:+.3f}", _interval((low, high), "+"), _verdict(low, high, column.aim)])
+    return rows
+
+
+def _interval(ends: tuple[float | None, float | None], sign: str = "") -> str:
+    low, high = ends
+    return "-" if low is None or high is None else f"{low:{sign}.3f} to {high:{sign}.3f}"
+
+
+def _verdict(low: float | None, high: float | None, aim: str) -> str:
+    if low is None or high is None or not (low > 0.0 or high < 0.0):
+        return "level"
+    return "better" if (low > 0.0) == (aim == HIGHER) else "worse"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
-import numpy as np
 from prefect import task
 
 from sojourn.features.creation import FeatureRows, backoff_keys
@@ -14,33 +14,32 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.progress import stage
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
+from sojourn.models.measures.thresholds import AGES_S, label_of
 from sojourn.serving.encoder import Encoder
-
-_N_ALIVE_MIN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A fitted family, how long the fit took, and its scores on the validation window."""
+    """A fitted family, how long the fit took, and its scores on the validation window of `n_validation` requests."""
 
     family: str
     model: LifetimeModel
     fit_s: float
     validation: dict[str, float]
+    n_validation: int
 
     @property
     def choice_score(self) -> float:
-        """Mean MAE of log10 seconds on the validation window, lifetime and remaining at each age; lower is better.
+        """Mean integrated Brier score on the validation window, at creation and at each age; lower is better.
 
-        An age at which fewer than 100 validation requests are alive does not count.
+        Each age counts by the requests alive at it. A proper score of the whole distribution, censored requests
+        included: errors over observed ends alone would choose answers that are too short (docs/lifetime.md).
         """
-        errors = [self.validation["creation.mae_log10_lifetime"]]
-        for name, value in self.validation.items():
-            age, _, measure = name.partition(".")
-            if age.startswith("age_") and measure == "mae_log10_remaining":
-                if self.validation[f"{age}.n_alive"] >= _N_ALIVE_MIN:
-                    errors.append(value)
-        return float(np.mean(errors))
+        names = ["creation", *(f"age_{label_of(age_s)}" for age_s in AGES_S)]
+        met = [(self.validation[f"{name}.ibs"], self.validation.get(f"{name}.n_alive", self.n_validation))
+               for name in names if f"{name}.ibs" in self.validation]
+        total = math.fsum(n for _, n in met)
+        return math.fsum(score * n for score, n in met) / total if total else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Training:
 def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Training:
     """Fit each configured family; the candidate is the servable one with the best validation score."""
     split = windows(config, rows)
-    threshold_s = choose_threshold(split.train)
+    threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     fitted = [fit_family(name, split, settings, threshold_s) for name in config.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
@@ -85,4 +84,5 @@ def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int)
         started = time.perf_counter()
         model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
         fit_s = time.perf_counter() - started
-        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s))
+        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s),
+                       len(split.valid))

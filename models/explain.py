@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.lifetime.contract import Exported, LifetimeModel
 from sojourn.models.lifetime.intervals import person_periods
-from sojourn.models.measures.reprediction import AGES_S
+from sojourn.models.measures.thresholds import AGES_S
 
 N_BACKGROUND = 16
 """Earlier requests that a bundle carries: 512 coalitions of 9 groups are then 8,192 curves, under a second."""

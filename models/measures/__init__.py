@@ -1,8 +1,35 @@
-"""Measures of lifetime models: ranking, log errors, and how both change as a request ages."""
+"""Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
+from sojourn.models.measures.assessment import Assessment, assess, score_model
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures.brier import brier_score, integrated_brier_score
+from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
+from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.errors import bias_log10, mae_log10
-from sojourn.models.measures.ranking import average_precision, f1, recall_at_precision
-from sojourn.models.measures.reprediction import choose_threshold, label_of, score_model
+from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
+from sojourn.models.measures.thresholds import choose_threshold, label_of
 
-__all__ = ["average_precision", "bias_log10", "choose_threshold", "f1", "label_of", "mae_log10",
-           "recall_at_precision", "score_model"]  # fmt: skip
+__all__ = [
+    "Assessment",
+    "CalibrationPoints",
+    "Concordance",
+    "OwnerDraws",
+    "Pit",
+    "Ranking",
+    "assess",
+    "average_precision",
+    "bias_log10",
+    "brier_score",
+    "calibration_points",
+    "choose_threshold",
+    "coarsest_owner",
+    "f1",
+    "harrell_c",
+    "integrated_brier_score",
+    "interval",
+    "label_of",
+    "mae_log10",
+    "recall_at_precision",
+    "score_model",
+    "uno_c",
+]

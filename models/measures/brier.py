@@ -8,6 +8,8 @@ observation from their start; others are refused.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from sojourn.features.split import Examples
@@ -20,7 +22,15 @@ from sojourn.models.outcomes import CensoringCurve
 N_TIMES = 40
 
 
-def brier_rows(table: CurveTable, rows: Examples, time_s: float, curve: CensoringCurve) -> np.ndarray:
+class Survives(Protocol):
+    """What a Brier score asks of a curve table."""
+
+    def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
+        """P(still running after `horizon_s` more seconds), float64 (n,)."""
+        ...
+
+
+def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringCurve) -> np.ndarray:
     """What each row adds to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
 
     curve: G, of the test rows. Rows censored by then add 0, and those that weigh for them more than 1.
@@ -46,7 +56,7 @@ def brier_times(rows: Examples, n_times: int = N_TIMES) -> np.ndarray:
     return np.geomspace(FLOOR_S, last_s, n_times) if last_s > FLOOR_S else np.empty(0)
 
 
-def integrated_brier_rows(table: CurveTable, rows: Examples, times_s: np.ndarray, curve: CensoringCurve) -> np.ndarray:
+def integrated_brier_rows(table: Survives, rows: Examples, times_s: np.ndarray, curve: CensoringCurve) -> np.ndarray:
     """What each row adds to the integrated Brier score, float64 (n,); NaN for fewer than two times.
 
     times_s: rising, float64 (m,), as of `brier_times`. Averaged over log time (trapezoids): lifetimes spread over

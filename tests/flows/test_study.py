@@ -11,14 +11,19 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.study_report import results_markdown, study_table
+from sojourn.flows.study_report import results_markdown, study_tables
 from sojourn.flows.tracking import STUDY, Tracker
 
 FOUND = {
     "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,
-    "test_from_s": 5_000, "threshold_s": 43_200, "chosen": "hazard", "fit_s": {"km": 0.1, "hazard": 2.0},
-    "scores": {"km": {"creation.ap_1h": 0.5, "creation.mae_log10_lifetime": 0.4, "age_1h.ap_long": 0.7},
+    "test_from_s": 5_000, "threshold_s": 43_200, "chosen": "hazard", "fit_s": {"cox": 0.3, "km": 0.1, "hazard": 2.0},
+    "scores": {"cox": {"creation.ap_1h": 0.55},
+               "km": {"creation.ap_1h": 0.5, "creation.mae_log10_lifetime": 0.4, "age_1h.ap_long": 0.7},
                "hazard": {"creation.ap_1h": 0.6, "creation.mae_log10_lifetime": 0.45}},
+    "best_of_all": "hazard", "n_owners": 25,
+    "intervals": {"hazard": {"creation.ap_1h": (0.5, 0.7), "creation.mae_log10_lifetime": (0.4, 0.5)}},
+    "differences": {"km": {"creation.ap_1h": (0.1, 0.05, 0.15), "creation.mae_log10_lifetime": (0.05, 0.01, 0.09)},
+                    "cox": {"creation.ap_1h": (0.05, -0.01, 0.11)}},
     "refused": {"requested-time": "needs the feature requested_s"},
 }  # fmt: skip
 
@@ -26,7 +31,7 @@ FOUND = {
 def test_the_best_of_each_column_is_bold_whatever_was_chosen() -> None:
     page = results_markdown([FOUND])
     lines = [line for line in page.splitlines() if line.startswith(("| km", "| hazard"))]
-    rows = {line.split(" | ")[0].strip("| "): line for line in lines}
+    rows = {line.split(" | ")[0].strip("| "): line for line in lines[:2]}
     assert list(rows) == ["km", "hazard *"]
     # AP: higher is better; MAE: lower is; a measure that one family lacks is no tie
     assert rows["km"].split(" | ")[1:4] == ["0.500", "-", "**0.400**"]
@@ -35,12 +40,29 @@ def test_the_best_of_each_column_is_bold_whatever_was_chosen() -> None:
     assert "- requested-time left out: needs the feature requested_s" in page
 
 
+def test_the_chosen_is_compared_with_the_best_baseline_of_each_measure() -> None:
+    page = results_markdown([FOUND])
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(("| AP > 1h", "| MAE lif"))]
+    # AP: cox is the best baseline, and the interval of the difference holds 0; MAE: lower is better, so km is
+    assert rows == [
+        ["AP > 1h", "0.600", "0.500 to 0.700", "cox 0.550", "+0.050", "-0.010 to +0.110", "level"],
+        ["MAE lifetime", "0.450", "0.400 to 0.500", "km 0.400", "+0.050", "+0.010 to +0.090", "worse"],
+    ]
+    without_cox = {**FOUND, "differences": {"km": FOUND["differences"]["km"]}}  # type: ignore[index]
+    assert "| km 0.500 | +0.100 | +0.050 to +0.150 | better |" in results_markdown([without_cox])
+
+
 def test_the_terminal_shows_the_same_figures() -> None:
     console = Console(width=200, record=True)
-    console.print(study_table(FOUND))
+    for table in study_tables(FOUND):
+        console.print(table)
     text = console.export_text()
-    for part in ("small: 300 later requests", "hazard *", "0.450", "AP > 12h", "fit s"):
+    for part in ("small: 300 later requests", "hazard *", "0.450", "AP > 12h", "cox 0.550", "25 owners"):
         assert part in text
+
+
+def test_a_family_that_cannot_be_served_is_named_where_it_was_best() -> None:
+    assert "km was best there; it cannot be served" in results_markdown([{**FOUND, "best_of_all": "km"}])
 
 
 def test_the_page_shows_the_latest_finished_study_of_each_trace(tmp_path: Path) -> None:
@@ -74,5 +96,10 @@ def test_a_study_leaves_out_what_the_trace_cannot_tell(tmp_path: Path, capsys: p
     assert "requested_s" in found.refused["requested-time"]
     printed = capsys.readouterr().out
     assert "requested-time left out" in printed
+    assert found.n_owners >= 20 and set(found.differences) == {"km", "repeat-last"} and found.chosen == "gbdt-once"
+    low, high = found.intervals["km"]["creation.mae_log10_lifetime"]
+    assert low < found.scores["km"]["creation.mae_log10_lifetime"] < high
+    assert found.scores["km"]["seen.n"] + found.scores["km"]["unseen.n"] == found.n_test
+    assert sum(n or 0.0 for n in found.weeks["km"]["n"]) == found.n_test
     assert [logged["chosen"] for logged in
             Tracker(RetrainConfig(store=tmp_path).mlflow_uri, tmp_path / "artifacts").studies()] == [found.chosen]

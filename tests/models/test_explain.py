@@ -12,7 +12,7 @@ from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models.explain import background_rows, mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
-from sojourn.models.measures.reprediction import AGES_S
+from sojourn.models.measures.thresholds import AGES_S
 
 SETTINGS = FitSettings(n_threads=1, params={"num_leaves": 15})
 

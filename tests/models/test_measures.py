@@ -13,7 +13,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import OnceTable
 from sojourn.models.measures import average_precision, bias_log10, f1, mae_log10, recall_at_precision, score_model
 from sojourn.models.measures.ranking import Ranking
-from sojourn.models.measures.reprediction import choose_threshold
+from sojourn.models.measures.thresholds import choose_threshold
 from sojourn.models.outcomes import CensoringCurve, event_weights
 
 

@@ -1,0 +1,226 @@
+"""One model's scores on a window, by name, and how far they would move if other owners had been drawn.
+
+`creation.*` is at uptime 0; `age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each own lifetime
+(LAVA, figure 9: it knows the lifetime that is asked for). A scheduler asks at an absolute age, among those still
+alive: that is what decides. `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and the trace's own threshold:
+names do not depend on the trace, so that versions compare. Each measure is prepared once as a function of row
+weights; a bootstrap only reweighs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.brier import N_TIMES, brier_times, integrated_brier_rows
+from sojourn.models.measures.calibration import Pit
+from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
+from sojourn.models.measures.concordance import Concordance
+from sojourn.models.measures.errors import log_errors
+from sojourn.models.measures.ranking import Ranking, f1
+from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, WEEK_S, alive_at, label_of
+from sojourn.models.measures.weighted_mean import weighted_mean
+from sojourn.models.outcomes import CensoringCurve
+
+Group = Callable[[np.ndarray | None], dict[str, float]]
+"""Prepared measures: row weights (n,), None = each row once, to values by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """scores: by name. replicates: of each resampled measure float64 (number of draws,), NaN where undefined."""
+
+    scores: dict[str, float]
+    replicates: dict[str, np.ndarray]
+
+
+def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str, float]:
+    """The scores that every version has: outliving, errors, by absolute age and by share of the own lifetime.
+
+    ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
+    over observed ends, median against observed (lower and nearer 0 is better), `_ipcw` where those seen to end stand
+    for the censored; ibs is the integrated Brier score of what remains (lower is better).
+    """
+    groups = [*_resampled(table, test, threshold_s, ()), *_by_share(table, test, threshold_s)]
+    return _scores(groups, None)
+
+
+def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int] = (),
+           draws: Iterable[np.ndarray] = ()) -> Assessment:
+    """All scores of a study. bounds_s: more thresholds at creation, as `creation.ap_12h`; draws: row weights (n,)."""
+    resampled = [*_resampled(table, test, threshold_s, bounds_s), *_distribution(table, test)]
+    others = _by_share(table, test, threshold_s)
+    scores = _scores([*resampled, *others], None)
+    drawn = [_scores(resampled, weight) for weight in draws]
+    names = [name for name in scores if any(name in values for values in drawn)]
+    return Assessment(scores, {name: np.array([values.get(name, math.nan) for values in drawn]) for name in names})
+
+
+def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) -> dict[str, list[float]]:
+    """Scores by whole weeks after training (LAVA, figure 10), of requests that arrived in each: week, n, f1, mae.
+
+    f1: of "outlives the threshold" at creation, IPCW, higher is better; mae: of log10 lifetime, lower is better; NaN
+    where a week has no such rows.
+    """
+    curve = censoring_curve(test)
+    outlives = _outlives(table, test, curve, 0.0, threshold_s, "w", "long")
+    errors = _errors(table, test, curve, 0.0, "w", "lifetime")
+    week = np.maximum(test.arrival_s - from_s, 0) // WEEK_S
+    found: dict[str, list[float]] = {"week": [], "n": [], "f1": [], "mae": []}
+    for number in np.unique(week):
+        weight = (week == number).astype(np.float64)
+        values = {**outlives(weight), **errors(weight)}
+        found["week"].append(float(number))
+        found["n"].append(float(weight.sum()))
+        found["f1"].append(values.get("w.f1_long", math.nan))
+        found["mae"].append(values["w.mae_log10_lifetime"])
+    return found
+
+
+def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.ndarray) -> dict[str, float]:
+    """Scores at creation of owners that training saw (`seen.*`) and of new ones (`unseen.*`). is_seen: bool (n,)."""
+    curve = censoring_curve(test)
+    groups = [_outlives(table, test, curve, 0.0, threshold_s, "x", "long"),
+              _errors(table, test, curve, 0.0, "x", "lifetime"), *_distribution(table, test)]
+    found: dict[str, float] = {}
+    for prefix, is_taken in (("seen", is_seen), ("unseen", ~is_seen)):
+        found[f"{prefix}.n"] = float(is_taken.sum())
+        if is_taken.any():
+            values = _scores(groups, is_taken.astype(np.float64))
+            found |= {f"{prefix}.{name.partition('.')[2]}": value for name, value in values.items()}
+    return found
+
+
+def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, float]:
+    return {name: value for group in groups for name, value in group(weight).items() if math.isfinite(value)}
+
+
+def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int]) -> list[Group]:
+    curve = censoring_curve(test)
+    bounds = {"1h": 3_600, **{label_of(bound): bound for bound in bounds_s}, "7d": WEEK_S, "long": threshold_s}
+    groups = [_outlives(table, test, curve, 0.0, bound, "creation", name) for name, bound in bounds.items()]
+    groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"), _integrated(table, test, 0.0, "creation")]
+    for age_s in AGES_S:
+        prefix = f"age_{label_of(age_s)}"
+        groups.append(_counted(test, age_s, prefix))
+        groups += [_errors(table, test, curve, age_s, prefix, "remaining"), _integrated(table, test, age_s, prefix)]
+        if threshold_s > age_s:
+            groups.append(_outlives(table, test, curve, age_s, threshold_s, prefix, "long"))
+    return groups
+
+
+def _counted(test: Examples, age_s: float, prefix: str) -> Group:
+    is_alive = alive_at(test, age_s).astype(np.float64)
+    n_alive = float(is_alive.sum())
+    if n_alive == 0.0:
+        return lambda _: {}
+    return lambda weight: {f"{prefix}.n_alive": n_alive if weight is None else float((weight * is_alive).sum())}
+
+
+def _outlives(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: float, threshold_s: int, prefix: str,
+              name: str) -> Group:
+    censoring, _ = outliving_weights(curve, test, threshold_s, age_s)
+    is_used = censoring > 0.0
+    if not is_used.any():
+        return lambda _: {}
+    censoring = censoring[is_used]
+    score = table.take(is_used).survival(threshold_s - age_s, age_s)
+    is_long, is_called = test.lifetime_s[is_used] > threshold_s, score > 0.5
+    ranking = Ranking.of(is_long, score)
+
+    def group(weight: np.ndarray | None) -> dict[str, float]:
+        row = censoring if weight is None else censoring * weight[is_used]
+        counts = ranking.curve(row)
+        return {
+            f"{prefix}.ap_{name}": counts.average_precision(),
+            f"{prefix}.base_rate_{name}": weighted_mean(is_long.astype(np.float64), row),
+            f"{prefix}.f1_{name}": f1(is_long, is_called, row),
+            f"{prefix}.recall_at_p99_{name}": counts.recall_at(0.99),
+            f"{prefix}.recall_at_p95_{name}": counts.recall_at(0.95),
+        }
+
+    return group
+
+
+def _errors(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: float, prefix: str, what: str) -> Group:
+    censoring, _ = end_weights(curve, test, age_s)
+    is_used = alive_at(test, age_s) & test.is_event
+    if not is_used.any():
+        return lambda _: {f"{prefix}.mae_log10_{what}": math.nan}
+    censoring = censoring[is_used]
+    error = log_errors(table.take(is_used).quantile(0.5, age_s), test.lifetime_s[is_used] - age_s)
+    absolute = np.abs(error)
+
+    def group(weight: np.ndarray | None) -> dict[str, float]:
+        row = None if weight is None else weight[is_used]
+        return {
+            f"{prefix}.mae_log10_{what}": weighted_mean(absolute, row),
+            f"{prefix}.bias_log10_{what}": weighted_mean(error, row),
+            f"{prefix}.mae_log10_{what}_ipcw": weighted_mean(absolute, censoring if row is None else censoring * row),
+        }
+
+    return group
+
+
+@dataclass(frozen=True, slots=True)
+class _Aged:
+    """A curve table as seen by those alive at an age: time begins there."""
+
+    table: CurveTable
+    age_s: float
+
+    def survival(self, horizon_s: float, _: float) -> np.ndarray:
+        return self.table.survival(horizon_s, self.age_s)
+
+
+def _integrated(table: CurveTable, test: Examples, age_s: float, prefix: str) -> Group:
+    """The integrated Brier score of the time that remains at an age, of rows seen from their start."""
+    is_used = alive_at(test, age_s) & (test.entry_s == 0.0)
+    if not is_used.any():
+        return lambda _: {}
+    rows = test.take(is_used)
+    rows = replace(rows, lifetime_s=rows.lifetime_s - age_s)
+    aged = _Aged(table.take(is_used), age_s)
+    added = integrated_brier_rows(aged, rows, brier_times(rows, N_TIMES if age_s == 0.0 else N_TIMES // 2),
+                                  censoring_curve(rows))
+    return lambda weight: {f"{prefix}.ibs": weighted_mean(added, None if weight is None else weight[is_used])}
+
+
+def _distribution(table: CurveTable, test: Examples) -> list[Group]:
+    concordance = Concordance.of(test, table.quantile(0.5, 0.0))
+    pit = Pit.of(table, test, np.random.default_rng(0))
+
+    def ranked(weight: np.ndarray | None) -> dict[str, float]:
+        harrell, uno = concordance.both(weight)
+        return {"creation.c_harrell": harrell, "creation.c_uno": uno}
+
+    def calibrated(weight: np.ndarray | None) -> dict[str, float]:
+        deviation, coverage = pit.deviation_and_coverage(weight)
+        statistic, _ = pit.d_calibration(weight)
+        return {"creation.pit_deviation": deviation, "creation.coverage_80": coverage,
+                "creation.d_calibration_chi2": statistic}
+
+    return [ranked, calibrated]
+
+
+def _by_share(table: CurveTable, test: Examples, threshold_s: int) -> list[Group]:
+    observed, curves = test.take(test.is_event), table.take(test.is_event)
+
+    def group(_: np.ndarray | None) -> dict[str, float]:
+        scores = {}
+        for share in UPTIME_SHARES:
+            uptime_s = np.floor(observed.lifetime_s * share)
+            prefix = f"share_{round(100 * share):02d}"
+            is_called = curves.survival(np.maximum(threshold_s - uptime_s, 0.0), uptime_s) > 0.5
+            scores[f"{prefix}.f1_long"] = f1(observed.lifetime_s > threshold_s, is_called)
+            if round(100 * share) % 25 == 0:
+                error = log_errors(curves.quantile(0.5, uptime_s), observed.lifetime_s - uptime_s)
+                scores[f"{prefix}.mae_log10_remaining"] = weighted_mean(np.abs(error))
+        return scores
+
+    return [group] if len(observed) else []
