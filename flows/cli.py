@@ -107,6 +107,32 @@ def evaluate(
 
 @app.command()
 @_plain_errors
+def search(
+    on: Annotated[list[str] | None, typer.Option(
+        help="Traces, as READER=PATH, or `synthetic`; repeat. [default: synthetic]")] = None,
+    family: Annotated[str, typer.Option(help="The family whose hyperparameters are searched.")] = "hazard",
+    n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
+    timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
+) -> None:
+    """Search a family's hyperparameters on validation windows alone; test windows are never read."""
+    from sojourn.flows.config import load_config
+
+    configs = []
+    for each in on or ["synthetic"]:
+        reader, _, path = each.partition("=")
+        configs.append(load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
+                                   n_requests=n_requests, seed=seed, n_threads=n_threads))
+    from sojourn.flows.search import search as run
+
+    run(configs, family, n_trials, timeout_s)
+
+
+@app.command()
+@_plain_errors
 def results(
     file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
     store: Store = Path(".sojourn"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, label_of
@@ -58,6 +59,26 @@ def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_row
     axes.barh([name for _, name in largest], [mean for mean, _ in largest], color=_GAIN)
     axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
     axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")
+    plain(axes)
+    return figure
+
+
+def search_figure(values: Sequence[float | None]) -> Figure:
+    """Each finished trial's score as a share of the defaults', and the best so far."""
+    from matplotlib.figure import Figure
+
+    points = [(number, value) for number, value in enumerate(values, 1) if value is not None]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    if points:
+        numbers, scores = zip(*points, strict=True)
+        axes.plot(numbers, scores, "o", color=COLOURS["km"], label="trial")
+        axes.step(numbers, list(accumulate(scores, min)), where="post", color=_GAIN, label="best so far")
+    axes.axhline(1.0, color="#444444", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("trial")
+    axes.set_ylabel("Brier score, share of the defaults' (lower = better)")
+    axes.set_title("The search, on the validation windows", loc="left")
+    legend(axes)
     plain(axes)
     return figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.progress import stage
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
-from sojourn.models.measures.thresholds import AGES_S, label_of
+from sojourn.models.measures.assessment import mean_brier
 from sojourn.serving.encoder import Encoder
 
 
@@ -30,16 +29,8 @@ class Trained:
 
     @property
     def choice_score(self) -> float:
-        """Mean integrated Brier score on the validation window, at creation and at each age; lower is better.
-
-        Each age counts by the requests alive at it. A proper score of the whole distribution, censored requests
-        included: errors over observed ends alone would choose answers that are too short (docs/lifetime.md).
-        """
-        names = ["creation", *(f"age_{label_of(age_s)}" for age_s in AGES_S)]
-        met = [(self.validation[f"{name}.ibs"], self.validation.get(f"{name}.n_alive", self.n_validation))
-               for name in names if f"{name}.ibs" in self.validation]
-        total = math.fsum(n for _, n in met)
-        return math.fsum(score * n for score, n in met) / total if total else math.inf
+        """`mean_brier` on the validation window; lower is better."""
+        return mean_brier(self.validation, self.n_validation)
 
 
 @dataclass(frozen=True, slots=True)

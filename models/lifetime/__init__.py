@@ -14,6 +14,7 @@ from sojourn.models.lifetime.mlp import NetworkModel
 from sojourn.models.lifetime.repeat_last import RepeatModel
 from sojourn.models.lifetime.requested_time import RequestedModel
 from sojourn.models.lifetime.rsf import ForestModel
+from sojourn.models.lifetime.search_space import SEARCH_SPACES
 
 LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
     "km": KaplanMeierModel,
@@ -30,7 +31,7 @@ LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
 })  # fmt: skip
 
 __all__ = [
-    "LIFETIME_MODELS", "BoostedCoxModel", "CoxModel", "Exported", "FitSettings", "ForestModel", "HazardModel",
-    "KaplanMeierModel", "LandmarkModel", "LifetimeModel", "NetworkModel", "OnceModel", "RepeatModel", "RequestedModel",
-    "UptimeModel",
+    "LIFETIME_MODELS", "SEARCH_SPACES", "BoostedCoxModel", "CoxModel", "Exported", "FitSettings", "ForestModel",
+    "HazardModel", "KaplanMeierModel", "LandmarkModel", "LifetimeModel", "NetworkModel", "OnceModel", "RepeatModel",
+    "RequestedModel", "UptimeModel",
 ]  # fmt: skip

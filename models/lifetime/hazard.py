@@ -19,6 +19,7 @@ from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_p
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import RangeWalk
 
+N_INTERVALS = 36
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
 
@@ -36,7 +37,7 @@ class HazardModel:
     boosted_: Boosted
     validation_table_: CurveTable
 
-    def __init__(self, n_intervals: int = 36) -> None:
+    def __init__(self, n_intervals: int = N_INTERVALS) -> None:
         self.n_intervals = n_intervals
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:

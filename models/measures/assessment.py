@@ -10,7 +10,7 @@ weights; a bootstrap only reweighs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,6 +94,19 @@ def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.n
             values = _scores(groups, is_taken.astype(np.float64))
             found |= {f"{prefix}.{name.partition('.')[2]}": value for name, value in values.items()}
     return found
+
+
+def mean_brier(scores: Mapping[str, float], n_rows: int) -> float:
+    """Mean integrated Brier score at creation and at each age, counted by the requests alive there; lower is better.
+
+    scores: of `score_model` on n_rows rows. What families and settings are chosen by: a proper score of the whole
+    distribution, censored requests included, where errors over observed ends would choose answers that are too short
+    (docs/lifetime.md). Infinite where nothing could be followed.
+    """
+    names = ["creation", *(f"age_{label_of(age_s)}" for age_s in AGES_S)]
+    met = [(scores[f"{name}.ibs"], scores.get(f"{name}.n_alive", n_rows)) for name in names if f"{name}.ibs" in scores]
+    total = math.fsum(n for _, n in met)
+    return math.fsum(score * n for score, n in met) / total if total else math.inf
 
 
 def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, float]:

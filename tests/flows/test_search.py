@@ -1,0 +1,57 @@
+"""The search: better settings are found, the test window is never read, an interrupted search goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.flows import search as search_module
+from sojourn.flows.cli import app
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.search import Material, search
+from sojourn.flows.tracking import Tracker
+from sojourn.models.lifetime import SEARCH_SPACES
+
+
+@pytest.mark.parametrize("family", list(SEARCH_SPACES))
+def test_defaults_lie_within_their_bounds(family: str) -> None:
+    space = SEARCH_SPACES[family]
+    assert list(space.defaults) == list(space.bounds)
+    assert all(bounds.low <= space.defaults[name] <= bounds.high for name, bounds in space.bounds.items())
+
+
+def test_a_family_without_a_space_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["search", "--family", "km", "--store", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "family must have a search space (hazard, gbdt-once, gbdt-landmark), got 'km'" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)
+    seen: list[Material] = []
+    score = search_module._score
+
+    def watched(space: object, values: dict[str, float], material: Material) -> float:
+        seen.append(material)
+        return score(space, values, material)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search_module, "_score", watched)
+    first = search([config], "gbdt-once", 2, 600.0)
+    assert first.n_trials == 2 and len(seen) == 3  # the defaults' own score, and two trials
+    assert first.value <= 1.0  # the first trial is the defaults themselves
+    for material in seen:
+        split = material.split
+        assert len(split.test) == 0
+        assert set(split.past.idx_row) <= set(split.train.idx_row)
+        assert (split.valid.arrival_s + split.valid.lifetime_s).max() <= split.test_from_s
+        assert (split.train.arrival_s + split.train.lifetime_s).max() <= split.valid_from_s
+    second = search([config], "gbdt-once", 3, 600.0)
+    assert second.n_trials == 3 and second.value <= first.value
+    tracker = Tracker(config.mlflow_uri, tmp_path / "artifacts")
+    assert np.isfinite(second.value) and tracker.version_of(config.registered_name, "champion") is None
