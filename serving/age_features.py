@@ -32,14 +32,15 @@ class AgeFeatures:
 
     @classmethod
     def of(cls, names: Sequence[str], edges: np.ndarray) -> AgeFeatures:
-        """Those of a feature list: the requested time and the mean of each owner key, at the intervals' middles.
+        """Those of a feature list: the requested time, mean and last of each owner key, at the intervals' middles.
 
         >>> chosen = AgeFeatures.of(("cpu_cores", "user:mean", "user:last", "zone:mean"), np.array([0.0, 10.0, 1000.0]))
         >>> chosen.sources, chosen.is_log, [round(age_s, 3) for age_s in chosen.ages_s]
-        ((1,), (True,), [3.162, 100.0])
+        ((1, 2), (True, True), [3.162, 100.0])
         """
-        sources = [(idx, name != "requested_s") for idx, name in enumerate(names)
-                   if name == "requested_s" or (name.endswith(":mean") and f"{name[:-5]}:last" in names)]
+        owners = {name.removesuffix(":last") for name in names if name.endswith(":last")}
+        wanted = {f"{owner}:{part}" for owner in owners for part in ("mean", "last")}
+        sources = [(idx, name in wanted) for idx, name in enumerate(names) if name == "requested_s" or name in wanted]
         if not sources:
             return cls()
         ages_s = np.sqrt(np.maximum(edges[:-1], 1.0) * edges[1:])

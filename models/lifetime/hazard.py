@@ -15,11 +15,10 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
-from sojourn.models.lifetime.intervals import Intervals, fit_intervals, person_periods
+from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import RangeWalk
 
-N_INTERVALS = 36
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
 

@@ -12,6 +12,11 @@ from sojourn.serving.curve import LONGEST_S
 N_AT_RISK_MIN = 50
 """The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""
 
+N_INTERVALS = 40
+FIRST_S = 2.0
+"""Where the first interval ends. At 10 s a fifth of CEA-Curie's jobs ended within it, and a constant hazard there put
+the largest PIT deviation at .12; from 2 s on it is .05."""
+
 HAZARD_MAX = 30.0
 """A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
 
@@ -45,7 +50,7 @@ class PersonPeriods:
     weight: np.ndarray
 
 
-def fit_intervals(examples: Examples, n_intervals: int = 36, first_s: float = 10.0) -> Intervals:
+def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: float = FIRST_S) -> Intervals:
     """Log-spaced intervals from `first_s` to the age at which 50 are still at risk, with pooled hazards.
 
     Raises ValueError where no end was observed.

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from sojourn.models.lifetime.boosting import DEFAULTS
 from sojourn.models.lifetime.contract import LifetimeModel
 from sojourn.models.lifetime.gbdt import OnceModel
-from sojourn.models.lifetime.hazard import N_INTERVALS, PARAMS, HazardModel
+from sojourn.models.lifetime.hazard import PARAMS, HazardModel
+from sojourn.models.lifetime.intervals import N_INTERVALS
 from sojourn.models.lifetime.landmark import LandmarkModel
 
 
