@@ -187,8 +187,8 @@ class _Aged:
     table: CurveTable
     age_s: float
 
-    def survival(self, horizon_s: float, _: float) -> np.ndarray:
-        return self.table.survival(horizon_s, self.age_s)
+    def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
+        return self.table.survival(horizon_s, self.age_s + uptime_s)
 
 
 def _integrated(table: CurveTable, test: Examples, age_s: float, prefix: str) -> Group:
