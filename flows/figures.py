@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Mapping[str, str] = {"km": "#8c8c8c", "gbdt-once": "#d98c3f", "gbdt-uptime": "#7b6bb0", "hazard": "#1b7f79"}
+COLOURS: Mapping[str, str] = {
+    "km": "#8c8c8c", "gbdt-once": "#d98c3f", "gbdt-uptime": "#7b6bb0", "gbdt-landmark": "#3b6fb5", "hazard": "#1b7f79",
+    "cox": "#c2a21c", "rsf": "#76a03a", "gbsa": "#b5483a", "mlp": "#c765a5", "repeat-last": "#7a5236",
+    "requested-time": "#2b2b2b",
+}  # fmt: skip
 _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
 
 
@@ -22,6 +26,7 @@ def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int)
     figure, (left, right) = two_panels()
     draw_errors_by_age(left, scores)
     draw_f1_by_share(right, scores, threshold_s)
+    legend_beside(figure, left)
     return figure
 
 
@@ -29,6 +34,7 @@ def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.Da
     """Two panels: errors at absolute ages, and gains in empty hosts over best-fit."""
     figure, (left, right) = two_panels()
     draw_errors_by_age(left, scores)
+    legend(left)
     draw_gains(right, simulation)
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
@@ -97,7 +103,6 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
     axes.set_xlabel("age at which the scheduler asks")
     axes.set_ylabel("error, mean |log10 remaining| (lower = better)")
     axes.set_title("Predictions stay fresh as requests age", loc="left")
-    legend(axes)
     plain(axes)
 
 
@@ -114,7 +119,6 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
     axes.set_xlabel("uptime, % of the request's own lifetime")
     axes.set_ylabel(f"F1 of “outlives {name}” (higher = better)")
     axes.set_title("By share of the own lifetime (it knows the answer)", loc="left")
-    legend(axes)
     plain(axes)
 
 
@@ -156,6 +160,14 @@ def legend(axes: Axes) -> None:
     else:
         axes.text(0.5, 0.5, "too few observed ends to measure", ha="center", va="center", transform=axes.transAxes,
                   color="#444444")
+
+
+def legend_beside(figure: Figure, axes: Axes) -> None:
+    """One legend beside the panels: with eleven families it would hide lines; or that nothing could be measured."""
+    if axes.lines:
+        figure.legend(*axes.get_legend_handles_labels(), frameon=False, loc="outside right center")
+    else:
+        legend(axes)
 
 
 def plain(axes: Axes) -> None:

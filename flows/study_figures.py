@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.flows.figures import COLOURS, legend, plain, two_panels
+from sojourn.flows.figures import COLOURS, legend_beside, plain, two_panels
 from sojourn.models.measures.thresholds import label_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _N_WEEK_MIN = 50
 
 def weeks_figure(found: Mapping[str, Any]) -> Figure:
     """F1 of "outlives the threshold" and error of the lifetime, by week after training (LAVA, figure 10)."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, (left, right) = two_panels()
     for axes, key, title in (
         (left, "f1", f"F1 of “outlives {label_of(found['threshold_s'])}” (higher = better)"),
@@ -30,8 +32,9 @@ def weeks_figure(found: Mapping[str, Any]) -> Figure:
         axes.set_xlabel("week after training, by arrival")
         axes.set_ylabel(title)
         axes.set_ylim(bottom=0)
-        legend(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         plain(axes)
+    legend_beside(figure, right)
     left.set_title("Accuracy as the model grows old", loc="left")
     return figure
 
@@ -43,9 +46,9 @@ def calibration_figure(found: Mapping[str, Any]) -> Figure:
         _line(left, family, _pairs(points["predicted"], points["observed"]), found["chosen"], marker="o")
         _line(right, family, _pairs(points["pit"], points["pit_share"]), found["chosen"])
     for axes in (left, right):
-        axes.plot((0, 1), (0, 1), color="#444444", linewidth=0.8, linestyle=":", label="right")
-        legend(axes)
+        axes.plot((0, 1), (0, 1), color="#444444", linewidth=0.8, linestyle=":", label="a right model")
         plain(axes)
+    legend_beside(figure, right)
     name = label_of(found["threshold_s"])
     left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
     left.set_ylabel("observed share (Kaplan-Meier)")

@@ -65,7 +65,7 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) ->
     """Scores by whole weeks after training (LAVA, figure 10), of requests that arrived in each: week, n, f1, mae.
 
     f1: of "outlives the threshold" at creation, IPCW, higher is better; mae: of log10 lifetime, lower is better; NaN
-    where a week has no such rows.
+    where a week has no such rows, or none that was seen to outlive the threshold.
     """
     curve = censoring_curve(test)
     outlives = _outlives(table, test, curve, 0.0, threshold_s, "w", "long")
@@ -77,7 +77,8 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) ->
         values = {**outlives(weight), **errors(weight)}
         found["week"].append(float(number))
         found["n"].append(float(weight.sum()))
-        found["f1"].append(values.get("w.f1_long", math.nan))
+        is_followed = values.get("w.base_rate_long", 0.0) > 0.0
+        found["f1"].append(values["w.f1_long"] if is_followed else math.nan)
         found["mae"].append(values["w.mae_log10_lifetime"])
     return found
 
