@@ -71,6 +71,10 @@ class AgeFeatures:
                  for idx, is_log in zip(self.sources, self.is_log, strict=True)]
         return {"sources": forms, "ages_s": list(self.ages_s), "log_ages": list(self.log_ages)}
 
+    def scales(self) -> list[np.ndarray]:
+        """For each source the numbers that it is set against: ages in s, or their log10; float64 (K,) each."""
+        return [np.array(self.log_ages if is_log else self.ages_s) for is_log in self.is_log]
+
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the values, as `user:mean/age`; `names`: the encoder's features."""
         return [f"{names[idx]}/age" for idx in self.sources]

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState
+from sojourn.serving.history_rows import UNKNOWN, HistoryRows, fill_category_features
+from sojourn.serving.owner import OWNER_FEATURES, OwnerState, fill_owner_features
 
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
@@ -115,11 +116,13 @@ class HistoryState:
 
     def __init__(self, definition: HistoryDefinition) -> None:
         self.definition = definition
+        self.rows = HistoryRows()
         self._owners: list[dict[tuple[str, ...], OwnerState]] = [{} for _ in definition.keys]
-        self._categories: list[dict[tuple[str, ...], list[float]]] = [{} for _ in definition.keys]
+        self._categories: list[dict[tuple[str, ...], int]] = [{} for _ in definition.keys]  # slots
         self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
         self._n_admitted = 0
         self._is_owner = [key.kind == "owner" for key in definition.keys]
+        self._n_features = len(definition.feature_names())
 
     def __len__(self) -> int:
         return sum(map(len, self._owners)) + sum(map(len, self._categories))
@@ -128,26 +131,39 @@ class HistoryState:
         """True if the key's value has been seen and not forgotten; `idx` counts the definition's keys."""
         return key is not None and key in (self._owners[idx] if self._is_owner[idx] else self._categories[idx])
 
+    @property
+    def overall(self) -> float:
+        """Mean of log10 lifetimes (s) of all that ended; NaN before the first."""
+        return self._overall[1] if self._overall[0] else _NAN
+
+    def slots(self, keys: Sequence[tuple[str, ...] | None]) -> list[int]:
+        """Where in `rows` each key of a request stands; `UNKNOWN` for one that is missing or not known."""
+        slots = []
+        for idx, key in enumerate(keys):
+            if self._is_owner[idx]:
+                owner = self._owners[idx].get(key)  # type: ignore[arg-type]  # None is no key
+                slots.append(UNKNOWN if owner is None else owner.slot)
+            else:
+                slots.append(self._categories[idx].get(key, UNKNOWN))  # type: ignore[arg-type]
+        return slots
+
     def features(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> list[float]:
         """The history features of a request that arrives now, in the definition's order.
 
         keys: for each history key its values as strings, or None where one is missing. Records nothing.
         """
-        row: list[float] = []
-        batch_gap_s = self.definition.batch_gap_s
-        prior, window = self.definition.prior_strength, self.definition.window
-        overall = self._overall[1] if self._overall[0] else _NAN
-        for idx, key in enumerate(keys):
-            if self._is_owner[idx]:
-                owner = None if key is None else self._owners[idx].get(key)
-                row += UNKNOWN_OWNER if owner is None else owner.features(now_s, batch_gap_s)
+        definition, rows, at = self.definition, self.rows, 0
+        values = [0.0] * self._n_features
+        overall = self.overall
+        for is_owner, slot in zip(self._is_owner, self.slots(keys), strict=True):
+            row = rows.of(slot)
+            if is_owner:
+                fill_owner_features(row, now_s, definition.batch_gap_s, values, at)
+                at += len(OWNER_FEATURES)
             else:
-                seen = None if key is None else self._categories[idx].get(key)
-                if seen is None:
-                    row += (0.0, overall)
-                else:
-                    row += (math.log1p(min(seen[0], window)), (seen[0] * seen[1] + prior * overall) / (seen[0] + prior))
-        return row
+                fill_category_features(row, overall, definition.prior_strength, definition.window, values, at)
+                at += len(CATEGORY_FEATURES)
+        return values
 
     def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Admission:
         """Record an arrival at `now_s` (int seconds).
@@ -164,11 +180,12 @@ class HistoryState:
             owners = self._owners[idx]
             owner = owners.pop(key, None)
             if owner is None:
-                owner = OwnerState(definition.window)
                 if len(owners) >= definition.n_keys_max:
-                    del owners[next(iter(owners))]
+                    self.rows.free(owners.pop(next(iter(owners))).slot)
+                owner = OwnerState(definition.window, self.rows.new())
             owners[key] = owner  # last in the dict = latest arrival
             owner.arrive(number, now_s, definition.batch_gap_s)
+            self.rows.write(owner.slot, owner.row())
         return Admission(number, tuple(keys), now_s)
 
     def ended(self, admission: Admission, now_s: int, arrival_s: int | None = None) -> None:
@@ -186,8 +203,14 @@ class HistoryState:
                 if owner is None or admission.number not in owner.running:
                     continue  # forgotten since: the size bound came first
                 owner.end(admission.number, log_lifetime)
+                self.rows.write(owner.slot, owner.row())
             else:
-                _move(self._categories[idx].setdefault(key, [0.0, 0.0]), log_lifetime, memory)
+                slot = self._categories[idx].get(key)
+                if slot is None:
+                    slot = self._categories[idx][key] = self.rows.new()
+                moments = self.rows.of(slot)[:2]
+                _move(moments, log_lifetime, memory)
+                self.rows.write_moments(slot, moments)
 
     def withdraw(self, admission: Admission) -> None:
         """Undo an admission that was not placed: features are then as if it had never been.
@@ -202,6 +225,9 @@ class HistoryState:
             owner.recount(self.definition.batch_gap_s)
             if owner.n_ended == 0 and not owner.running:
                 del self._owners[idx][key]
+                self.rows.free(owner.slot)
+            else:
+                self.rows.write(owner.slot, owner.row())
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The state as plain arrays (no pickle), without running requests: a scheduler admits those again.
@@ -222,7 +248,8 @@ class HistoryState:
                 arrays[f"{idx}:recent"] = np.array([value for o in owners for value in o.recent], np.float64)
             else:
                 arrays |= _packed(f"{idx}", self._categories[idx])
-                arrays[f"{idx}:moments"] = np.array(list(self._categories[idx].values()), np.float64).reshape(-1, 2)
+                slots = np.array(list(self._categories[idx].values()), np.int64)
+                arrays[f"{idx}:moments"] = self.rows.values[slots, :2]
         return arrays
 
     @classmethod
@@ -240,16 +267,19 @@ class HistoryState:
                 if (moments.shape != (len(names), 2) or not np.isfinite(moments).all()
                         or not (moments[:, 0] >= 1.0).all()):
                     raise ValueError(f"{idx}:moments must be counts >= 1 and means of {len(names)} names")
-                state._categories[idx] = dict(zip(names, moments.tolist(), strict=True))
+                for name, pair in zip(names, moments.tolist(), strict=True):
+                    slot = state._categories[idx][name] = state.rows.new()
+                    state.rows.write_moments(slot, pair)
             else:
-                owners = _owners(f"{idx}", arrays, len(names), definition)
                 if len(names) > definition.n_keys_max:
                     raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} owners")
+                owners = _owners(f"{idx}", arrays, len(names), definition, state.rows)
                 state._owners[idx] = dict(zip(names, owners, strict=True))
         return state
 
 
-def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: HistoryDefinition) -> list[OwnerState]:
+def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: HistoryDefinition,
+            rows: HistoryRows) -> list[OwnerState]:
     ended_n, last, batch_n, batch, recent_n = (_array(arrays, f"{prefix}:{part}", np.int64)
                                                for part in ("ended_n", "last", "batch_n", "batch", "recent_n"))
     recent = _array(arrays, f"{prefix}:recent", np.float64)
@@ -262,13 +292,14 @@ def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: H
     batches = np.split(batch, np.cumsum(batch_n)[:-1]) if n else []
     recents = np.split(recent, np.cumsum(recent_n)[:-1]) if n else []
     for idx in range(n):
-        owner = OwnerState(definition.window)
+        owner = OwnerState(definition.window, rows.new())
         owner.n_ended = int(ended_n[idx])
         owner.last_ended_s = int(last[idx])
-        owner.batch_ended = batches[idx].tolist()
+        owner.batch_ended.extend(batches[idx].tolist())
         owner.recent.extend(recents[idx].tolist())
         owner.recount(definition.batch_gap_s)
         owner.refresh_ended()
+        rows.write(owner.slot, owner.row())
         owners.append(owner)
     return owners
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.serving._jitable import register_jitable
 
 OWNER_FEATURES = (
     "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",
@@ -18,7 +22,24 @@ _SHARES_LOG10 = tuple(math.log10(seconds) for seconds in (3_600.0, 86_400.0, 604
 _NAN = math.nan
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
 UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
-"""The features of an owner that has not been seen, or was forgotten."""
+"""The row of an owner that has not been seen, or was forgotten: its features whatever the time."""
+
+
+@register_jitable
+def fill_owner_features(row: Sequence[float], now_s: float, batch_gap_s: float, values: Any, at: int) -> None:
+    """Write an owner's features at a time into values[at:], from its row.
+
+    row: what `OwnerState.row` gives: the features, but arrivals in s in place of ages, and the latest batch whatever
+    the time since.
+    """
+    values[at] = row[0]
+    values[at + 1] = row[1]
+    for idx in (2, 3, 4):
+        arrival_s = row[idx]
+        values[at + idx] = math.log10(max(now_s - arrival_s, 1.0)) if arrival_s == arrival_s else arrival_s
+    values[at + 5] = row[5] if now_s - row[4] <= batch_gap_s else 0.0
+    for idx in range(6, 15):
+        values[at + idx] = row[idx]
 
 
 class OwnerState:
@@ -29,37 +50,32 @@ class OwnerState:
     """
 
     __slots__ = ("batch", "batch_ended", "batch_start_s", "ended_part", "last_arrival_s", "last_ended_s", "n_ended",
-                 "recent", "running", "running_sum_s")  # fmt: skip
+                 "recent", "running", "running_sum_s", "slot", "window")  # fmt: skip
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, slot: int) -> None:
+        self.window = window
+        self.slot = slot
         self.n_ended = 0
         self.last_arrival_s: int | None = None
         self.last_ended_s: int | None = None  # the latest arrival among those that have ended
         self.batch = 0
         self.batch_start_s = 0
-        self.batch_ended: list[int] = []
+        self.batch_ended = array("q")
         self.running: dict[int, int] = {}
         self.running_sum_s = 0
-        self.recent: deque[float] = deque(maxlen=window)
+        self.recent = array("d")
         self.ended_part: tuple[float, ...] = _NOTHING_ENDED
 
-    def features(self, now_s: int, batch_gap_s: int) -> list[float]:
+    def row(self) -> tuple[float, ...]:
+        """What `fill_owner_features` reads, as it is now."""
         n_running = len(self.running)
+        oldest_s = mean_s = _NAN
         if n_running:
             oldest_s = next(iter(self.running.values()))
-            oldest = math.log10(max(now_s - oldest_s, 1))
-            mean = math.log10(max(now_s - self.running_sum_s / n_running, 1.0))
-        else:
-            oldest = mean = _NAN
-        if self.last_arrival_s is None:
-            since, batch = _NAN, 0
-        else:
-            gap_s = now_s - self.last_arrival_s
-            since = math.log10(max(gap_s, 1))
-            batch = self.batch if gap_s <= batch_gap_s else 0
-        n_arrived = min(self.n_ended + n_running, self.recent.maxlen or 0)
-        return [math.log1p(n_arrived), math.log1p(n_running), oldest, mean, since, math.log1p(batch),
-                *self.ended_part]  # fmt: skip
+            mean_s = self.running_sum_s / n_running
+        last_s = _NAN if self.last_arrival_s is None else self.last_arrival_s
+        return (math.log1p(min(self.n_ended + n_running, self.window)), math.log1p(n_running), oldest_s, mean_s, last_s,
+                math.log1p(self.batch), *self.ended_part)  # fmt: skip
 
     def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
         last_s = self.last_arrival_s
@@ -68,7 +84,7 @@ class OwnerState:
         if last_s is None or now_s - last_s > batch_gap_s:
             self.last_arrival_s = self.batch_start_s = now_s
             self.batch = 1
-            self.batch_ended.clear()
+            self.batch_ended = array("q")
         elif now_s >= last_s:
             self.last_arrival_s = now_s
             self.batch += 1
@@ -84,6 +100,8 @@ class OwnerState:
             self.batch_ended.append(arrival_s)
         self.n_ended += 1
         self.recent.append(log_lifetime)
+        if len(self.recent) > self.window:
+            del self.recent[0]
         self.refresh_ended()
 
     def recount(self, batch_gap_s: int) -> None:

@@ -1,0 +1,126 @@
+"""Compiled walks over a forest's leaf masks; imported only where numba is installed. Slow twins: tests/naive_forest.py.
+
+`starts` and `turn_starts` part the thresholds and turns by feature, `masks` has each feature's bins in `starts` order:
+see `leaf_masks`. Sums run over the trees from the first to the last, as everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+_ZERO = float(np.float32(1e-35))
+
+
+@intrinsic
+def lowest_bit(typing_context, word):
+    """The place of the lowest set bit of a word that has one: int64."""
+    def code(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), code
+
+
+@njit(cache=True, nogil=True)
+def n_below(values, start, stop, value):
+    """How many of values[start:stop], rising, are below a value; without branches that depend on it."""
+    n = stop - start
+    if n == 0:
+        return 0
+    base = start
+    while n > 1:
+        half = n >> 1
+        base = base + half if values[base + half - 1] < value else base
+        n -= half
+    return base - start + (1 if values[base] < value else 0)
+
+
+@njit(cache=True, nogil=True)
+def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
+    """AND the masks of a row's features from `first` to `stop` into words, uint64 (T,)."""
+    for feature in range(first, stop):
+        start, end = starts[feature], starts[feature + 1]
+        if start == end:
+            continue
+        value = row[feature]
+        if np.isnan(value) or (is_zero_missing[feature] and abs(value) <= _ZERO):
+            idx = end + 2 * feature + 1
+        else:
+            idx = start + 2 * feature + n_below(thresholds, start, end, value)
+        mask = masks[idx]
+        for tree in range(len(words)):
+            words[tree] &= mask[tree]
+
+
+@njit(cache=True, nogil=True)
+def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, rows, scores):
+    """Raw scores float64 (n,) of whole rows (n, F)."""
+    words = np.empty(len(leaf_starts), np.uint64)
+    for idx in range(len(rows)):
+        words[:] = ~np.uint64(0)
+        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, rows.shape[1], words)
+        total = 0.0
+        for tree in range(len(words)):
+            total += leaves[leaf_starts[tree] + lowest_bit(words[tree])]
+        scores[idx] = total
+
+
+@njit(cache=True, nogil=True)
+def step_scores(words, leaves, leaf_starts, lows, highs, scores):
+    """Raw scores for every bin of one feature, added to scores (K,), zeros on entry.
+
+    words: what all other features leave, uint64 (T,), cleared on return. lows, highs: each leaf's bins.
+    """
+    for tree in range(len(words)):
+        word = words[tree]
+        while word != np.uint64(0):
+            leaf = leaf_starts[tree] + lowest_bit(word)
+            word &= word - np.uint64(1)
+            value = leaves[leaf]
+            for idx in range(lows[leaf], highs[leaf]):
+                scores[idx] += value
+
+
+@njit(cache=True, nogil=True)
+def fill_age_rows(turns, turn_starts, turn_rows, sources, row, at):
+    """For each age feature the row of its masks at every age, into at, int64 (8, K)."""
+    for position in range(len(sources)):
+        start, stop = turn_starts[position], turn_starts[position + 1]
+        value = row[sources[position]]
+        n = stop - start + 1 if np.isnan(value) else n_below(turns, start, stop, value)
+        at[position] = turn_rows[start + 2 * position + n]
+
+
+@njit(cache=True, nogil=True)
+def interval_scores(masks, words, at, leaves, leaf_starts, pairs, scores):
+    """Raw scores (K,) of the intervals: words (T,) of what does not vary, ANDed with the rows `at`, int64 (8, K).
+
+    pairs: uint64 (4, T), scratch. Four intervals at once, so that one sum does not wait for another.
+    """
+    n_grid, n_trees = len(scores), len(words)
+    for first in range(0, n_grid, 4):
+        n = min(4, n_grid - first)
+        for part in range(4):
+            idx = first + min(part, n - 1)
+            mask_0, mask_1, mask_2, mask_3 = masks[at[0, idx]], masks[at[1, idx]], masks[at[2, idx]], masks[at[3, idx]]
+            mask_4, mask_5, mask_6, mask_7 = masks[at[4, idx]], masks[at[5, idx]], masks[at[6, idx]], masks[at[7, idx]]
+            pair = pairs[part]
+            for tree in range(n_trees):
+                pair[tree] = (words[tree] & mask_0[tree] & mask_1[tree] & mask_2[tree] & mask_3[tree]
+                              & mask_4[tree] & mask_5[tree] & mask_6[tree] & mask_7[tree])
+        sum_0 = sum_1 = sum_2 = sum_3 = 0.0
+        for tree in range(n_trees):
+            start = leaf_starts[tree]
+            sum_0 += leaves[start + lowest_bit(pairs[0, tree])]
+            sum_1 += leaves[start + lowest_bit(pairs[1, tree])]
+            sum_2 += leaves[start + lowest_bit(pairs[2, tree])]
+            sum_3 += leaves[start + lowest_bit(pairs[3, tree])]
+        scores[first] = sum_0
+        if n > 1:
+            scores[first + 1] = sum_1
+        if n > 2:
+            scores[first + 2] = sum_2
+        if n > 3:
+            scores[first + 3] = sum_3
