@@ -11,7 +11,13 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-_ZERO = float(np.float32(1e-35))
+from sojourn.serving.curve import fill_hazard, interval_hazard
+from sojourn.serving.forest import ZERO
+from sojourn.serving.history import CATEGORY_FEATURES
+from sojourn.serving.history_rows import fill_category_features
+from sojourn.serving.owner import OWNER_FEATURES, fill_owner_features
+
+N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)
 
 
 @intrinsic
@@ -45,7 +51,7 @@ def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
         if start == end:
             continue
         value = row[feature]
-        if np.isnan(value) or (is_zero_missing[feature] and abs(value) <= _ZERO):
+        if np.isnan(value) or (is_zero_missing[feature] and abs(value) <= ZERO):
             idx = end + 2 * feature + 1
         else:
             idx = start + 2 * feature + n_below(thresholds, start, end, value)
@@ -124,3 +130,66 @@ def interval_scores(masks, words, at, leaves, leaf_starts, pairs, scores):
             scores[first + 2] = sum_2
         if n > 3:
             scores[first + 3] = sum_3
+
+
+@njit(cache=True, nogil=True)
+def section(values, bounds, number):
+    """One of the parts that an array is made of."""
+    return values[bounds[number]:bounds[number + 1]]
+
+
+@njit(cache=True, nogil=True)
+def encode(asked, sizes, clock, is_owner, constants, history_rows, features):
+    """The encoder's features of a request, into features; see `encoder.Encoder.encode`.
+
+    asked: float64, the time in s, the overall mean, the numbers, then the slot of each history key.
+    sizes: number of numbers, of keys. clock: phase in s, batch gap in s, window. constants[0]: the prior's strength.
+    """
+    n_numbers, n_keys = sizes[0], sizes[1]
+    now_s, overall = asked[0], asked[1]
+    for idx in range(n_numbers):
+        features[idx] = asked[2 + idx]
+    second = np.int64(now_s) + clock[0]
+    features[n_numbers] = (second % 86_400) / 3_600.0
+    features[n_numbers + 1] = float(second // 86_400 % 7)
+    at = n_numbers + 2
+    for idx in range(n_keys):
+        row = history_rows[np.int64(asked[2 + n_numbers + idx])]
+        if is_owner[idx]:
+            fill_owner_features(row, now_s, float(clock[1]), features, at)
+            at += N_OWNER
+        else:
+            fill_category_features(row, overall, constants[0], float(clock[2]), features, at)
+            at += N_CATEGORY
+
+
+@njit(cache=True, nogil=True)
+def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
+    """A hazard model's whole answer to one request: its curve's numbers, (4, K + 1), and its features, into answer.
+
+    ints, floats: see `first_answer.FirstAnswer`. asked: see `encode`.
+    """
+    sizes = ints[:4]
+    int_bounds, float_bounds = ints[4:13], ints[13:20]
+    edges = section(floats, float_bounds, 4)
+    n_edges = len(edges)
+    n_grid, n_features, n_trees = n_edges - 1, sizes[2], masks.shape[1]
+    features = answer[4 * n_edges:]
+    constants = section(floats, float_bounds, 5)
+    encode(asked, sizes, section(ints, int_bounds, 0), section(ints, int_bounds, 1), constants, history_rows, features)
+    starts, is_zero_missing = section(ints, int_bounds, 2), section(ints, int_bounds, 3)
+    sources, turn_starts = section(ints, int_bounds, 4), section(ints, int_bounds, 5)
+    leaf_starts = section(ints, int_bounds, 6)
+    scratch = np.empty((5, n_trees), np.uint64)
+    words = scratch[4]
+    words[:] = ~np.uint64(0)
+    narrow(masks, section(floats, float_bounds, 0), starts, is_zero_missing, features, 0, n_features, words)
+    at = section(ints, int_bounds, 7).copy().reshape(8, n_grid)
+    fill_age_rows(section(floats, float_bounds, 1), turn_starts, turn_rows, sources, features, at)
+    scores = np.empty(n_grid)
+    interval_scores(masks, words, at, section(floats, float_bounds, 2), leaf_starts, scratch, scores)
+    offsets = section(floats, float_bounds, 3)
+    for idx in range(n_grid):
+        scores[idx] = interval_hazard(scores[idx], offsets[idx])
+    numbers = answer[:4 * n_edges].reshape(4, n_edges)
+    fill_hazard(scores, edges, constants[1], numbers[0], numbers[1], numbers[2], numbers[3])
