@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,15 +51,21 @@ class Encoder:
     names: tuple[str, ...]
     history: HistoryDefinition
     phase_s: int = 0
+    _known: frozenset[str] = field(init=False, repr=False, compare=False)
+    _plans: tuple[tuple[tuple[bool, int], ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = {*self.numbers, *self.names}
+        known = frozenset(self.columns())
         if len(known) < len(self.numbers) + len(self.names):
             raise ValueError(f"columns must differ from each other, got {self.numbers + self.names!r}")
         for key in self.history.keys:
             strangers = [column for column in key.columns if column not in known]
             if strangers:
                 raise ValueError(f"history key {key.name!r} must use known columns, got {strangers[0]!r}")
+        plans = tuple(tuple((column in self.names, (self.names if column in self.names else self.numbers).index(column))
+                            for column in key.columns) for key in self.history.keys)
+        object.__setattr__(self, "_known", known)
+        object.__setattr__(self, "_plans", plans)
 
     def columns(self) -> tuple[str, ...]:
         """The request columns that the encoder reads."""
@@ -75,41 +82,42 @@ class Encoder:
         ValueError: an unknown column, a number that is not one, an infinite number, a name that is no text,
         whole number or boolean.
         """
-        if not isinstance(request, Mapping):
+        if type(request) is not dict and not isinstance(request, Mapping):
             raise ValueError(f"request must be a mapping from columns to values, got {request!r}")
-        for column in request:
-            if column not in self.numbers and column not in self.names:
-                raise ValueError(f"column must be one of {', '.join(self.columns())}, got {column!r}")
+        if not request.keys() <= self._known:
+            stranger = next(column for column in request if column not in self._known)
+            raise ValueError(f"column must be one of {', '.join(self.columns())}, got {stranger!r}")
         unknown = []
         numbers = []
+        get = request.get
         for column in self.numbers:
-            number = _number(column, request.get(column))
+            number = _number(column, get(column))
             if number != number:
                 unknown.append(column)
             numbers.append(number)
-        texts: dict[str, str | None] = {}
+        texts = []
         for column in self.names:
-            texts[column] = _text(column, request.get(column))
-            if texts[column] is None:
-                unknown.append(column)
-        return Parsed(tuple(numbers), self.keys_of(texts, numbers), tuple(unknown))
+            text = get(column)
+            if type(text) is not str:
+                text = _text(column, text)
+                if text is None:
+                    unknown.append(column)
+            texts.append(text)
+        return Parsed(tuple(numbers), self._keys(texts, numbers), tuple(unknown))
 
-    def keys_of(self, texts: Mapping[str, str | None],
-                numbers: Sequence[float]) -> tuple[tuple[str, ...] | None, ...]:
+    def _keys(self, texts: Sequence[str | None], numbers: Sequence[float]) -> tuple[tuple[str, ...] | None, ...]:
         """The history keys of a request: its names, and numbers by their shortest decimal form."""
         keys: list[tuple[str, ...] | None] = []
-        for key in self.history.keys:
+        for plan in self._plans:
             values = []
-            for column in key.columns:
-                if column in texts:
-                    value = texts[column]
-                else:
-                    number = numbers[self.numbers.index(column)]
-                    value = "-" if number != number else repr(number)
+            for is_name, idx in plan:
+                value = texts[idx] if is_name else _number_text(numbers[idx])
                 if value is None:
+                    keys.append(None)
                     break
                 values.append(value)
-            keys.append(tuple(values) if len(values) == len(key.columns) else None)
+            else:
+                keys.append(tuple(values))
         return tuple(keys)
 
     def encode(self, parsed: Parsed, now_s: int, state: HistoryState) -> list[float]:
@@ -119,7 +127,14 @@ class Encoder:
                 *state.features(parsed.keys, now_s)]  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
+def _number_text(number: float) -> str:
+    return "-" if number != number else repr(number)
+
+
 def _number(column: str, value: Any) -> float:
+    if type(value) is float and value - value == 0.0:  # finite: the usual case first
+        return value
     if value is None:
         return _NAN
     if type(value) is float or type(value) is int:

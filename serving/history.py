@@ -207,8 +207,10 @@ class HistoryState:
             else:
                 slot = self._categories[idx].get(key)
                 if slot is None:
-                    slot = self._categories[idx][key] = self.rows.new()
-                moments = self.rows.of(slot)[:2]
+                    slot, moments = self.rows.new(), [0.0, 0.0]
+                    self._categories[idx][key] = slot
+                else:
+                    moments = self.rows.of(slot)[:2]
                 _move(moments, log_lifetime, memory)
                 self.rows.write_moments(slot, moments)
 
