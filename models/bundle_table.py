@@ -6,8 +6,9 @@ import numpy as np
 
 from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
 from sojourn.serving.bundle import Schema
-from sojourn.serving.curve_builder import RangeWalk, varying_grid
+from sojourn.serving.curve_builder import varying_grid
 from sojourn.serving.forest import Forest
+from sojourn.serving.varying_walk import varying_walk
 
 
 def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:
@@ -15,10 +16,10 @@ def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable
     grid = varying_grid(schema, forest)
     if schema.kind == "once":
         rows = np.column_stack([features, np.zeros(len(features))])  # the walk leaves its last column alone
-        walk = RangeWalk(_with_spare_feature(forest), grid)
+        walk = varying_walk(_with_spare_feature(forest), grid)
         return OnceTable(walk.scores(rows)[:, 0], schema.smearing, np.array(schema.residuals))
     unread = np.zeros((len(features), len(schema.age_features) + 1))
-    scores = RangeWalk(forest, grid, schema.age_features).scores(np.column_stack([features, unread]))
+    scores = varying_walk(forest, grid, schema.age_features).scores(np.column_stack([features, unread]))
     if schema.kind == "uptime":
         return PointTable(grid[:-1], scores, schema.smearing, np.array(schema.residuals))
     return HazardTable.from_scores(np.array(schema.edges), scores, np.array(schema.offsets), schema.tail_s,

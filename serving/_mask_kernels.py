@@ -65,7 +65,7 @@ def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, 
     """Raw scores float64 (n,) of whole rows (n, F)."""
     words = np.empty(len(leaf_starts), np.uint64)
     for idx in range(len(rows)):
-        words[:] = ~np.uint64(0)
+        words[:] = masks[-1]
         narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, rows.shape[1], words)
         total = 0.0
         for tree in range(len(words)):
@@ -182,7 +182,7 @@ def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
     leaf_starts = section(ints, int_bounds, 6)
     scratch = np.empty((5, n_trees), np.uint64)
     words = scratch[4]
-    words[:] = ~np.uint64(0)
+    words[:] = masks[-1]
     narrow(masks, section(floats, float_bounds, 0), starts, is_zero_missing, features, 0, n_features, words)
     at = section(ints, int_bounds, 7).copy().reshape(8, n_grid)
     fill_age_rows(section(floats, float_bounds, 1), turn_starts, turn_rows, sources, features, at)
@@ -193,3 +193,26 @@ def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
         scores[idx] = interval_hazard(scores[idx], offsets[idx])
     numbers = answer[:4 * n_edges].reshape(4, n_edges)
     fill_hazard(scores, edges, constants[1], numbers[0], numbers[1], numbers[2], numbers[3])
+
+
+@njit(cache=True, nogil=True)
+def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, turns, turn_starts, turn_rows,
+                  sources, at, n_features, rows, scores):
+    """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), scratch but for its last."""
+    scratch = np.empty((5, len(leaf_starts)), np.uint64)
+    words = scratch[4]
+    for idx in range(len(rows)):
+        words[:] = masks[-1]
+        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, n_features, words)
+        fill_age_rows(turns, turn_starts, turn_rows, sources, rows[idx], at)
+        interval_scores(masks, words, at, leaves, leaf_starts, scratch, scores[idx])
+
+
+@njit(cache=True, nogil=True)
+def step_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, lows, highs, n_features, rows, scores):
+    """`step_scores` of each row of a matrix; scores: float64 (n, K), zeros on entry."""
+    words = np.empty(len(leaf_starts), np.uint64)
+    for idx in range(len(rows)):
+        words[:] = masks[-1]
+        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, n_features, words)
+        step_scores(words, leaves, leaf_starts, lows, highs, scores[idx])

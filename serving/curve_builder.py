@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving._onnx_reader import read_forest
-from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import Forest
 from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.varying_walk import check_stepwise, varying_walk
 
 try:
     from sojourn.serving import _kernels as _compiled
@@ -23,34 +23,6 @@ except ImportError:  # numba is optional: `sojourn[fast]`
 _kernels: Any = _compiled
 IS_COMPILED = _kernels is not None
 """True where numba is installed and the compiled walk is used instead of ONNX Runtime."""
-
-
-class RangeWalk:
-    """Raw scores of rows for every value of the forest's last feature, in one walk per tree.
-
-    grid: the values of the varying feature, float64 (K,), increasing. age_features: what is set against the age
-    of each of them; those columns stand before the last. Needs numba. ValueError where a score is no step function
-    of the last feature.
-    """
-
-    def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
-        varying = forest.n_features - 1
-        check_stepwise(forest, age_features)
-        cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
-        self._forest = forest
-        self._n_grid = len(grid)
-        self._stack = (forest.depth() + 2, 3)
-        self._arrays = (
-            forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
-            forest.is_nan_true, forest.leaves, forest.member_start, forest.members, varying, cut,
-            *age_features.arrays(),
-        )  # fmt: skip
-
-    def scores(self, rows: np.ndarray) -> np.ndarray:
-        """Raw scores float64 (n, K) of float64 rows (n, n_features); what varies is not read."""
-        scores = np.zeros((len(rows), self._n_grid))
-        _kernels.range_walk_rows(*self._arrays, self._forest.rows(rows), scores, np.empty(self._stack, np.int64))
-        return scores
 
 
 class CurveBuilder:
@@ -75,7 +47,7 @@ class CurveBuilder:
         self._edges, self._offsets = np.array(schema.edges), np.array(schema.offsets)
         self._bounds = (*schema.edges, math.inf)
         is_walked = self.is_compiled and schema.kind != "once"
-        self._walk = RangeWalk(self.forest, self.grid, schema.age_features) if is_walked else None
+        self._walk = varying_walk(self.forest, self.grid, schema.age_features) if is_walked else None
         self._unread = [0.0] * (len(schema.age_features) + 1)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
@@ -109,15 +81,6 @@ class CurveBuilder:
             seconds = _kernels.point_seconds(scores, schema.smearing).tolist()
             return PointCurve(self.thresholds, scores.tolist(), seconds, schema.residuals)
         return PointCurve.from_scores(self.thresholds, scores.tolist(), schema.smearing, schema.residuals)
-
-
-def check_stepwise(forest: Forest, age_features: AgeFeatures) -> None:
-    """ValueError unless scores are steps of what varies, and what is set against the age is read as it is."""
-    first = forest.n_features - 1 - len(age_features)
-    if not all(map(forest.is_stepwise, range(first, forest.n_features))):
-        raise ValueError("what varies with the age (the last features) must not be a category, nor its zeros missing")
-    if forest.is_zero_missing[list(age_features.sources)].any():
-        raise ValueError("zeros of what is set against the age must not be missing values")
 
 
 def varying_grid(schema: Schema, forest: Forest) -> np.ndarray:

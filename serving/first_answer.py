@@ -16,9 +16,7 @@ from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
 from sojourn.serving.history_rows import HistoryRows
 from sojourn.serving.leaf_masks import age_bins, leaf_masks
-
-N_VARYING_MAX = 8
-"""Features that vary with the age, the interval among them: the compiled walk takes no more."""
+from sojourn.serving.varying_walk import N_VARYING_MAX, interval_masks
 
 
 class FirstAnswer:
@@ -36,8 +34,7 @@ class FirstAnswer:
         n_features, n_grid = len(encoder.feature_names()), len(schema.offsets)
         turns, turn_starts, self._turn_rows = age_bins(masks, ages, n_features)
         interval = n_features + len(ages)
-        at = np.full((N_VARYING_MAX, n_grid), len(masks.masks) - 1)  # the row of all ones, where nothing varies
-        at[-1] = masks.first_row(interval) + np.searchsorted(masks.thresholds_of(interval), np.arange(n_grid))
+        at = interval_masks(masks, np.arange(n_grid), interval)
         ints = [
             np.array([encoder.phase_s, history.batch_gap_s, history.window]),
             np.array([key.kind == "owner" for key in history.keys], np.int64), masks.starts,

@@ -23,7 +23,7 @@ _ALL = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True, slots=True)
 class LeafMasks:
-    """masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last of them NaN's; row R is all ones.
+    """masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last of them NaN's; row R has all leaves.
 
     thresholds: float64, each feature's rising, those of feature f from starts[f]; starts: int64 (F + 1,). A value's bin
     is the number of its feature's thresholds below it. leaves: float64, tree by tree from the left, those of tree t
@@ -68,7 +68,7 @@ def leaf_masks(forest: Forest) -> LeafMasks | None:
     n_rows = int(starts[-1]) + 2 * n_features
     if n_leaves.max() > N_LEAVES_MAX or (n_rows + 1) * n_trees * 8 > N_BYTES_MAX:
         return None
-    masks = np.full((n_rows + 1, n_trees), _ALL)
+    masks = np.tile(_below(n_leaves), (n_rows + 1, 1))
     true_start, false_start, false_end = spans
     if_true = ~(_below(false_end) ^ _below(false_start))
     if_false = ~(_below(false_start) ^ _below(true_start))

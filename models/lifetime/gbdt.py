@@ -14,7 +14,7 @@ from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.outcomes import event_weights
 from sojourn.serving.curve import N_RESIDUALS
-from sojourn.serving.curve_builder import RangeWalk
+from sojourn.serving.varying_walk import varying_walk
 
 N_AUGMENTED_MAX = 400_000
 """More augmented rows than this are thinned by drawing examples."""
@@ -82,7 +82,7 @@ class UptimeModel:
     def curve_table(self, rows: Examples) -> PointTable:
         forest = self.boosted_.forest
         thresholds = forest.splits_on(forest.n_features - 1)
-        scores = RangeWalk(forest, np.append(thresholds, np.inf)).scores(
+        scores = varying_walk(forest, np.append(thresholds, np.inf)).scores(
             np.column_stack([rows.features, np.zeros(len(rows))]))
         return PointTable(thresholds, scores, self.smearing_, self.residuals_)
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.boosting import Boosted, Rows, boost
+from sojourn.models.lifetime.boosting import N_ROUNDS_MAX, Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.curve_builder import RangeWalk
+from sojourn.serving.varying_walk import varying_walk
 
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
@@ -38,15 +38,17 @@ class HazardModel:
     boosted_: Boosted
     validation_table_: CurveTable
 
-    def __init__(self, n_intervals: int = N_INTERVALS) -> None:
+    def __init__(self, n_intervals: int = N_INTERVALS, n_rounds: int = N_ROUNDS_MAX) -> None:
         self.n_intervals = n_intervals
+        self.n_rounds = n_rounds
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         params = {**PARAMS, **(settings.params or {})}
         self._set_axis(train, settings)
         n_varying = len(self.age_features_) + 1
         self.boosted_ = boost("binary", self._rows(train, settings.seed), self._rows(valid, settings.seed + 1),
-                              n_varying=n_varying, n_threads=settings.n_threads, seed=settings.seed, params=params)
+                              n_varying=n_varying, n_rounds=self.n_rounds, n_threads=settings.n_threads,
+                              seed=settings.seed, params=params)
         self.validation_table_ = self.curve_table(valid)
         self._set_axis(past, settings)
         self.boosted_ = boost("binary", self._rows(past, settings.seed), None, n_varying=n_varying,
@@ -65,7 +67,7 @@ class HazardModel:
         intervals = self.intervals_
         grid = np.arange(len(intervals.offsets), dtype=np.float64)
         unread = np.zeros((len(rows), len(self.age_features_) + 1))
-        scores = RangeWalk(self.boosted_.forest, grid, self.age_features_).scores(
+        scores = varying_walk(self.boosted_.forest, grid, self.age_features_).scores(
             np.column_stack([rows.features, unread]))
         return HazardTable.from_scores(intervals.edges, scores, intervals.offsets, intervals.tail_s, intervals.grid)
 

@@ -14,7 +14,7 @@ import naive_forest
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.curve_builder import RangeWalk
+from sojourn.serving.varying_walk import RangeWalk, varying_walk
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import LEQ, MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
@@ -26,7 +26,7 @@ ARRAYS = ("roots", "feature", "split", "mode", "on_true", "on_false", "is_nan_tr
 
 
 @st.composite
-def forests(draw: st.DrawFn) -> Forest:
+def forests(draw: st.DrawFn, has_sets: bool = True) -> Forest:
     """Random trees; feature 1 may have sets, zeros of feature 0 may be missing, the last one varies."""
     roots: list[int] = []
     nodes: list[list[Any]] = []
@@ -39,7 +39,7 @@ def forests(draw: st.DrawFn) -> Forest:
 
     def grow(depth: int) -> int:
         node = len(nodes)
-        is_member = draw(st.integers(0, 3)) == 0
+        is_member = has_sets and draw(st.integers(0, 3)) == 0
         feature = 1 if is_member else draw(st.integers(0, N_FEATURES - 1))
         nodes.append([feature, 0.0 if is_member else draw(st.sampled_from(SPLITS)), MEMBER if is_member else LEQ,
                       0, 0, not is_member and draw(st.booleans())])  # fmt: skip
@@ -64,29 +64,30 @@ values = st.sampled_from([*SPLITS, 2.0, 4.0, np.nan, -0.0, 1e-36]) | st.floats(-
 rows = st.lists(st.lists(values, min_size=N_FEATURES, max_size=N_FEATURES), min_size=1, max_size=5)
 
 
-@given(forests(), rows)
+@given(forests() | forests(has_sets=False), rows)
 @settings(deadline=None)
-def test_the_range_walk_equals_its_slow_twin(forest: Forest, asked: list[list[float]]) -> None:
+def test_walks_equal_their_slow_twin(forest: Forest, asked: list[list[float]]) -> None:
     grid = np.array([-3.0, *SPLITS, np.inf])
-    found = RangeWalk(forest, grid).scores(np.array(asked))
-    assert found.tolist() == [naive_forest.range_scores(forest, grid, row) for row in asked]
+    expected = [naive_forest.range_scores(forest, grid, row) for row in asked]
+    assert RangeWalk(forest, grid).scores(np.array(asked)).tolist() == expected
+    assert varying_walk(forest, grid).scores(np.array(asked)).tolist() == expected
 
 
-@given(forests(), rows, st.booleans(), st.floats(0.001, 5.0))
+@given(forests() | forests(has_sets=False), rows, st.booleans(), st.floats(0.001, 5.0))
 @settings(deadline=None)
 def test_what_is_set_against_the_age_is_walked_as_its_slow_twin(forest: Forest, asked: list[list[float]], is_log: bool,
                                                                 first_s: float) -> None:
     grid = np.array([-3.0, *SPLITS])
     ages_s = first_s * 1.7 ** np.arange(len(grid))
     against = AgeFeatures((1,), (is_log,), tuple(ages_s.tolist()), tuple(np.log10(ages_s).tolist()))
-    found = RangeWalk(forest, grid, against).scores(np.array(asked))
     expected: list[list[float]] = []
     for row in asked:
         expected.append([])
         for value, age_s, log_age in zip(grid.tolist(), against.ages_s, against.log_ages, strict=True):
             set_against = row[1] - log_age if is_log else row[1] / age_s
             expected[-1].append(naive_forest.forest_score(forest, [row[0], row[1], set_against, value]))
-    assert found.tolist() == expected
+    assert RangeWalk(forest, grid, against).scores(np.array(asked)).tolist() == expected
+    assert varying_walk(forest, grid, against).scores(np.array(asked)).tolist() == expected
 
 
 def test_zeros_set_against_the_age_must_not_be_missing_values() -> None:

@@ -1,0 +1,151 @@
+"""How small a hazard model may be: accuracy against what its first answer costs, by trees x leaves.
+
+    python benchmarks/model_size.py [--store DIR] [--trace FILE:READER]... [--json FILE] [--picture FILE]
+
+Accuracy: mean integrated Brier score on the validation window (the measure that families are chosen by; the test window
+is never read) as a share of the 300x63 model's, with a 95 % interval of the paired difference over owners; below 1 =
+better. Cost: median time to build one request's curve, ratio beside it, all in this run. Default: the synthetic trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from sojourn.features.creation import backoff_keys
+from sojourn.features.split import Split
+from sojourn.flows.build_features import build_features
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.ingest import ingest
+from sojourn.flows.train import windows
+from sojourn.models.lifetime import FitSettings
+from sojourn.models.lifetime.hazard import HazardModel
+from sojourn.models.measures import assess, choose_threshold
+from sojourn.models.measures.assessment import Assessment, mean_brier
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
+from sojourn.serving.varying_walk import varying_walk
+
+SIZES = ((300, 63, 0.03), (150, 63, 0.05), (100, 63, 0.08), (64, 63, 0.1), (40, 63, 0.15), (25, 63, 0.2), (100, 31, 0.1),
+         (50, 31, 0.15), (25, 31, 0.25))
+"""Trees, leaves and the learning rate that goes with so many trees; the first is the yardstick."""
+N_ROWS = 2_000
+N_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One size on one trace. share: Brier score over the yardstick's (lower is better), low and high its interval."""
+
+    trace: str
+    size: str
+    n_trees: int
+    brier: float
+    share: float
+    low: float
+    high: float
+    curve_us: float
+    x_cost: float
+
+
+def briers(assessment: Assessment, n_rows: int) -> tuple[float, np.ndarray]:
+    """`mean_brier` of the window and of each draw of owners."""
+    found = assessment.replicates
+    drawn = [mean_brier({name: float(values[idx]) for name, values in found.items()}, n_rows)
+             for idx in range(len(next(iter(found.values()))))]
+    return mean_brier(assessment.scores, n_rows), np.array(drawn)
+
+
+def measure(name: str, split: Split, settings: FitSettings) -> list[Figure]:
+    threshold_s = choose_threshold(split.train)
+    valid = split.valid
+    draws = OwnerDraws(coarsest_owner(valid.keys, len(valid)), N_DRAWS, seed=0)
+    figures: list[Figure] = []
+    yardstick: tuple[float, np.ndarray, float] | None = None
+    for n_trees, n_leaves, rate in SIZES:
+        model = HazardModel(n_rounds=n_trees)
+        params = {"num_leaves": n_leaves, "learning_rate": rate}
+        model.fit(split.train, valid, split.past, replace(settings, params=params))
+        score, drawn = briers(assess(model.validation_table_, valid, threshold_s, (), draws), len(valid))
+        cost = curve_us(model, valid.features[:N_ROWS])
+        yardstick = yardstick or (score, drawn, cost)
+        low, high = interval(drawn / yardstick[1])
+        figures.append(Figure(name, f"{n_trees}x{n_leaves}", model.boosted_.n_rounds, score, score / yardstick[0], low,
+                              high, cost, cost / yardstick[2]))
+        print(line(figures[-1]), flush=True)
+    return figures
+
+
+def curve_us(model: HazardModel, features: np.ndarray) -> float:
+    """Median over nine runs of the microseconds to score one request at every interval, compiled."""
+    grid = np.arange(len(model.intervals_.offsets), dtype=np.float64)
+    walk = varying_walk(model.boosted_.forest, grid, model.age_features_)
+    rows = np.column_stack([features, np.zeros((len(features), len(model.age_features_) + 1))])
+    walk.scores(rows)
+    seconds = []
+    for _ in range(9):
+        started = time.perf_counter()
+        walk.scores(rows)
+        seconds.append((time.perf_counter() - started) / len(rows))
+    return statistics.median(seconds) * 1e6
+
+
+def line(figure: Figure) -> str:
+    return (f"{figure.trace:<28}{figure.size:>8}{figure.n_trees:>7}{figure.brier:>9.4f}{figure.share:>8.3f}"
+            f"{figure.low:>8.3f} to {figure.high:.3f}{figure.curve_us:>10.1f}{figure.x_cost:>8.2f}")
+
+
+def picture(figures: list[Figure], file: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    drawing, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for trace in dict.fromkeys(figure.trace for figure in figures):
+        chosen = sorted((figure for figure in figures if figure.trace == trace), key=lambda figure: figure.curve_us)
+        shares = [figure.share for figure in chosen]
+        axes.errorbar([figure.curve_us for figure in chosen], shares, yerr=[
+            [max(figure.share - figure.low, 0.0) for figure in chosen],
+            [max(figure.high - figure.share, 0.0) for figure in chosen]], fmt="o", capsize=3, label=trace, alpha=0.8)
+        for figure in chosen:
+            axes.annotate(figure.size, (figure.curve_us, figure.share), fontsize=7, xytext=(4, 3),
+                          textcoords="offset points")
+    axes.axhline(1.0, color="#999999", lw=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("time to score a request at every interval, us (lower = better)")
+    axes.set_ylabel("Brier score over 300x63's (lower = better)")
+    axes.set_title("How small a hazard model may be", loc="left")
+    axes.legend(frameon=False)
+    drawing.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, default=Path(".sojourn"))
+    parser.add_argument("--trace", action="append", default=[], help="FILE:READER; may be repeated")
+    parser.add_argument("--n-threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/model_size.json"))
+    parser.add_argument("--picture", type=Path, default=Path(".sojourn/benchmarks/model_size.png"))
+    asked = parser.parse_args()
+    configs = [RetrainConfig(store=asked.store, n_threads=asked.n_threads)]
+    for given in asked.trace:
+        file, _, reader = given.rpartition(":")
+        configs.append(RetrainConfig(store=asked.store, n_threads=asked.n_threads, trace=Path(file), reader=reader))
+    print(f"{'trace':<28}{'size':>8}{'trees':>7}{'Brier':>9}{'share':>8}{'95 % interval':>17}{'curve us':>10}"
+          f"{'x cost':>8}")
+    figures: list[Figure] = []
+    for config in configs:
+        ingested = ingest(config)
+        _, encoder, rows, _ = build_features(config, ingested)
+        settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
+        figures += measure(ingested.name, windows(config, rows), settings)
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+    picture(figures, asked.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Raw scores of rows at every value of what varies with the age: compiled walks, which need numba.
+
+Forests that fit into leaf masks are ANDed, others walked; the bits are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest import Forest
+from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
+
+N_VARYING_MAX = 8
+"""The compiled AND takes so many features that vary with the age, the interval among them."""
+
+
+class VaryingWalk(Protocol):
+    """Scores rows at every value of a grid."""
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        """Raw scores float64 (n, K) of float64 rows (n, n_features); what varies is not read."""
+        ...
+
+
+def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> VaryingWalk:
+    """The faster walk that this forest allows.
+
+    grid: the values of the forest's last feature, float64 (K,), increasing. age_features: what is set against the age
+    of each of them; those columns stand before the last. ValueError where a score is no step function of the last
+    feature.
+    """
+    check_stepwise(forest, age_features)
+    masks = leaf_masks(forest) if len(age_features) < N_VARYING_MAX else None
+    return RangeWalk(forest, grid, age_features) if masks is None else MaskWalk(masks, forest, grid, age_features)
+
+
+class MaskWalk:
+    """`VaryingWalk` by leaf masks; see `varying_walk` for the arguments."""
+
+    def __init__(self, masks: LeafMasks, forest: Forest, grid: np.ndarray, age_features: AgeFeatures) -> None:
+        from sojourn.serving import _mask_kernels
+
+        varying = forest.n_features - 1
+        n_fixed = varying - len(age_features)
+        self._n_grid = len(grid)
+        tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
+        if len(age_features):
+            self._rows = _mask_kernels.interval_rows
+            self._arrays = (*tables, *age_bins(masks, age_features, n_fixed), np.array(age_features.sources),
+                            interval_masks(masks, grid, varying), n_fixed)  # fmt: skip
+        else:
+            self._rows = _mask_kernels.step_rows
+            bins = np.searchsorted(masks.thresholds_of(varying), grid)
+            low, high = masks.spans(varying)
+            self._arrays = (*tables, np.searchsorted(bins, low), np.searchsorted(bins, high), n_fixed)
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        scores = np.zeros((len(rows), self._n_grid))
+        self._rows(*self._arrays, rows, scores)
+        return scores
+
+
+def interval_masks(masks: LeafMasks, grid: np.ndarray, varying: int) -> np.ndarray:
+    """Rows of masks int64 (8, K): the last those of the varying feature's values, the others of all leaves, to be filled."""
+    rows = np.full((N_VARYING_MAX, len(grid)), len(masks.masks) - 1)
+    rows[-1] = masks.first_row(varying) + np.searchsorted(masks.thresholds_of(varying), grid)
+    return rows
+
+
+class RangeWalk:
+    """`VaryingWalk` by one walk per tree, for all values of the grid at once; see `varying_walk` for the arguments."""
+
+    def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
+        from sojourn.serving import _kernels
+
+        varying = forest.n_features - 1
+        check_stepwise(forest, age_features)
+        cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
+        self._forest = forest
+        self._rows = _kernels.range_walk_rows
+        self._n_grid = len(grid)
+        self._stack = (forest.depth() + 2, 3)
+        self._arrays = (
+            forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
+            forest.is_nan_true, forest.leaves, forest.member_start, forest.members, varying, cut,
+            *age_features.arrays(),
+        )  # fmt: skip
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        scores = np.zeros((len(rows), self._n_grid))
+        self._rows(*self._arrays, self._forest.rows(rows), scores, np.empty(self._stack, np.int64))
+        return scores
+
+
+def check_stepwise(forest: Forest, age_features: AgeFeatures) -> None:
+    """ValueError unless scores are steps of what varies, and what is set against the age is read as it is."""
+    first = forest.n_features - 1 - len(age_features)
+    if not all(map(forest.is_stepwise, range(first, forest.n_features))):
+        raise ValueError("what varies with the age (the last features) must not be a category, nor its zeros missing")
+    if forest.is_zero_missing[list(age_features.sources)].any():
+        raise ValueError("zeros of what is set against the age must not be missing values")

@@ -1,0 +1,90 @@
+"""Leaf masks: which forests have them, and the one bit that they leave."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_forest
+from sojourn.serving._mask_kernels import score_rows
+from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
+from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
+
+
+def comb(splits: list[float], n_features: int = 2, feature: int = 0) -> Forest:
+    """One tree that cuts a leaf off at each split, on one feature: value <= split goes to the leaf."""
+    n = len(splits)
+    return Forest(
+        n_features, np.array([0]), np.full(n, feature), np.array(splits, float), np.full(n, LEQ, np.uint8),
+        ~np.arange(n), np.array([*range(1, n), ~n]), np.zeros(n, bool), np.arange(n + 1.0), np.zeros(n + 1, np.int64),
+        np.zeros(0), np.zeros(n_features, bool),
+    )  # fmt: skip
+
+
+def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:
+    scores = np.empty(len(rows))
+    score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts, rows,
+               scores)
+    return scores.tolist()
+
+
+def test_the_masks_of_a_small_tree_by_hand() -> None:
+    masks = leaf_masks(comb([1.0, 5.0]))
+    assert masks is not None and masks.thresholds.tolist() == [1.0, 5.0] and masks.leaves.tolist() == [0.0, 1.0, 2.0]
+    # x <= 1: leaf 0 or, past the first node's true side, nothing else; then what the second node would leave of it
+    low, middle, high, nan, other_low, other_nan, every = masks.masks[:, 0].tolist()
+    assert (low, middle, high, nan) == (0b001, 0b010, 0b100, 0b100)
+    assert other_low == other_nan == every == 0b111
+
+
+@pytest.mark.parametrize(("n_splits", "is_met"), [(63, True), (64, False)])
+def test_a_tree_of_more_than_64_leaves_is_walked_instead(n_splits: int, is_met: bool) -> None:
+    forest = comb([float(value) for value in range(n_splits)], feature=1)
+    masks = leaf_masks(forest)
+    assert (masks is not None) == is_met
+    walk = varying_walk(forest, np.array([-1.0, 0.0, 62.5, 63.5, np.inf]))
+    assert isinstance(walk, MaskWalk if is_met else RangeWalk)
+    assert walk.scores(np.zeros((1, 2)))[0].tolist() == [0.0, 0.0, 63.0, min(64.0, n_splits), n_splits]
+
+
+def test_a_forest_with_sets_has_no_masks() -> None:
+    forest = comb([1.0])
+    sets = Forest(2, forest.roots, forest.feature, forest.split, np.array([MEMBER], np.uint8), forest.on_true,
+                  forest.on_false, forest.is_nan_true, forest.leaves, np.array([0, 1]), np.array([3.0]),
+                  forest.is_zero_missing)
+    assert leaf_masks(sets) is None
+
+
+def test_rows_on_and_one_ulp_beside_each_threshold() -> None:
+    rng = np.random.default_rng(0)
+    splits = np.unique(np.concatenate([rng.normal(size=40) * 10.0 ** rng.integers(-30, 30, 40), [0.0, np.inf]]))
+    forest = comb(rng.permutation(splits).tolist())
+    masks = leaf_masks(forest)
+    assert masks is not None
+    values = np.concatenate([splits, np.nextafter(splits, -np.inf), np.nextafter(splits, np.inf), [np.nan, -0.0]])
+    rows = np.column_stack([values, np.zeros(len(values))])
+    assert scored(masks, rows) == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6, unique=True), st.booleans(),
+       st.floats(1e-3, 1e6), st.floats(1.0001, 50.0), st.data())
+@settings(deadline=None)
+def test_a_value_falls_in_the_bins_that_it_has_against_each_age(splits: list[float], is_log: bool, first_s: float,
+                                                                factor: float, data: st.DataObject) -> None:
+    ages_s = first_s * factor ** np.arange(5)
+    ages = AgeFeatures((0,), (is_log,), tuple(ages_s.tolist()), tuple(np.log10(ages_s).tolist()))
+    masks = leaf_masks(comb(splits, feature=1))
+    assert masks is not None
+    turns, turn_starts, rows = age_bins(masks, ages, 1)
+    beside = [float(value) for turn in turns for value in (turn, np.nextafter(turn, -np.inf), np.nextafter(turn, np.inf))]
+    value = data.draw(st.sampled_from(beside) | st.floats(-1e4, 1e4) | st.just(math.inf))
+    found = rows[turn_starts[0] + int((turns < value).sum())] - masks.first_row(1)
+    against = value - np.log10(ages_s) if is_log else value / ages_s
+    assert found.tolist() == [int((np.array(sorted(splits)) < each).sum()) for each in against]
+    assert (rows[-1] - masks.first_row(1) == len(splits) + 1).all()  # NaN
