@@ -138,8 +138,8 @@ def main() -> None:
           f"{'x cost':>8}")
     figures: list[Figure] = []
     for config in configs:
-        ingested = ingest(config)
-        _, encoder, rows, _ = build_features(config, ingested)
+        ingested = ingest.fn(config)
+        _, encoder, rows, _ = build_features.fn(config, ingested)
         settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
         figures += measure(ingested.name, windows(config, rows), settings)
     asked.json.parent.mkdir(parents=True, exist_ok=True)

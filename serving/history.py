@@ -7,6 +7,7 @@ predictor keeps it up to date. Plain Python on purpose: the same floats in the s
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,7 +118,7 @@ class HistoryState:
     def __init__(self, definition: HistoryDefinition) -> None:
         self.definition = definition
         self.rows = HistoryRows()
-        self._owners: list[dict[tuple[str, ...], OwnerState]] = [{} for _ in definition.keys]
+        self._owners: list[OrderedDict[tuple[str, ...], OwnerState]] = [OrderedDict() for _ in definition.keys]
         self._categories: list[dict[tuple[str, ...], int]] = [{} for _ in definition.keys]  # slots
         self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
         self._n_admitted = 0
@@ -178,12 +179,13 @@ class HistoryState:
             if key is None or not self._is_owner[idx]:
                 continue
             owners = self._owners[idx]
-            owner = owners.pop(key, None)
+            owner = owners.get(key)
             if owner is None:
                 if len(owners) >= definition.n_keys_max:
-                    self.rows.free(owners.pop(next(iter(owners))).slot)
-                owner = OwnerState(definition.window, self.rows.new())
-            owners[key] = owner  # last in the dict = latest arrival
+                    self.rows.free(owners.popitem(last=False)[1].slot)
+                owner = owners[key] = OwnerState(definition.window, self.rows.new())
+            else:
+                owners.move_to_end(key)  # last = latest arrival
             owner.arrive(number, now_s, definition.batch_gap_s)
             self.rows.write(owner.slot, owner.row())
         return Admission(number, tuple(keys), now_s)
@@ -276,7 +278,7 @@ class HistoryState:
                 if len(names) > definition.n_keys_max:
                     raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} owners")
                 owners = _owners(f"{idx}", arrays, len(names), definition, state.rows)
-                state._owners[idx] = dict(zip(names, owners, strict=True))
+                state._owners[idx] = OrderedDict(zip(names, owners, strict=True))
         return state
 
 

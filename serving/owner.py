@@ -50,7 +50,7 @@ class OwnerState:
     """
 
     __slots__ = ("batch", "batch_ended", "batch_start_s", "ended_part", "last_arrival_s", "last_ended_s", "n_ended",
-                 "recent", "running", "running_sum_s", "slot", "window")  # fmt: skip
+                 "n_passed", "order", "recent", "running", "running_sum_s", "slot", "window")  # fmt: skip
 
     def __init__(self, window: int, slot: int) -> None:
         self.window = window
@@ -62,6 +62,8 @@ class OwnerState:
         self.batch_start_s = 0
         self.batch_ended = array("q")
         self.running: dict[int, int] = {}
+        self.order = array("q")  # numbers as admitted, some of them gone; n_passed of them at the front are
+        self.n_passed = 0
         self.running_sum_s = 0
         self.recent = array("d")
         self.ended_part: tuple[float, ...] = _NOTHING_ENDED
@@ -71,15 +73,26 @@ class OwnerState:
         n_running = len(self.running)
         oldest_s = mean_s = _NAN
         if n_running:
-            oldest_s = next(iter(self.running.values()))
+            oldest_s = self._oldest_s()
             mean_s = self.running_sum_s / n_running
         last_s = _NAN if self.last_arrival_s is None else self.last_arrival_s
         return (math.log1p(min(self.n_ended + n_running, self.window)), math.log1p(n_running), oldest_s, mean_s, last_s,
                 math.log1p(self.batch), *self.ended_part)  # fmt: skip
 
+    def _oldest_s(self) -> int:
+        """The arrival of the first of those running. A dict's own first entry is found by passing all that are gone."""
+        order, running = self.order, self.running
+        if len(order) > 2 * len(running) + 16:
+            self.order = order = array("q", running)
+            self.n_passed = 0
+        while order[self.n_passed] not in running:
+            self.n_passed += 1
+        return running[order[self.n_passed]]
+
     def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
         last_s = self.last_arrival_s
         self.running[number] = now_s
+        self.order.append(number)
         self.running_sum_s += now_s
         if last_s is None or now_s - last_s > batch_gap_s:
             self.last_arrival_s = self.batch_start_s = now_s
