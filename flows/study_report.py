@@ -51,8 +51,8 @@ def distribution_columns(threshold_s: int) -> list[Column]:
         Column("D-cal.\nchi2", "creation.d_calibration_chi2", LOWER, 0),
         Column("MAE\nIPCW", "creation.mae_log10_lifetime_ipcw", LOWER),
         Column(f"R@P99\n> {name}", "creation.recall_at_p99_long"),
-        Column(f"AP > {name}\nseen", "seen.ap_long"), Column("\nnew", "unseen.ap_long"),
-        Column("MAE\nseen", "seen.mae_log10_lifetime", LOWER), Column("\nnew", "unseen.mae_log10_lifetime", LOWER),
+        Column(f"AP seen\n> {name}", "seen.ap_long"), Column(f"AP new\n> {name}", "unseen.ap_long"),
+        Column("MAE\nseen", "seen.mae_log10_lifetime", LOWER), Column("MAE\nnew", "unseen.mae_log10_lifetime", LOWER),
     ]  # fmt: skip
 
 
