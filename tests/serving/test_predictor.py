@@ -32,13 +32,13 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor.load(made.folders[kind], is_history_kept=False)
     seen: list[list[float]] = []
-    build = predictor._builder.curve
+    build = predictor._served.builder.curve
 
     def spy(features: list[float]) -> Any:
         seen.append(list(features))
         return build(features)
 
-    monkeypatch.setattr(predictor._builder, "curve", spy)
+    monkeypatch.setattr(predictor._served.builder, "curve", spy)
     rows = made.rows
     end_s = rows.arrival_s + rows.lifetime_s
     by_end = [idx for idx in np.argsort(end_s, kind="stable").tolist() if rows.is_event[idx]]
@@ -49,7 +49,7 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
             predictor.ended(admitted[ended], int(end_s[ended]))
         admitted.append(predictor.admit(made.request(idx), now_s))
     assert np.array(seen).tobytes() == rows.features.tobytes()
-    table = table_of(predictor._schema, predictor._builder.forest, rows.features)
+    table = table_of(predictor._served.schema, predictor._served.builder.forest, rows.features)
     for uptime_s in UPTIMES_S:
         assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
 
@@ -132,8 +132,8 @@ def test_a_job_that_waited_has_lived_from_its_start(made: Made, predictor: Predi
     with pytest.raises(ValueError, match="now_s must be >= the arrival 1601, got 1600"):
         predictor.ended(vm, 1_600, arrival_s=1_601)
     predictor.ended(vm, 1_600, arrival_s=1_500)  # waited 500 s, ran 100 s
-    row = predictor._encoder.encode(predictor._encoder.parse(request), 1_600, predictor._history)
-    features = dict(zip(predictor._encoder.feature_names(), row, strict=True))
+    row = predictor._served.encoder.encode(predictor._served.encoder.parse(request), 1_600, predictor._history)
+    features = dict(zip(predictor._served.encoder.feature_names(), row, strict=True))
     assert features["subscription:last"] == 2.0  # log10(100)
 
 
