@@ -61,7 +61,7 @@ class RequestExplainer:
         base_name = "a request of which nothing is known"
         if self._background is not None:
             base_name = f"{len(self._background)} earlier requests, typically"
-        values = self._values(self._encoder.parse(request), vm.features.tolist(), found)
+        values = self._values(self._encoder.parse(request), vm.features, found)
         return explanation_table(found, values, base_name, _text(request), uptime_s)
 
     def _values(self, parsed: Parsed, features: list[float], found: Explanation) -> list[str]:

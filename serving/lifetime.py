@@ -12,25 +12,29 @@ class Lifetime:
     """One request's prediction: its curve, and what of the request the model did not know.
 
     `remaining`, `quantile`, `survival` and `next_change` are the curve's own (see `LifetimeCurve`). version: the
-    model that made it; curve and version stay what they are when the predictor reloads. features: float64, as the
-    forest read them; kept for `Predictor.explain`.
+    model that made it; curve and version stay what they are when the predictor reloads.
     """
 
-    __slots__ = ("_admission", "arrival_s", "curve", "features", "next_change", "quantile", "remaining", "survival",
+    __slots__ = ("_admission", "_packed", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
                  "unknown", "version")  # fmt: skip
 
-    def __init__(self, curve: LifetimeCurve, features: array[float], arrival_s: int, unknown: tuple[str, ...],
+    def __init__(self, curve: LifetimeCurve, packed: bytes, arrival_s: int, unknown: tuple[str, ...],
                  version: str, admission: Admission | None) -> None:
         self.curve = curve
         self.remaining = curve.remaining
         self.quantile = curve.quantile
         self.survival = curve.survival
         self.next_change = curve.next_change
-        self.features = features
+        self._packed = packed  # the features as doubles: 8 bytes each, as numbers they would take 32
         self.arrival_s = arrival_s
         self.unknown = unknown
         self.version = version
         self._admission = admission
+
+    @property
+    def features(self) -> list[float]:
+        """The encoded request as the forest read it."""
+        return array("d", self._packed).tolist()
 
     def lifetime_class(self, uptime_s: float = 0.0) -> int:
         """LAVA's class (1-4) of the mean remaining time at an uptime."""

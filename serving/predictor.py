@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import threading
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,7 +176,7 @@ class Predictor:
             with self._lock:
                 nothing = served.encoder.encode(served.parse({}), vm.arrival_s, self._history)
             background = np.array([nothing])
-        return explain(served.builder, vm.features.tolist(), background, uptime_s)
+        return explain(served.builder, vm.features, background, uptime_s)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -220,7 +219,7 @@ class Predictor:
             admission = history.admit(parsed.keys, start_s) if is_recorded else None
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
-        return Lifetime(served.builder.curve(features), array("d", features), start_s, unknown, served.version,
+        return Lifetime(served.builder.curve(features), served.pack(*features), start_s, unknown, served.version,
                         admission)
 
     def _followed(self) -> Path:

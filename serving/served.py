@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ _WEEK_S = 7 * 86_400
 class Served:
     """One version of the model, ready to answer. A call reads it once, so that it never sees two versions.
 
+    pack: from the encoded features to the bytes that a handle keeps.
     background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
     retired: columns that a version served before read and this one does not; requests may go on naming them.
     """
@@ -29,14 +31,16 @@ class Served:
     schema: Schema
     encoder: Encoder
     builder: CurveBuilder
+    pack: Callable[..., bytes]
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
         """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
-        schema = bundle.schema
-        return cls(bundle.version, schema, schema.encoder, CurveBuilder(schema, bundle.model), background_of(schema))
+        schema, encoder = bundle.schema, bundle.schema.encoder
+        pack = struct.Struct(f"{len(encoder.feature_names())}d").pack
+        return cls(bundle.version, schema, encoder, CurveBuilder(schema, bundle.model), pack, background_of(schema))
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.
