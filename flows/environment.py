@@ -17,6 +17,7 @@ QUIET: Mapping[str, str] = MappingProxyType({
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
     "MPLBACKEND": "Agg",
     "GOMP_SPINCOUNT": "1000",
