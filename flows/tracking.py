@@ -175,7 +175,8 @@ class Tracker:
         try:
             return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
         except MlflowException as error:
-            raise OSError(_public(f"the artifacts of version {version} must be readable at {source}: {error}")) from error
+            message = f"the artifacts of version {version} must be readable at {source}: {error}"
+            raise OSError(_public(message)) from error
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
