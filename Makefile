@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow lint types contracts examples wheel bench docs clean
+.PHONY: run test slow lint types contracts examples wheel bench soak docs clean
 
 run: $(READY)
 	$(BIN)/sojourn retrain
@@ -35,6 +35,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/held_exits.py
+
+# some 10 minutes; `make soak N=400000` for fewer operations
+soak: $(READY)
+	$(BIN)/python benchmarks/soak.py $(if $(N),--operations $(N))
 
 # uv installs in seconds; where it can't be had, plain pip does the same.
 $(READY): pyproject.toml constraints.txt

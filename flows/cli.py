@@ -247,19 +247,57 @@ def _requests(request: str) -> list[dict[str, Any]]:
 
 @app.command()
 @_plain_errors
+def pull(
+    uri: Annotated[str, typer.Argument(help="models:/NAME@ALIAS or models:/NAME/VERSION.")],
+    folder: Annotated[Path, typer.Argument(help="Folder that a predictor loads; published whole, by renaming.")],
+    is_followed: Annotated[bool, typer.Option("--follow", help="Pull again whenever the alias moves.")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between two looks at the alias.")] = 30.0,
+    store: Annotated[Path | None, typer.Option(
+        help="Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]")] = None,
+) -> None:
+    """Bring a registered version's bundle into a folder, if a predictor can serve it."""
+    from sojourn.flows.config import load_config
+    from sojourn.flows.pull import ModelUri, find_version, follow_until_interrupted
+    from sojourn.flows.pull import pull as run
+
+    wanted = ModelUri.parse(uri)
+    if is_followed and wanted.alias is None:
+        raise ValueError(f"--follow must be given an alias, for a version never moves, got {uri!r}")
+    if not 0.0 < interval_s < 1e6:
+        raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
+    config = load_config(store=store)
+    if config.tracking_uri is None:
+        _database(config.store)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, in which nothing is said
+    from sojourn.flows.tracking import Tracker
+
+    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+    if is_followed:
+        follow_until_interrupted(tracker, wanted, folder, interval_s, typer.echo)
+    else:
+        typer.echo(f"pulled   {run(tracker, wanted.name, find_version(tracker, wanted), folder)}\nfolder   {folder}")
+
+
+@app.command()
+@_plain_errors
 def ui(
     store: Store = Path(".sojourn"),
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
-    database = (store / "mlflow.db").absolute()
-    if not database.is_file():
-        raise FileNotFoundError(f"the store must hold mlflow.db (run `sojourn retrain` first), got {str(store)!r}")
+    database = _database(store)
     typer.echo(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)")
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{database}",
                  "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execve(sys.executable, arguments, environment)
+
+
+def _database(store: Path) -> Path:
+    database = (store / "mlflow.db").absolute()
+    if not database.is_file():
+        raise FileNotFoundError(f"the store must hold mlflow.db (run `sojourn retrain` first), got {str(store)!r}")
+    return database
 
 
 @trace_app.command("describe")

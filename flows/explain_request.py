@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from sojourn.flows.curve_picture import curve_figure, duration
 from sojourn.flows.progress import console
 from sojourn.serving import Bundle, Predictor
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.encoder import Parsed
-from sojourn.serving.explain import ARRIVAL, Explanation, background_of, explain
+from sojourn.serving.explain import ARRIVAL, Explanation, background_of
 from sojourn.serving.history import CATEGORY_FEATURES, HistoryKey
 from sojourn.serving.owner import OWNER_FEATURES
 
@@ -49,30 +47,26 @@ class RequestExplainer:
     """
 
     def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
-        self._builder = CurveBuilder(bundle.schema, bundle.model)
+        self._encoder = bundle.schema.encoder
         self._background = background_of(bundle.schema)
+        self._predictor = Predictor(bundle)
 
     def table(self, request: Mapping[str, Any], now_s: int, uptime_s: float = 0.0) -> Table:
         """Inputs, their values and what each adds to the median remaining time, largest effect first.
 
         Raises ValueError as the predictor does: unknown column, wrong type, bad uptime.
         """
-        encoder, history = self._bundle.schema.encoder, self._bundle.history
-        parsed = encoder.parse(request)
-        features = encoder.encode(parsed, now_s, history)
-        background = self._background
-        base_name = f"{0 if background is None else len(background)} earlier requests, typically"
-        if background is None:
-            background = np.array([encoder.encode(encoder.parse({}), now_s, history)])
-            base_name = "a request of which nothing is known"
-        found = explain(self._builder, features, background, uptime_s)
-        values = self._values(parsed, features, found)
+        vm = self._predictor.predict(request, now_s)
+        found = self._predictor.explain(vm, uptime_s)
+        base_name = "a request of which nothing is known"
+        if self._background is not None:
+            base_name = f"{len(self._background)} earlier requests, typically"
+        values = self._values(self._encoder.parse(request), vm.features, found)
         return explanation_table(found, values, base_name, _text(request), uptime_s)
 
     def _values(self, parsed: Parsed, features: list[float], found: Explanation) -> list[str]:
         """What the model knew of each group of inputs, in words."""
-        encoder = self._bundle.schema.encoder
+        encoder = self._encoder
         keys = dict(zip((f"history of {key.name}" for key in encoder.history.keys),
                         zip(encoder.history.keys, parsed.keys, strict=True), strict=True))  # fmt: skip
         words = []

@@ -6,7 +6,9 @@ import logging
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +47,13 @@ class Tracker:
         self.uri = uri
         self._client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._metric, self._param, self._tag = Metric, Param, RunTag
+        self._artifacts = artifacts
+
+    @cached_property
+    def _experiment(self) -> str:
         found = self._client.get_experiment_by_name(EXPERIMENT)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(
-            EXPERIMENT, artifact_location=artifacts.absolute().as_uri())
+        return found.experiment_id if found else self._client.create_experiment(
+            EXPERIMENT, artifact_location=self._artifacts.absolute().as_uri())
 
     def start(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Begin a run (a child of `parent`); returns its id."""
@@ -107,16 +113,43 @@ class Tracker:
         self._client.set_registered_model_alias(name, alias, str(version))
 
     def version_of(self, name: str, alias: str) -> int | None:
-        """The version that an alias points at, or None; a store that does not answer raises, it is not "none"."""
+        """The version that an alias points at, or None; a store that does not answer is an OSError, not "none"."""
+        return (self.aliases(name) or {}).get(alias)
+
+    def aliases(self, name: str) -> dict[str, int] | None:
+        """The versions that a registered model's aliases point at; None where there is no such model."""
         from mlflow.exceptions import MlflowException
 
-        try:
-            return int(self._client.get_model_version_by_alias(name, alias).version)
-        except MlflowException as error:
-            # no such model; no such alias
-            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                raise
-            return None
+        with self._answering():
+            try:
+                found = self._client.get_registered_model(name).aliases
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                return None
+        return {alias: int(version) for alias, version in sorted(found.items())}
+
+    def models(self) -> list[str]:
+        """The names of all registered models, sorted."""
+        names: list[str] = []
+        token: str | None = None
+        with self._answering():
+            while token != "":
+                page = self._client.search_registered_models(page_token=token)
+                names += [model.name for model in page]
+                token = page.token or ""
+        return sorted(names)
+
+    def versions(self, name: str) -> list[int]:
+        """The numbers of a registered model's versions, rising."""
+        numbers: list[int] = []
+        token: str | None = None
+        with self._answering():
+            while token != "":
+                page = self._client.search_model_versions(f"name = '{name}'", page_token=token)
+                numbers += [int(version.version) for version in page]
+                token = page.token or ""
+        return sorted(numbers)
 
     def studies(self) -> list[dict[str, Any]]:
         """The latest finished study of each trace, as logged."""
@@ -137,13 +170,34 @@ class Tracker:
         from mlflow.exceptions import MlflowException
 
         folder.mkdir(parents=True, exist_ok=True)
-        source = self._client.get_model_version_download_uri(name, str(version))
+        with self._answering():
+            source = self._client.get_model_version_download_uri(name, str(version))
         try:
             return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
         except MlflowException as error:
-            raise OSError(f"the artifacts of version {version} must be readable at {source}: {error}") from error
+            message = f"the artifacts of version {version} must be readable at {source}: {error}"
+            raise OSError(_public(message)) from error
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield
+        except MlflowException as error:
+            reason = str(error).splitlines()[0][:300]
+            raise OSError(_public(f"the tracking store must answer at {self.uri}, got {reason}")) from error
 
 
 def _tag_name(name: str) -> str:
     """The name with what MLflow refuses in names left out."""
     return re.sub(r"[^\w \-./:]", "", name)
+
+
+def _public(message: str) -> str:
+    """The message with user names and passwords left out of its URIs.
+
+    >>> _public("no answer at http://me:secret@host/path")
+    'no answer at http://host/path'
+    """
+    return re.sub(r"//[^/@\s]*@", "//", message)

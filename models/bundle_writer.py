@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.features.trace import replace_folder
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.bundle import FORMAT_VERSION, varying_names
+from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, varying_names
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 
@@ -58,17 +58,25 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         "format_version": FORMAT_VERSION,
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
-    contents["MANIFEST.json"] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    contents[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    publish_files(target, contents)
+    return target
+
+
+def publish_files(target: Path, contents: Mapping[str, bytes]) -> None:
+    """Put a bundle's files, by name, into a folder all at once; replaces an older bundle whole.
+
+    Raises ValueError where the folder holds anything else.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         for name, content in contents.items():
             (fresh / name).write_bytes(content)
-        replace_folder(fresh, target, "MANIFEST.json")
+        replace_folder(fresh, target, MANIFEST)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return target
 
 
 def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -10,6 +10,9 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
-from sojourn.serving.predictor import Lifetime, Predictor
+from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.predictor import Predictor
+from sojourn.serving.prometheus import prometheus_text
+from sojourn.serving.watch import Watch, WatchEvent
 
-__all__ = ["Bundle", "BundleError", "Lifetime", "Predictor", "load_bundle"]
+__all__ = ["Bundle", "BundleError", "Lifetime", "Predictor", "Watch", "WatchEvent", "load_bundle", "prometheus_text"]

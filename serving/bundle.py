@@ -11,6 +11,8 @@ import hashlib
 import io
 import json
 import operator
+import os
+import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,10 +28,13 @@ from sojourn.serving.forest import LARGEST
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
 FORMAT_VERSION = 1
+MANIFEST = "MANIFEST.json"
 FILES = ("model.onnx", "schema.json", "history.npz")
 KINDS = ("hazard", "uptime", "once")
 """What the raw score is: log-odds of an interval's hazard; log10 remaining at an uptime; log10 total."""
 _FILE_LIMIT = 1 << 30
+_N_ATTEMPTS, _PAUSE_S = 20, 0.01
+"""How often reading is tried while a publisher replaces the folder, and what is waited in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +133,72 @@ class Bundle:
 
 
 def load_bundle(folder: str | Path) -> Bundle:
-    """Read and verify a bundle folder.
+    """Read and verify a bundle folder; one that is replaced meanwhile is read as it was before or is after.
 
     Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
     """
-    root = Path(folder)
-    manifest = _read(root, "MANIFEST.json")
-    document = _json(manifest, "MANIFEST.json")
-    version, hashes = document.get("format_version"), document.get("sha256")
-    if version != FORMAT_VERSION:
-        raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {version!r}")
-    if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
-        raise BundleError(f"MANIFEST.json: sha256 must name exactly {', '.join(FILES)}")
-    contents = {}
-    for name in FILES:
-        contents[name] = _read(root, name)
-        found = hashlib.sha256(contents[name]).hexdigest()
-        if found != hashes[name]:
-            raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+    contents = _contents(Path(folder))
     schema = Schema.from_document(_json(contents["schema.json"], "schema.json"))
     try:
         history = HistoryState.from_arrays(schema.encoder.history, _arrays(contents["history.npz"]))
     except Exception as error:  # zipfile, zlib and numpy each raise types of their own
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
-    return Bundle(schema, contents["model.onnx"], history, hashlib.sha256(manifest).hexdigest()[:12])
+    return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]))
+
+
+def version_of(manifest: bytes) -> str:
+    """The version that a MANIFEST.json stands for: the first 12 hex digits of its sha256."""
+    return hashlib.sha256(manifest).hexdigest()[:12]
+
+
+def _contents(root: Path) -> dict[str, bytes]:
+    """The files of one version, as its manifest vouches for them.
+
+    A publisher renames the old folder away, then a new one into its place, and removes the old. The folder is
+    opened once, so no rename can mix two versions; where it is gone, or was replaced or written to meanwhile, it is
+    read again.
+    """
+    for _ in range(_N_ATTEMPTS - 1):
+        before = _stamp(root)
+        try:
+            return _verified(root)
+        except BundleError:
+            if before is not None and before == _stamp(root):
+                raise
+        time.sleep(_PAUSE_S)
+    return _verified(root)
+
+
+def _stamp(root: Path) -> object:
+    """What differs once the folder is another or its manifest says something else; None where there is none."""
+    try:
+        stat = root.stat()
+        return stat.st_dev, stat.st_ino, (root / MANIFEST).read_bytes()
+    except OSError:
+        return None
+
+
+def _verified(root: Path) -> dict[str, bytes]:
+    try:
+        folder = os.open(root, os.O_RDONLY)
+    except OSError as error:
+        raise _unreadable(root / MANIFEST, error) from error
+    try:
+        contents = {MANIFEST: _read(root, folder, MANIFEST)}
+        document = _json(contents[MANIFEST], MANIFEST)
+        version, hashes = document.get("format_version"), document.get("sha256")
+        if version != FORMAT_VERSION:
+            raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {version!r}")
+        if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
+            raise BundleError(f"MANIFEST.json: sha256 must name exactly {', '.join(FILES)}")
+        for name in FILES:
+            contents[name] = _read(root, folder, name)
+            found = hashlib.sha256(contents[name]).hexdigest()
+            if found != hashes[name]:
+                raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+    finally:
+        os.close(folder)
+    return contents
 
 
 def _json(content: bytes, name: str) -> dict[str, Any]:
@@ -174,11 +221,17 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def _read(root: Path, name: str) -> bytes:
-    path = root / name
+def _read(root: Path, folder: int, name: str) -> bytes:
+    """A file's content; folder: the descriptor of the opened root."""
     try:
-        if path.stat().st_size > _FILE_LIMIT:
-            raise BundleError(f"{path} must be at most {_FILE_LIMIT} bytes, got {path.stat().st_size}")
-        return path.read_bytes()
+        with os.fdopen(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _FILE_LIMIT:
+                raise BundleError(f"{root / name} must be at most {_FILE_LIMIT} bytes, got {size}")
+            return file.read()
     except OSError as error:
-        raise BundleError(f"{path} must be a readable file of the bundle, got {error.strerror}") from error
+        raise _unreadable(root / name, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> BundleError:
+    return BundleError(f"{path} must be a readable file of the bundle, got {error.strerror}")

@@ -4,61 +4,40 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sojourn.serving.bundle import Bundle, load_bundle
-from sojourn.serving.curve import LifetimeCurve, lifetime_class
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.counters import COUNTERS
+from sojourn.serving.curve import checked_seconds
+from sojourn.serving.explain import Explanation, explain
+from sojourn.serving.forking import join_forks
 from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.served import Served
+from sojourn.serving.watch import Watch, WatchEvent
 
 _LATEST_S = 2**60
-
-
-class Lifetime:
-    """One request's prediction: its curve, and what of the request the model did not know.
-
-    `remaining`, `quantile`, `survival` and `next_change` are the curve's own (see `LifetimeCurve`).
-    """
-
-    __slots__ = ("_admission", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
-                 "unknown", "version")  # fmt: skip
-
-    def __init__(self, curve: LifetimeCurve, arrival_s: int, unknown: tuple[str, ...], version: str,
-                 admission: Admission | None) -> None:
-        self.curve = curve
-        self.remaining = curve.remaining
-        self.quantile = curve.quantile
-        self.survival = curve.survival
-        self.next_change = curve.next_change
-        self.arrival_s = arrival_s
-        self.unknown = unknown
-        self.version = version
-        self._admission = admission
-
-    def lifetime_class(self, uptime_s: float = 0.0) -> int:
-        """LAVA's class (1-4) of the mean remaining time at an uptime."""
-        return lifetime_class(self.remaining(uptime_s))
 
 
 class Predictor:
     """Predicts lifetimes in process; needs only numpy and onnxruntime (numba where installed).
 
-    Times are whole seconds on the training trace's clock. Safe to use from several threads. Takes over the
-    bundle's history: one bundle object serves one predictor.
+    Times are whole seconds on the training trace's clock. Safe to use from several threads and across forks; not
+    from a signal handler. Takes over the bundle's history: one bundle object serves one predictor.
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | None = None) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the history and the counts; held for microseconds
+        self._reloading = threading.Lock()  # one reload at a time; taken before the other, never within it
         self._history = bundle.history if history is None else history
-        self._builder = CurveBuilder(bundle.schema, bundle.model)
-        self._encoder = bundle.schema.encoder
-        self._schema = bundle.schema
-        self.version = bundle.version
-        self._counts = {"predictions": 0, "unknowns": 0, "ended": 0, "withdrawn": 0, "errors": 0}
+        self._served = Served.of(bundle)
+        self._folder: Path | None = None
+        self._counts = dict.fromkeys(COUNTERS, 0)
+        join_forks(self)
 
     @classmethod
     def load(cls, folder: str | Path, *, is_history_kept: bool = True) -> Predictor:
@@ -67,7 +46,40 @@ class Predictor:
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
         """
         bundle = load_bundle(folder)
-        return cls(bundle, None if is_history_kept else HistoryState(bundle.schema.encoder.history))
+        predictor = cls(bundle, None if is_history_kept else HistoryState(bundle.schema.encoder.history))
+        predictor._folder = Path(folder).absolute()
+        return predictor
+
+    def reload(self, folder: str | Path | None = None) -> str:
+        """Serve what lies in the folder now (default: the one that was loaded); returns its version.
+
+        Calls under way end with the version that they began with, and what was admitted keeps its curve. The live
+        owner history goes on, so the bundle's own is not read. BundleError where the bundle is missing, corrupted
+        or of another history definition or clock: the old version serves on.
+        """
+        source = self._followed() if folder is None else Path(folder)
+        with self._reloading:
+            try:
+                fresh = Served.of(load_bundle(source)).following(self._served)
+            except Exception:
+                self._count("reload_errors")
+                raise
+            with self._lock:
+                self._served = fresh
+                self._counts["reloads"] += 1
+        return fresh.version
+
+    def watch(self, *, interval_s: float = 5.0, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """Reload whenever another version is published in the folder that was loaded, until `stop` is called.
+
+        on_event: called from the watcher's thread with what was served or refused. Also a context manager.
+        """
+        return Watch(self, self._followed(), interval_s, on_event)
+
+    @property
+    def version(self) -> str:
+        """The version that is served: the first 12 hex digits of its manifest's sha256."""
+        return self._served.version
 
     def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None) -> Lifetime:
         """Predict a request that is placed now, and record its arrival in the owner history.
@@ -76,16 +88,24 @@ class Predictor:
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
         Raises ValueError for an unknown column, a wrong type or a non-integer time.
         """
-        start_s = now = _whole(now_s, "now_s")
-        if arrival_s is not None:
-            start_s = _whole(arrival_s, "arrival_s")
-        if start_s > now:
-            raise ValueError(f"arrival_s must be <= now_s ({now_s}), got {arrival_s!r}")
-        return self._predict(request, start_s, is_recorded=True)
+        try:
+            start_s = now = _whole(now_s, "now_s")
+            if arrival_s is not None:
+                start_s = _whole(arrival_s, "arrival_s")
+            if start_s > now:
+                raise ValueError(f"arrival_s must be <= now_s ({now_s}), got {arrival_s!r}")
+            return self._predict(self._served, request, start_s, is_recorded=True)
+        except ValueError:
+            self._count("errors")
+            raise
 
     def predict(self, request: Mapping[str, Any], now_s: int) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
-        return self._predict(request, _whole(now_s, "now_s"), is_recorded=False)
+        try:
+            return self._predict(self._served, request, _whole(now_s, "now_s"), is_recorded=False)
+        except ValueError:
+            self._count("errors")
+            raise
 
     def ended(self, vm: Lifetime, now_s: int, *, arrival_s: int | None = None) -> None:
         """Record that an admitted request ended at `now_s`; ValueError where it is not running.
@@ -93,80 +113,141 @@ class Predictor:
         arrival_s: when it began to run, for a job that waited in a queue after its admission; the wait is no part
         of its lifetime, here as in training.
         """
-        end_s = _whole(now_s, "now_s")
-        start_s = None if arrival_s is None else _whole(arrival_s, "arrival_s")
-        with self._lock:
-            admission = _running(vm)
-            began_s = admission.arrival_s if start_s is None else start_s
-            if end_s < began_s:
-                raise ValueError(f"now_s must be >= the arrival {began_s}, got {now_s!r}")
-            if began_s < admission.arrival_s:
-                raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {arrival_s!r}")
-            vm._admission = None
-            self._history.ended(admission, end_s, start_s)
-            self._counts["ended"] += 1
+        try:
+            end_s = _whole(now_s, "now_s")
+            start_s = None if arrival_s is None else _whole(arrival_s, "arrival_s")
+            with self._lock:
+                admission = _running(vm)
+                began_s = admission.arrival_s if start_s is None else start_s
+                if end_s < began_s:
+                    raise ValueError(f"now_s must be >= the arrival {began_s}, got {now_s!r}")
+                if began_s < admission.arrival_s:
+                    raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {arrival_s!r}")
+                vm._admission = None
+                self._history.ended(admission, end_s, start_s)
+                self._counts["ended"] += 1
+        except ValueError:
+            self._count("errors")
+            raise
 
     def withdraw(self, vm: Lifetime) -> None:
         """Undo an `admit` that was not placed; ValueError where it is not running."""
-        with self._lock:
-            admission = _running(vm)
-            vm._admission = None
-            self._history.withdraw(admission)
-            self._counts["withdrawn"] += 1
+        try:
+            with self._lock:
+                admission = _running(vm)
+                vm._admission = None
+                self._history.withdraw(admission)
+                self._counts["withdrawn"] += 1
+        except ValueError:
+            self._count("errors")
+            raise
 
     def remaining_many(self, requests: Sequence[Mapping[str, Any]], uptimes_s: Sequence[float] | np.ndarray,
                        now_s: int) -> np.ndarray:
         """Mean remaining seconds, float64 (n,), of n requests that arrive now, at one uptime each.
 
-        Records nothing.
+        Records nothing; all answers are of one version.
         """
-        if len(requests) != len(uptimes_s):
-            raise ValueError(f"uptimes_s must have {len(requests)} elements, got {len(uptimes_s)}")
-        return np.array([self.predict(request, now_s).remaining(float(uptime_s))
-                         for request, uptime_s in zip(requests, uptimes_s, strict=True)])
+        served = self._served
+        try:
+            uptimes = _uptimes(uptimes_s, requests)
+            now = _whole(now_s, "now_s")
+            answers = [self._predict(served, request, now, is_recorded=False).remaining(uptime_s)
+                       for request, uptime_s in zip(requests, uptimes, strict=True)]
+        except ValueError:
+            self._count("errors")
+            raise
+        return np.array(answers)
+
+    def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Explanation:
+        """What each group of inputs adds to the request's log10 median remaining seconds, as it was predicted.
+
+        The answer of `sojourn predict --explain`. It runs the model thousands of times, outside of every lock:
+        milliseconds to seconds, not for a placement loop. ValueError where the handle's version is no longer
+        served.
+        """
+        served = self._served
+        if not isinstance(vm, Lifetime):
+            raise ValueError(f"vm must be a Lifetime, got {vm!r}")
+        if vm.version != served.version:
+            raise ValueError(f"vm must be of the version that is served ({served.version}), got one of {vm.version}")
+        background = served.background
+        if background is None:  # an older bundle: against a request of which nothing but its arrival is known
+            with self._lock:
+                nothing = served.encoder.encode(served.parse({}), vm.arrival_s, self._history)
+            background = np.array([nothing])
+        return explain(served.builder, vm.features, background, uptime_s)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts since loading: predictions, of which with unknown inputs, ended, withdrawn, refused."""
+        """Counts since the predictor was made, by the names of `COUNTERS`, which says what each one means."""
         with self._lock:
             return dict(self._counts)
 
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, and whether the walk is compiled."""
+        served = self._served
         return {
-            "version": self.version,
-            "family": self._schema.family,
-            "kind": self._schema.kind,
-            "n_features": self._schema.n_features,
-            "columns": list(self._encoder.columns()),
-            "is_compiled": self._builder.is_compiled,
-            "training": self._schema.document.get("training", {}),
+            "version": served.version,
+            "family": served.schema.family,
+            "kind": served.schema.kind,
+            "n_features": served.schema.n_features,
+            "columns": list(served.encoder.columns()),
+            "is_compiled": served.builder.is_compiled,
+            "training": served.schema.document.get("training", {}),
         }
 
-    def _predict(self, request: Mapping[str, Any], start_s: int, *, is_recorded: bool) -> Lifetime:
-        try:
-            parsed = self._encoder.parse(request)
-        except ValueError:
-            with self._lock:
-                self._counts["errors"] += 1
-            raise
+    def before_fork(self) -> None:
+        """Wait until no other thread is within the history or a reload (see `forking`)."""
+        self._reloading.acquire()
+        self._lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Go on, in the parent and in the child."""
+        self._lock.release()
+        self._reloading.release()
+
+    def _predict(self, served: Served, request: Mapping[str, Any], start_s: int, *, is_recorded: bool) -> Lifetime:
+        parsed = served.parse(request)
         with self._lock:
             history = self._history
-            features = self._encoder.encode(parsed, start_s, history)
+            features = served.encoder.encode(parsed, start_s, history)
             unknown = parsed.unknown + tuple(
-                key.name for idx, key in enumerate(self._encoder.history.keys)
+                key.name for idx, key in enumerate(served.encoder.history.keys)
                 if parsed.keys[idx] is not None and not history.is_known(idx, parsed.keys[idx])
             )  # fmt: skip
             admission = history.admit(parsed.keys, start_s) if is_recorded else None
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
-        return Lifetime(self._builder.curve(features), start_s, unknown, self.version, admission)
+        return Lifetime(served.builder.curve(features), served.pack(*features), start_s, unknown, served.version,
+                        admission)
+
+    def _followed(self) -> Path:
+        if self._folder is None:
+            raise ValueError("folder must be given, since this predictor was not loaded from one, got None")
+        return self._folder
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
 
 
 def _running(vm: Lifetime) -> Admission:
+    if not isinstance(vm, Lifetime):
+        raise ValueError(f"vm must be a Lifetime, got {vm!r}")
     if vm._admission is None:
         raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
     return vm._admission
+
+
+def _uptimes(uptimes_s: Any, requests: Any) -> list[float]:
+    """The uptimes as floats, one for each request; ValueError where they are not."""
+    for name, given in (("requests", requests), ("uptimes_s", uptimes_s)):
+        if isinstance(given, str | bytes) or not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
+            raise ValueError(f"{name} must be a sequence, got {given!r}")
+    if len(requests) != len(uptimes_s):
+        raise ValueError(f"uptimes_s must have {len(requests)} elements, got {len(uptimes_s)}")
+    return [checked_seconds(uptime_s, "uptime_s") for uptime_s in uptimes_s]
 
 
 def _whole(value: Any, name: str) -> int:

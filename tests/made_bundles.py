@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ import numpy as np
 
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
+from sojourn.features.trace import Trace, replace_folder
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
@@ -50,6 +54,27 @@ def make(root: Path) -> Made:
     folders = {kind: write_bundle(root / kind, f"made-{kind}", _exported(kind, rows), encoder, history, about)
                for kind in ("hazard", "uptime", "once")}
     return Made(trace, encoder, rows, history, folders)
+
+
+def publish(source: Path, target: Path) -> None:
+    """Put a bundle into a folder as a publisher does: beside it, then by renaming."""
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    shutil.copytree(source, fresh, dirs_exist_ok=True)
+    replace_folder(fresh, target, "MANIFEST.json")
+
+
+def rewrite(folder: Path, name: str, content: bytes) -> None:
+    """Put other content into a bundle with a manifest that vouches for it."""
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "MANIFEST.json").read_bytes())
+    manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+
+
+def rewrite_schema(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    schema = json.loads((folder / "schema.json").read_bytes())
+    change(schema)
+    rewrite(folder, "schema.json", json.dumps(schema).encode())
 
 
 def _exported(kind: str, rows: FeatureRows) -> Exported:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import math
 import shutil
 import zipfile
@@ -17,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from made_bundles import Made
+from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import FILES
 from sojourn.serving.curve_builder import CurveBuilder
@@ -28,20 +26,6 @@ KINDS = ("hazard", "uptime", "once")
 @pytest.fixture
 def folder(made: Made, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made.folders["hazard"], tmp_path / "bundle"))
-
-
-def rewrite(folder: Path, name: str, content: bytes) -> None:
-    """Put other content into a bundle with a manifest that vouches for it."""
-    (folder / name).write_bytes(content)
-    manifest = json.loads((folder / "MANIFEST.json").read_bytes())
-    manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
-    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
-
-
-def rewrite_schema(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    schema = json.loads((folder / "schema.json").read_bytes())
-    change(schema)
-    rewrite(folder, "schema.json", json.dumps(schema).encode())
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from itertools import permutations
 
@@ -138,3 +139,48 @@ def test_a_bad_background_is_refused(made: Made) -> None:
     assert found is not None
     assert np.isnan(found[0]).all()
     assert (found[1] == 1.0).all()
+
+
+@KINDS
+def test_a_handle_is_explained_as_it_was_predicted(made: Made, kind: str) -> None:
+    bundle, builder = _loaded(made, kind)
+    rows = [[None if value != value else value for value in row] for row in made.rows.features[:3].tolist()]
+    bundle = replace(bundle, schema=replace(bundle.schema, document={"background": rows}))
+    predictor = Predictor(bundle)
+    request = made.request(5) | {"subscription": "busy"}
+    vm = predictor.admit(request, 4_000)
+    encoder = bundle.schema.encoder
+    features = encoder.encode(encoder.parse(request), 4_000, load_bundle(made.folders[kind]).history)
+    expected = [explain(builder, features, made.rows.features[:3], uptime_s) for uptime_s in (0.0, 600.0)]
+    for step in range(20):  # the owner's history moves on, the explanation does not
+        predictor.ended(predictor.admit(request, 5_000 + step), 90_000)
+    assert [predictor.explain(vm), predictor.explain(vm, 600.0)] == expected
+    with pytest.raises(ValueError, match="uptime_s must be finite and >= 0, got -1"):
+        predictor.explain(vm, -1.0)
+
+
+def test_an_older_bundle_is_explained_against_a_request_of_which_nothing_is_known(made: Made) -> None:
+    bundle, builder = _loaded(made, "hazard")
+    vm = Predictor(bundle).predict(made.request(5), 4_000)
+    encoder = bundle.schema.encoder
+    nothing = encoder.encode(encoder.parse({}), 4_000, bundle.history)
+    assert Predictor(bundle).explain(vm) == explain(builder, vm.features, np.array([nothing]))
+
+
+def test_a_handle_of_a_version_no_longer_served_is_refused(made: Made) -> None:
+    predictor = Predictor.load(made.folders["hazard"])
+    vm = predictor.predict(made.request(5), 4_000)
+    version, found = vm.version, predictor.explain(vm)
+    predictor.reload(made.folders["once"])
+    message = rf"vm must be of the version that is served \({predictor.version}\), got one of {version}"
+    with pytest.raises(ValueError, match=message):
+        predictor.explain(vm)
+    predictor.reload()
+    assert predictor.explain(vm) == found
+
+
+def test_what_a_handle_keeps_for_its_explanation_is_8_bytes_a_feature(made: Made) -> None:
+    vm = Predictor.load(made.folders["hazard"]).predict(made.request(5), 4_000)
+    n_features = len(made.encoder.feature_names())
+    assert len(vm.features) == n_features
+    assert sys.getsizeof(vm._packed) <= 8 * n_features + 40

@@ -32,13 +32,13 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor.load(made.folders[kind], is_history_kept=False)
     seen: list[list[float]] = []
-    build = predictor._builder.curve
+    build = predictor._served.builder.curve
 
     def spy(features: list[float]) -> Any:
         seen.append(list(features))
         return build(features)
 
-    monkeypatch.setattr(predictor._builder, "curve", spy)
+    monkeypatch.setattr(predictor._served.builder, "curve", spy)
     rows = made.rows
     end_s = rows.arrival_s + rows.lifetime_s
     by_end = [idx for idx in np.argsort(end_s, kind="stable").tolist() if rows.is_event[idx]]
@@ -49,7 +49,7 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
             predictor.ended(admitted[ended], int(end_s[ended]))
         admitted.append(predictor.admit(made.request(idx), now_s))
     assert np.array(seen).tobytes() == rows.features.tobytes()
-    table = table_of(predictor._schema, predictor._builder.forest, rows.features)
+    table = table_of(predictor._served.schema, predictor._served.builder.forest, rows.features)
     for uptime_s in UPTIMES_S:
         assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
 
@@ -124,6 +124,109 @@ def test_refusals_name_what_is_wrong(made: Made, predictor: Predictor) -> None:
         predictor.remaining_many([request], [0.0, 1.0], 0)
 
 
+BAD_UPTIMES: tuple[Any, ...] = (math.nan, math.inf, -math.inf, -1.0, -1e-9, "60", b"60", None, [60.0], 1j, 10**400)
+
+
+@KINDS
+def test_a_bad_uptime_is_named(made: Made, kind: str) -> None:
+    predictor = Predictor.load(made.folders[kind])
+    vm = predictor.predict(made.request(0), 0)
+    for bad in BAD_UPTIMES:
+        for call in (vm.remaining, vm.next_change, vm.lifetime_class, lambda uptime_s: vm.quantile(0.5, uptime_s),
+                     lambda uptime_s: vm.survival(60.0, uptime_s),
+                     lambda uptime_s: predictor.remaining_many([made.request(0)], [uptime_s], 0)):
+            with pytest.raises(ValueError, match="uptime_s must be finite and >= 0, got"):
+                call(bad)
+        with pytest.raises(ValueError, match="horizon_s must be finite and >= 0, got"):
+            vm.survival(bad, 0.0)
+    shares: tuple[Any, ...] = (0.0, 1.0, math.nan, "0.5", None)
+    for bad in shares:
+        with pytest.raises(ValueError, match="q must be between 0 and 1, got"):
+            vm.quantile(bad, 0.0)
+    assert predictor.counters["errors"] == len(BAD_UPTIMES)
+
+
+def test_a_bad_value_names_its_column(made: Made, predictor: Predictor) -> None:
+    request = made.request(0)
+    values: tuple[tuple[str, Any], ...] = (
+        ("cpu_cores", math.inf), ("cpu_cores", -math.inf), ("cpu_cores", "2"), ("cpu_cores", True),
+        ("cpu_cores", [2.0]), ("cpu_cores", 10**400), ("zone", 1.5), ("zone", ["z0"]), ("zone", b"z0"))
+    for column, value in values:
+        with pytest.raises(ValueError, match=f"^{column} must be .*, got"):
+            predictor.predict(request | {column: value}, 0)
+    requests: tuple[Any, ...] = (None, 7, "request", [("cpu_cores", 2.0)])
+    for bad in requests:
+        with pytest.raises(ValueError, match="request must be a mapping from columns to values, got"):
+            predictor.predict(bad, 0)
+    columns: tuple[Any, ...] = ("colour", "", 7, None, ("cpu_cores",))
+    for stranger in columns:
+        with pytest.raises(ValueError, match=r"column must be one of cpu_cores, .*, got"):
+            predictor.predict({stranger: 1.0}, 0)
+    vm = predictor.predict(request | {"cpu_cores": math.nan, "zone": math.nan}, 0)
+    assert {"cpu_cores", "zone"} <= set(vm.unknown)  # what is missing is not wrong
+
+
+def test_what_is_no_handle_is_named(made: Made, predictor: Predictor) -> None:
+    calls: tuple[Any, ...] = (lambda vm: predictor.ended(vm, 0), predictor.withdraw, predictor.explain)
+    for call in calls:
+        for bad in (None, "vm", 7):
+            with pytest.raises(ValueError, match="vm must be a Lifetime, got"):
+                call(bad)
+
+
+@pytest.mark.parametrize(("requests", "uptimes_s", "message"), [
+    (None, [0.0], "requests must be a sequence, got None"),
+    ("ab", [0.0], "requests must be a sequence, got 'ab'"),
+    ([{}], 0.0, "uptimes_s must be a sequence, got 0.0"),
+    ([{}], None, "uptimes_s must be a sequence, got None"),
+    ([{}], [0.0, 1.0], "uptimes_s must have 1 elements, got 2"),
+    ([{}, 7], [0.0, 1.0], "request must be a mapping from columns to values, got 7"),
+    ([{}], ["7"], "uptime_s must be finite and >= 0, got '7'"),
+])  # fmt: skip
+def test_a_bad_batch_is_named_and_counted_once(predictor: Predictor, requests: Any, uptimes_s: Any,
+                                               message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predictor.remaining_many(requests, uptimes_s, 0)
+    assert predictor.counters["errors"] == 1
+
+
+def test_an_empty_batch_has_no_answers(predictor: Predictor) -> None:
+    assert predictor.remaining_many([], [], 0).shape == (0,)
+    assert predictor.remaining_many([{}], np.array([60]), 0).shape == (1,)
+
+
+def test_every_refused_call_counts_as_an_error(made: Made, predictor: Predictor) -> None:
+    request = made.request(0)
+    vm = predictor.admit(request, 100)
+    refused: list[Any] = [
+        lambda: predictor.admit(request, 1.5),  # type: ignore[arg-type]
+        lambda: predictor.admit(request, 5, arrival_s=6),
+        lambda: predictor.predict({"colour": 1}, 0),
+        lambda: predictor.ended(vm, 99),
+        lambda: predictor.withdraw(predictor.predict(request, 0)),
+    ]
+    for number, call in enumerate(refused, 1):
+        with pytest.raises(ValueError):
+            call()
+        assert predictor.counters["errors"] == number
+    predictor.ended(vm, 100)  # none of them took the handle's admission
+
+
+def test_serving_logs_nothing_and_keeps_numpys_generator(made: Made, predictor: Predictor,
+                                                         caplog: pytest.LogCaptureFixture,
+                                                         capfd: pytest.CaptureFixture[str]) -> None:
+    before = str(np.random.get_state())  # noqa: NPY002
+    with caplog.at_level(0):
+        vm = predictor.admit(made.request(0), 0)
+        predictor.ended(vm, 60)
+        predictor.explain(vm)
+        predictor.reload()
+        with pytest.raises(ValueError):
+            predictor.reload("nowhere")
+    assert (caplog.text, *capfd.readouterr()) == ("", "", "")
+    assert str(np.random.get_state()) == before  # noqa: NPY002
+
+
 def test_a_job_that_waited_has_lived_from_its_start(made: Made, predictor: Predictor) -> None:
     request = made.request(0) | {"subscription": "queue"}
     vm = predictor.admit(request, 1_000)
@@ -132,8 +235,8 @@ def test_a_job_that_waited_has_lived_from_its_start(made: Made, predictor: Predi
     with pytest.raises(ValueError, match="now_s must be >= the arrival 1601, got 1600"):
         predictor.ended(vm, 1_600, arrival_s=1_601)
     predictor.ended(vm, 1_600, arrival_s=1_500)  # waited 500 s, ran 100 s
-    row = predictor._encoder.encode(predictor._encoder.parse(request), 1_600, predictor._history)
-    features = dict(zip(predictor._encoder.feature_names(), row, strict=True))
+    row = predictor._served.encoder.encode(predictor._served.encoder.parse(request), 1_600, predictor._history)
+    features = dict(zip(predictor._served.encoder.feature_names(), row, strict=True))
     assert features["subscription:last"] == 2.0  # log10(100)
 
 

@@ -1,0 +1,154 @@
+"""Brings a registered version's bundle into the folder that a scheduler loads and watches."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sojourn.models.bundle_writer import publish_files
+from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.bundle import FILES, MANIFEST
+
+_URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
+
+
+class Registry(Protocol):
+    """What pulling asks of a model registry; OSError where it does not answer. `Tracker` is one."""
+
+    def aliases(self, name: str) -> dict[str, int] | None: ...
+    def models(self) -> list[str]: ...
+    def versions(self, name: str) -> list[int]: ...
+    def fetch(self, name: str, version: int, folder: Path) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUri:
+    """A registered model's alias, or one of its versions; the other is None."""
+
+    name: str
+    alias: str | None
+    version: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> ModelUri:
+        """From `models:/NAME@ALIAS` or `models:/NAME/VERSION`; ValueError for anything else.
+
+        >>> ModelUri.parse("models:/sojourn-lifetime@champion")
+        ModelUri(name='sojourn-lifetime', alias='champion', version=None)
+        """
+        found = _URI.fullmatch(text)
+        if found is None:
+            raise ValueError(f"uri must be models:/NAME@ALIAS or models:/NAME/VERSION, got {text!r}")
+        return cls(found["name"], found["alias"], int(found["version"]) if found["version"] else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A registered version and its bundle's own. is_new: the folder held another one, or none."""
+
+    name: str
+    version: int
+    bundle_version: str
+    is_new: bool
+
+    def __str__(self) -> str:
+        """One line for a terminal."""
+        known = "" if self.is_new else " (there already)"
+        return f"{self.name} version {self.version}, bundle {self.bundle_version}{known}"
+
+
+def find_version(registry: Registry, uri: ModelUri) -> int:
+    """The version that the URI stands for now; ValueError naming the known ones where there is none."""
+    aliases = registry.aliases(uri.name)
+    if aliases is None:
+        raise ValueError(f"the registered model must be one of {_named(registry.models())}, got {uri.name!r}")
+    if uri.alias is not None:
+        if uri.alias not in aliases:
+            raise ValueError(f"the alias of {uri.name} must be one of {_named(aliases)}, got {uri.alias!r}")
+        return aliases[uri.alias]
+    versions = registry.versions(uri.name)
+    if uri.version not in versions:
+        raise ValueError(f"the version of {uri.name} must be one of {_named(versions)}, got {uri.version}")
+    return uri.version
+
+
+def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
+    """Publish a registered version's bundle in a folder, at once and only if a predictor can serve it.
+
+    Raises BundleError where it cannot, OSError where the registry or the disk fails, ValueError where the folder
+    holds anything else than a bundle. The folder then stays as it was.
+    """
+    target = folder.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.pull.", dir=target.parent) as fresh:
+        fetched = registry.fetch(name, version, Path(fresh))
+        found = Predictor.load(fetched).version
+        is_new = not _holds(target, found)
+        if is_new:
+            # Only what is verified: the registry keeps an MLmodel file beside the bundle.
+            publish_files(target, {file: (fetched / file).read_bytes() for file in (*FILES, MANIFEST)})
+    return Pulled(name, version, found, is_new)
+
+
+def follow(registry: Registry, uri: ModelUri, folder: Path, interval_s: float, report: Callable[[str], object],
+           wait: Callable[[float], bool]) -> None:
+    """Pull whenever the URI comes to stand for another version, until `wait(interval_s)` is True.
+
+    report: called with a line for each version pulled and for each new problem; problems never end it, but for a
+    ValueError before any version was found. A version that is refused is not pulled again.
+    """
+    done: int | None = None
+    told = ""
+    while True:
+        version, line = done, ""
+        try:
+            version = find_version(registry, uri)
+            if version != done:
+                report(f"pulled   {pull(registry, uri.name, version, folder)}")
+                done = version
+        except BundleError as error:
+            done, line = version, f"refused  {uri.name} version {version}: {error}"
+        except OSError as error:
+            line = f"waiting  {error}"
+        except ValueError as error:
+            if done is None:
+                raise
+            line = f"waiting  {error}"
+        if line and line != told:
+            report(line)
+        told = line
+        if wait(interval_s):
+            return
+
+
+def follow_until_interrupted(registry: Registry, uri: ModelUri, folder: Path, interval_s: float,
+                             report: Callable[[str], object]) -> None:
+    """`follow`, until Ctrl-C or SIGTERM; a publish under way is finished first."""
+    is_over = threading.Event()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # In a thread of its own, as interrupts reach the main thread only: none falls between two renames.
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(follow, registry, uri, folder, interval_s, report, is_over.wait)
+        try:
+            work.result()
+        except KeyboardInterrupt:
+            is_over.set()
+            report("stopped")
+
+
+def _holds(folder: Path, version: str) -> bool:
+    try:
+        return load_bundle(folder).version == version
+    except BundleError:
+        return False
+
+
+def _named(known: Iterable[object]) -> str:
+    return ", ".join(map(str, known)) or "none yet"

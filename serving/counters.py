@@ -1,0 +1,18 @@
+"""What a predictor counts, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+COUNTERS: Mapping[str, str] = MappingProxyType({
+    "predictions": "Requests answered by admit, predict and remaining_many.",
+    "unknowns": "Predictions with a column, category or owner that the model had not seen.",
+    "ended": "Admitted requests that ended.",
+    "withdrawn": "Admitted requests that were withdrawn.",
+    "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",
+    "reloads": "Times that a bundle was loaded again and served.",
+    "reload_errors": "Times that a bundle was refused at reloading and the old version served on.",
+    "watch_errors": "Times that a watcher's callback, or its look at the folder, raised an exception.",
+})  # fmt: skip
+"""Names and meanings; each counts from the predictor's creation and never falls."""

@@ -1,0 +1,54 @@
+"""Forks: the child finds every lock free, the history whole and its watchers running.
+
+A fork waits until no other thread is within a predictor's locks: microseconds, or as long as a reload takes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Protocol
+
+
+class Forking(Protocol):
+    """What takes part in forks."""
+
+    def before_fork(self) -> None:
+        """Take whatever must not be held by another thread."""
+        ...
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Give it back; in the child, where only the forking thread lives on, also start what else is needed."""
+        ...
+
+
+_LIVE: weakref.WeakSet[Forking] = weakref.WeakSet()
+_HELD: list[Forking] = []
+_LOCK = threading.Lock()
+
+
+def join_forks(one: Forking) -> None:
+    """Let an object take part in every fork from now on, for as long as it lives."""
+    with _LOCK:
+        _LIVE.add(one)
+
+
+def _before() -> None:
+    _LOCK.acquire()
+    for one in list(_LIVE):
+        one.before_fork()
+        _HELD.append(one)
+
+
+def _after(*, is_child: bool) -> None:
+    held = _HELD.copy()
+    _HELD.clear()
+    _LOCK.release()
+    for one in held:
+        one.after_fork(is_child=is_child)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(before=_before, after_in_parent=lambda: _after(is_child=False),
+                        after_in_child=lambda: _after(is_child=True))  # fmt: skip

@@ -1,0 +1,41 @@
+"""What a scheduler holds of each request: its lifetime curve, and what the curve was made of."""
+
+from __future__ import annotations
+
+from array import array
+
+from sojourn.serving.curve import LifetimeCurve, lifetime_class
+from sojourn.serving.history import Admission
+
+
+class Lifetime:
+    """One request's prediction: its curve, and what of the request the model did not know.
+
+    `remaining`, `quantile`, `survival` and `next_change` are the curve's own (see `LifetimeCurve`). version: the
+    model that made it; curve and version stay what they are when the predictor reloads.
+    """
+
+    __slots__ = ("_admission", "_packed", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
+                 "unknown", "version")  # fmt: skip
+
+    def __init__(self, curve: LifetimeCurve, packed: bytes, arrival_s: int, unknown: tuple[str, ...],
+                 version: str, admission: Admission | None) -> None:
+        self.curve = curve
+        self.remaining = curve.remaining
+        self.quantile = curve.quantile
+        self.survival = curve.survival
+        self.next_change = curve.next_change
+        self._packed = packed  # the features as doubles: 8 bytes each, as numbers they would take 32
+        self.arrival_s = arrival_s
+        self.unknown = unknown
+        self.version = version
+        self._admission = admission
+
+    @property
+    def features(self) -> list[float]:
+        """The encoded request as the forest read it."""
+        return array("d", self._packed).tolist()
+
+    def lifetime_class(self, uptime_s: float = 0.0) -> int:
+        """LAVA's class (1-4) of the mean remaining time at an uptime."""
+        return lifetime_class(self.remaining(uptime_s))

@@ -1,0 +1,72 @@
+"""What is served: all that belongs to one version of the model, in one object that never changes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.encoder import Encoder, Parsed
+from sojourn.serving.errors import BundleError
+from sojourn.serving.explain import background_of
+
+_WEEK_S = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One version of the model, ready to answer. A call reads it once, so that it never sees two versions.
+
+    pack: from the encoded features to the bytes that a handle keeps.
+    background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
+    retired: columns that a version served before read and this one does not; requests may go on naming them.
+    """
+
+    version: str
+    schema: Schema
+    encoder: Encoder
+    builder: CurveBuilder
+    pack: Callable[..., bytes]
+    background: np.ndarray | None
+    retired: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Served:
+        """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
+        schema, encoder = bundle.schema, bundle.schema.encoder
+        pack = struct.Struct(f"{len(encoder.feature_names())}d").pack
+        return cls(bundle.version, schema, encoder, CurveBuilder(schema, bundle.model), pack, background_of(schema))
+
+    def following(self, older: Served) -> Served:
+        """This version in the place of an older one, whose live history and clock go on.
+
+        BundleError where that history would mean something else to it: another definition, a key's column read as
+        a number here and as text there ("2.0" and "2"), another clock. What else it reads may differ.
+        """
+        own, served = self.encoder.history.as_dict(), older.encoder.history.as_dict()
+        for name, value in served.items():
+            if own[name] != value:
+                raise BundleError(f"schema.json: history must have the {name} of version {older.version}, whose live "
+                                  f"history goes on ({value!r}), got {own[name]!r}")
+        for key in older.encoder.history.keys:
+            for column in key.columns:
+                if (column in self.encoder.numbers) != (column in older.encoder.numbers):
+                    kind = "a number" if column in older.encoder.numbers else "text"
+                    raise BundleError(f"schema.json: the history's column {column!r} must be {kind}, as in version "
+                                      f"{older.version}, whose live history goes on, got the other")
+        if (self.encoder.phase_s - older.encoder.phase_s) % _WEEK_S:
+            raise BundleError(f"schema.json: phase_s must be {older.encoder.phase_s}, the clock of version "
+                              f"{older.version} that live times are on, got {self.encoder.phase_s}")
+        retired = (older.retired | {*older.encoder.columns()}) - {*self.encoder.columns()}
+        return replace(self, retired=retired)
+
+    def parse(self, request: Mapping[str, Any]) -> Parsed:
+        """The request as this version reads it; ValueError as `Encoder.parse`."""
+        if self.retired and isinstance(request, Mapping):
+            request = {column: value for column, value in request.items() if column not in self.retired}
+        return self.encoder.parse(request)

@@ -1,0 +1,114 @@
+"""Follows a bundle's folder: what is published there is served, what must not be served is reported."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sojourn.serving.bundle import FILES, MANIFEST, version_of
+from sojourn.serving.errors import BundleError
+from sojourn.serving.forking import join_forks
+
+if TYPE_CHECKING:
+    from sojourn.serving.predictor import Predictor
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """What a watcher found. is_served: the version was loaded and is served now; else `reason` says why not.
+
+    version: of the manifest that was found.
+    """
+
+    version: str
+    is_served: bool
+    reason: str = ""
+
+
+class Watch:
+    """A daemon thread that reloads a predictor whenever another version lies in its folder; `stop` ends it.
+
+    It never dies and never logs: failures are counted (`reload_errors`, `watch_errors`) and told to `on_event`. A
+    version that was refused is not tried again until one of its files changes; one that could not be read is. It
+    runs in forked children, too. A folder that is missing for now is not an event: the served version serves on.
+    """
+
+    def __init__(self, predictor: Predictor, folder: Path, interval_s: float,
+                 on_event: Callable[[WatchEvent], object] | None = None) -> None:
+        if not isinstance(interval_s, int | float) or not 0.0 < interval_s <= threading.TIMEOUT_MAX:
+            raise ValueError(f"interval_s must be finite and above 0, got {interval_s!r}")
+        self._predictor = predictor
+        self._folder = folder
+        self._interval_s = interval_s
+        self._on_event = on_event
+        self._seen: tuple[object, ...] = ()
+        self._told: WatchEvent | None = None
+        self._begin()
+        join_forks(self)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the thread; returns once a reload under way is through. Stopping twice does no harm."""
+        self._is_over.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def poll(self) -> None:
+        """Look once, as the thread does every interval; raises nothing."""
+        try:
+            self._look()
+        except Exception:  # whatever it is, the next look may fare better
+            self._predictor._count("watch_errors")
+
+    def before_fork(self) -> None:
+        """Nothing is held."""
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Start a thread in the child, where only the forking one lives on."""
+        if is_child and not self._is_over.is_set():
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(self._is_over,), name="sojourn-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self, is_over: threading.Event) -> None:
+        while not is_over.wait(self._interval_s):
+            self.poll()
+
+    def _look(self) -> None:
+        try:
+            found = version_of((self._folder / MANIFEST).read_bytes())
+            # Also of the other files: who copies into the folder may write the manifest first.
+            stats = [(self._folder / name).stat() for name in FILES]
+        except OSError:
+            return
+        seen = (found, *((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats))
+        if seen == self._seen:
+            return
+        event, is_final = None, True
+        if found != self._predictor.version:
+            event, is_final = self._reloaded(found)
+        if is_final:
+            self._seen = seen
+        is_news = event is not None and event != self._told
+        self._told = event
+        if event is not None and is_news and self._on_event is not None:
+            self._on_event(event)
+
+    def _reloaded(self, found: str) -> tuple[WatchEvent, bool]:
+        """What came of reloading, and whether the files as they are deserve no second try."""
+        try:
+            return WatchEvent(self._predictor.reload(self._folder), True), True
+        except Exception as error:
+            is_verdict = isinstance(error, BundleError) and not isinstance(error.__cause__, OSError)
+            return WatchEvent(found, False, f"{type(error).__name__}: {error}"), is_verdict
