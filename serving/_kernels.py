@@ -109,13 +109,13 @@ def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true,
 
 @njit(cache=True, nogil=True)
 def hazard_numbers(scores, offsets, edges, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4, J + 1)."""
+    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),)."""
     hazards = np.empty(len(offsets))
     for idx in range(len(offsets)):
         hazards[idx] = interval_hazard(scores[idx], offsets[idx])
     numbers = np.empty((4, len(edges)))
     fill_hazard(hazards, edges, tail_s, numbers[0], numbers[1], numbers[2], numbers[3])
-    return numbers
+    return numbers.ravel()
 
 
 @njit(cache=True, nogil=True)

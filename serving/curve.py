@@ -13,24 +13,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import expm1
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
-try:
-    from numba.extending import register_jitable as _registered
-except ImportError:  # numba is optional: `sojourn[fast]`
-    _registered = None  # type: ignore[assignment]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+import numpy as np
 
-
-def register_jitable(function: _Function) -> _Function:
-    """The function as it is, made known to compiled code where numba is installed."""
-    if _registered is not None:
-        _registered(function)
-    return function
-
+from sojourn.serving._jitable import register_jitable
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile, no tail and no point prediction is longer."""
@@ -231,14 +221,14 @@ def refuse_uptime(uptime_s: Any) -> NoReturn:
     raise ValueError(f"uptime_s must be a number, got {uptime_s!r}")
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
-    edges: (J + 1,) s, from 0; bounds: the same and infinity; both shared by all curves of a model.
-    steps: for the interval from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after), see
-    `fill_hazard`; steps[0] is None. cumulative: (J + 1,), hazard from 0 to each edge.
-    grid: sampling uptimes for `next_change`, s, shared.
+    edges: (J + 1,) s, from 0; bounds: the same and infinity; grid: sampling uptimes for `next_change`, s; all three
+    shared by all curves of a model. numbers: float64, what `fill_hazard` writes, each (J + 1,): rates, cumulative
+    hazards from 0 to each edge, means after each interval, gaps; more may follow. steps: (J + 2,), for the interval
+    from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after) once it has been asked for, None before.
 
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
     >>> curve.remaining(0.0), curve.survival(10.0, 0.0) == math.exp(-0.5), curve.next_change(3.0)
@@ -247,42 +237,45 @@ class HazardCurve:
 
     edges: Sequence[float]
     bounds: Sequence[float]
-    steps: Sequence[Any]
-    cumulative: Sequence[float]
     grid: Sequence[float]
+    numbers: np.ndarray
+    steps: list[Any]
 
     @classmethod
     def from_hazards(cls, edges: Sequence[float], hazards: Sequence[float], tail_s: float,
                      grid: Sequence[float]) -> HazardCurve:
         """Build from the interval hazards (J,) and the tail's mean remaining time in s."""
-        rates, cumulative, after, gaps = ([0.0] * len(edges) for _ in range(4))
-        fill_hazard(hazards, edges, tail_s, rates, cumulative, after, gaps)
-        return cls.from_numbers(edges, (*edges, _INF), rates, cumulative, after, gaps, grid)
-
-    @classmethod
-    def from_numbers(cls, edges: Sequence[float], bounds: Sequence[float], rates: Sequence[float],
-                     cumulative: Sequence[float], after: Sequence[float], gaps: Sequence[float],
-                     grid: Sequence[float]) -> HazardCurve:
-        """Build from what `fill_hazard` wrote."""
-        return cls(edges, bounds, [None, *zip(bounds[1:], rates, gaps, after, strict=True)], cumulative, grid)
+        numbers = np.empty((4, len(edges)))
+        fill_hazard(hazards, edges, tail_s, *numbers)
+        return cls(edges, (*edges, _INF), grid, numbers.ravel(), [None] * (len(edges) + 1))
 
     def remaining(self, uptime_s: float) -> float:
-        # The hot call: hazard_remaining inlined. An uptime below 0 finds steps[0], which cannot be unpacked; NaN and
-        # infinity lie beyond the last step; another type is made a float once, which is faster for whole numbers.
+        # The hot call: hazard_remaining inlined. A step not asked for yet, and steps[0] for an uptime below 0, cannot
+        # be unpacked; NaN and infinity lie beyond the last; another type is made a float once, which is faster.
         try:
             if type(uptime_s) is not float:
                 uptime_s = uptime_s + 0.0 if type(uptime_s) is int else uptime_s.__float__()
             upper_s, rate, gap_s, after_s = self.steps[bisect_right(self.bounds, uptime_s)]
             return after_s + expm1((uptime_s - upper_s) * rate) * gap_s + _ROUND - _ROUND
         except (AttributeError, IndexError, OverflowError, TypeError):
-            refuse_uptime(uptime_s)
+            return self._first_remaining(uptime_s)
+
+    def _first_remaining(self, uptime_s: Any) -> float:
+        """`remaining` in an interval that has not been asked for; ValueError where the uptime is none."""
+        seconds = checked_seconds(uptime_s, "uptime_s")
+        idx = bisect_right(self.bounds, seconds)
+        rate, _, after_s, gap_s = self.numbers[idx - 1:4 * len(self.edges):len(self.edges)].tolist()
+        self.steps[idx] = (self.bounds[idx], rate, gap_s, after_s)
+        return self.remaining(seconds)
 
     def quantile(self, q: float, uptime_s: float) -> float:
         share = checked_share(q)
         start_s = checked_seconds(uptime_s, "uptime_s")
         target = self._cumulative_at(start_s) - math.log1p(-share)
-        idx = bisect_right(self.cumulative, target) - 1
-        time_s = hazard_time(self.edges[idx], self.steps[idx + 1][1], self.cumulative[idx], target)
+        n = len(self.edges)
+        cumulative = self.numbers[n:2 * n].tolist()
+        idx = bisect_right(cumulative, target) - 1
+        time_s = hazard_time(self.edges[idx], self.numbers.item(idx), cumulative[idx], target)
         return float(round(min(max(time_s - start_s, 0.0), LONGEST_S)))
 
     def survival(self, horizon_s: float, uptime_s: float) -> float:
@@ -298,7 +291,7 @@ class HazardCurve:
 
     def _cumulative_at(self, time_s: float) -> float:
         idx = bisect_right(self.edges, time_s) - 1
-        return hazard_at(self.edges[idx], self.steps[idx + 1][1], self.cumulative[idx], time_s)
+        return hazard_at(self.edges[idx], self.numbers.item(idx), self.numbers.item(len(self.edges) + idx), time_s)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

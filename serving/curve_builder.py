@@ -63,6 +63,10 @@ class CurveBuilder:
             return self._onnx.scores(self.schema.age_features.rows(repeated, np.arange(len(self.grid))))
         return self._onnx.scores(np.column_stack([repeated, self.grid]))
 
+    def hazard_curve(self, numbers: np.ndarray) -> HazardCurve:
+        """The curve of what `fill_hazard` wrote, float64, 4 (J + 1) numbers or more."""
+        return HazardCurve(self.schema.edges, self._bounds, self.schema.grid, numbers, [None] * len(self._bounds))
+
     def curve(self, features: list[float]) -> HazardCurve | PointCurve | OnceCurve:
         """The lifetime curve of one request."""
         scores = self.scores(features)
@@ -71,9 +75,7 @@ class CurveBuilder:
             return OnceCurve.from_score(float(scores[0]), schema.smearing, schema.residuals)
         if schema.kind == "hazard":
             if self.is_compiled:
-                numbers = _kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s)
-                rates, cumulative, after, gaps = numbers.tolist()
-                return HazardCurve.from_numbers(schema.edges, self._bounds, rates, cumulative, after, gaps, schema.grid)
+                return self.hazard_curve(_kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
             return HazardCurve.from_hazards(schema.edges, hazards, schema.tail_s, schema.grid)
