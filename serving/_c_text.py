@@ -1,0 +1,531 @@
+"""The C of an exported model: what stands around its numbers. `$` marks what `c_source` puts in."""
+
+from __future__ import annotations
+
+from string import Template
+
+MARK = "/* Written by sojourn export-c."
+"""How every file begins that may be overwritten."""
+
+HEADER = Template(MARK + """ Do not edit: change the model and export it again.
+ *
+ * Lifetime predictions of bundle $version, family $family, kind $kind.
+ * $kind_meaning
+ *
+ *     ${name}_curve curve;
+ *     ${name}_curve_fill(&curve, features);       once, when a request arrives
+ *     ${name}_remaining(&curve, uptime_s);        ever after: a lookup
+ *
+ * Needs no initialisation and allocates nothing. The model is constant, so any number of threads may call at once;
+ * a curve is the caller's own. Uptimes, horizons and answers are seconds, answers but survival whole ones.
+ * A bad argument gives NaN (lifetime_class: 0): an uptime or horizon below 0, NaN or infinite, a q outside (0, 1).
+ * Compile with the doubles of IEEE 754 as they are: no -ffast-math.
+ */
+#ifndef ${NAME}_H
+#define ${NAME}_H
+
+#define ${NAME}_VERSION "$version"
+#define ${NAME}_FAMILY "$family"
+#define ${NAME}_KIND "$kind"
+#define ${NAME}_BUILD 0x$version /* of the header and of the source */
+
+#define ${NAME}_N_FEATURES $n_features /* numbers that curve_fill reads, listed below */
+#define ${NAME}_N_ROW $n_row /* numbers that score reads: the features$row_tail */
+#define ${NAME}_N_STEPS $n_steps /* $steps_meaning */
+
+/* Positions of the features. A value that is not known is NaN. Names as in the bundle's schema, other characters
+ * than letters, digits and a few marks as `_`; history features as docs/serving.md of sojourn describes them. */
+enum {
+$features
+};
+
+/* One request's whole future. */
+typedef struct {
+$curve_fields
+} ${name}_curve;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The raw score of one full row: $score_meaning. Bit-equal to the ONNX model. */
+double ${name}_score(const double row[${NAME}_N_ROW]);
+
+/* Writes the curve of a request with these features. */
+void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES]);
+
+/* The mean time that is left of a request that has run for uptime_s. */
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s);
+
+/* The remaining time that a share q of such requests does not exceed. */
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s);
+
+/* The probability, in [0, 1], of still running horizon_s after the uptime. */
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s);
+
+/* The next uptime at which to ask again; infinity if never. */
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s);
+
+/* LAVA's class of the mean remaining time: 1 below 1 h, 2 below 10 h, 3 below 100 h, else 4. */
+int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+""")
+
+SOURCE = Template(MARK + """ Do not edit: change the model and export it again.
+ *
+ * Bundle $version, family $family, kind $kind; $name.h says how to call it.
+ * Operations and their order are those of sojourn's Python, so that answers agree.
+ */
+#include "$name.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#if ${NAME}_BUILD != 0x$version
+#error "$name.h and $name.c must be of one export"
+#endif
+#ifdef __FAST_MATH__
+#error "$name.c must be compiled without -ffast-math: NaN is a missing value, and sums have an order"
+#endif
+
+enum { N_TREES = $n_trees };
+enum { LEAF = $leaf, NAN_IS_TRUE = $nan_is_true, IS_SET = $is_set, ZERO_IS_NAN = $zero_is_nan };
+
+static const double LARGEST_ZERO = $largest_zero;
+
+/* The true child of a node is the next one, its false child `skip` nodes on. */
+typedef struct {
+    double value; /* the threshold (at most it: true), or what a leaf adds */
+    $skip_type skip;
+    $place_type place; /* on what varies: how many steps go to the true child; with a set: its start in MEMBERS */
+    int16_t feature;
+    uint8_t flags;
+} node;
+
+$tables
+
+static int goes_true(const node *at, double value)
+{
+    const double *member;
+    if (isnan(value) || ((at->flags & ZERO_IS_NAN) && fabs(value) <= LARGEST_ZERO)) {
+        return at->flags & NAN_IS_TRUE;
+    }
+    if (!(at->flags & IS_SET)) {
+        return value <= at->value;
+    }
+    for (member = MEMBERS + at->place; !isnan(*member); member++) {
+        if (*member == value) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+double ${name}_score(const double row[${NAME}_N_ROW])
+{
+    double total = 0.0;
+    int tree;
+    for (tree = 0; tree < N_TREES; tree++) {
+        const node *at = NODES + ROOTS[tree];
+        while (at->feature != LEAF) {
+            at += goes_true(at, row[at->feature]) ? 1 : at->skip;
+        }
+        total += at->value;
+    }
+    return total;
+}
+
+/* Half to even; for numbers of seconds, which are far below 2^51. */
+static double whole(double seconds)
+{
+    const double shift = 0x1.8p+52;
+    return seconds + shift - shift;
+}
+
+static int is_seconds(double value)
+{
+    return value >= 0.0 && value < INFINITY;
+}
+
+$kind_code
+int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s)
+{
+    const double remaining_s = ${name}_remaining(curve, uptime_s);
+    if (isnan(remaining_s)) {
+        return 0;
+    }
+    return $class_code;
+}
+""")
+
+STEPS = Template("""enum { N_STEPS = ${NAME}_N_STEPS, VARYING = ${NAME}_N_ROW - 1 };
+$aged_code
+/* Scores of all steps at once: a walk holds for all steps below the first that would have gone another way. */
+static void step_scores(const double features[], double scores[])
+{
+    int tree, step;
+    for (step = 0; step < N_STEPS; step++) {
+        scores[step] = 0.0;
+    }
+    for (tree = 0; tree < N_TREES; tree++) {
+        int low = 0;
+        while (low < N_STEPS) {
+            int high = N_STEPS;
+            const node *at = NODES + ROOTS[tree];
+            while (at->feature != LEAF) {
+                int is_true;
+                if (at->feature < ${NAME}_N_FEATURES) {
+                    is_true = goes_true(at, features[at->feature]);
+                } else $aged_walk{
+                    is_true = low < at->place;
+                    if (is_true && at->place < high) {
+                        high = at->place;
+                    }
+                }
+                at += is_true ? 1 : at->skip;
+            }
+            for (; low < high; low++) {
+                scores[low] += at->value;
+            }
+        }
+    }
+}
+""")
+
+AGED = Template("""
+/* A feature set against the age of a step; rises or falls from step to step. */
+static double aged_value(const double features[], int idx, int step)
+{
+    const double value = features[AGED_SOURCES[idx]];
+    return AGED_IS_LOG[idx] ? value - LOG_AGES[step] : value / AGES_S[step];
+}
+
+/* The first step after `low` at which the node parts otherwise than at `low`; `high` if none before it does. */
+static int first_other(const node *at, const double features[], int idx, int low, int high, int is_true)
+{
+    if (goes_true(at, aged_value(features, idx, high - 1)) == is_true) {
+        return high;
+    }
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (goes_true(at, aged_value(features, idx, middle)) == is_true) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+""")
+
+AGED_WALK = Template("""if (at->feature < VARYING) {
+                    const int idx = at->feature - ${NAME}_N_FEATURES;
+                    is_true = goes_true(at, aged_value(features, idx, low));
+                    high = first_other(at, features, idx, low, high, is_true);
+                } else """)
+
+AT_MOST = Template("""/* How many of the rising values are at most `value`. */
+static int count_at_most(const double values[], int n, double value)
+{
+    int low = 0;
+    while (low < n) {
+        const int middle = (low + n) / 2;
+        if (value < values[middle]) {
+            n = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+""")
+
+BELOW = Template("""/* How many of the rising values are below `value`. */
+static int count_below(const double values[], int n, double value)
+{
+    int low = 0;
+    while (low < n) {
+        const int middle = (low + n) / 2;
+        if (values[middle] < value) {
+            low = middle + 1;
+        } else {
+            n = middle;
+        }
+    }
+    return low;
+}
+""")
+
+HAZARD_FIELDS = Template("""    double rates[${NAME}_N_STEPS + 1];      /* hazard per second of each interval; the last is the tail's */
+    double cumulative[${NAME}_N_STEPS + 1]; /* hazard from 0 to its lower edge */
+    double after[${NAME}_N_STEPS + 1];      /* mean remaining at its upper edge, s */
+    double gaps[${NAME}_N_STEPS + 1];       /* after - 1 / rate, s */""")
+
+HAZARD = Template("""static double mean_at(const ${name}_curve *curve, int idx, double uptime_s)
+{
+    if (idx >= N_STEPS) {
+        return curve->after[idx];
+    }
+    return curve->after[idx] + expm1((uptime_s - EDGES[idx + 1]) * curve->rates[idx]) * curve->gaps[idx];
+}
+
+static double interval_hazard(double score, double offset)
+{
+    const double logit = score + offset;
+    return logit > 0.0 ? logit + log1p(exp(-logit)) : log1p(exp(logit));
+}
+
+void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    double scores[N_STEPS];
+    double total = 0.0, mean_s = TAIL_S;
+    int idx;
+    step_scores(features, scores);
+    for (idx = 0; idx < N_STEPS; idx++) {
+        double hazard = interval_hazard(scores[idx], OFFSETS[idx]);
+        hazard = hazard < LEAST_HAZARD ? LEAST_HAZARD : hazard;
+        curve->rates[idx] = hazard / (EDGES[idx + 1] - EDGES[idx]);
+        curve->cumulative[idx] = total;
+        total += hazard;
+    }
+    curve->rates[N_STEPS] = 1.0 / TAIL_S;
+    curve->cumulative[N_STEPS] = total;
+    curve->after[N_STEPS] = TAIL_S;
+    curve->gaps[N_STEPS] = 0.0;
+    for (idx = N_STEPS - 1; idx >= 0; idx--) {
+        curve->after[idx] = mean_s;
+        curve->gaps[idx] = mean_s - 1.0 / curve->rates[idx];
+        mean_s = mean_at(curve, idx, EDGES[idx]);
+    }
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    return whole(mean_at(curve, count_at_most(EDGES, N_STEPS + 1, uptime_s) - 1, uptime_s));
+}
+
+static double cumulative_at(const ${name}_curve *curve, double time_s)
+{
+    const int idx = count_at_most(EDGES, N_STEPS + 1, time_s) - 1;
+    return curve->cumulative[idx] + (time_s - EDGES[idx]) * curve->rates[idx];
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double target, left_s;
+    int idx;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    target = cumulative_at(curve, uptime_s) - log1p(-q);
+    idx = count_at_most(curve->cumulative, N_STEPS + 1, target) - 1;
+    left_s = EDGES[idx] + (target - curve->cumulative[idx]) / curve->rates[idx] - uptime_s;
+    left_s = left_s < 0.0 ? 0.0 : left_s;
+    return whole(left_s > LONGEST_S ? LONGEST_S : left_s);
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    return exp(cumulative_at(curve, uptime_s) - cumulative_at(curve, uptime_s + horizon_s));
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    int idx;
+    (void)curve; /* the same for all requests */
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    idx = count_at_most(GRID, N_GRID, uptime_s);
+    return idx < N_GRID ? GRID[idx] : INFINITY;
+}
+""")
+
+RESIDUALS = Template("""static double score_seconds(double score)
+{
+    double seconds;
+    if (score < 7.976) { /* log10 of LONGEST_S, rounded down */
+        return pow(10.0, score);
+    }
+    seconds = pow(10.0, score < 9.0 ? score : 9.0);
+    return seconds < LONGEST_S ? seconds : LONGEST_S;
+}
+
+static double mean_seconds(double score)
+{
+    const double seconds = score_seconds(score) * SMEARING;
+    return seconds < LONGEST_S ? seconds : LONGEST_S;
+}
+
+/* The share of validation residuals above `value`, linear between grid quantiles. */
+static double residual_share_above(double value)
+{
+    int low = 0, high = N_RESIDUALS - 1;
+    double gap, share;
+    if (value < RESIDUALS[0]) {
+        return 1.0;
+    }
+    if (value >= RESIDUALS[high]) {
+        return 0.0;
+    }
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (RESIDUALS[middle] <= value) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    gap = RESIDUALS[high] - RESIDUALS[low];
+    share = gap <= 0.0 ? (double)low : low + (value - RESIDUALS[low]) / gap;
+    return 1.0 - share / (N_RESIDUALS - 1);
+}
+
+/* The residual that a share of the validation residuals does not exceed, linear between grid quantiles. */
+static double residual_quantile(double share)
+{
+    const double position = share * (N_RESIDUALS - 1);
+    int low = (int)position;
+    low = low < N_RESIDUALS - 2 ? low : N_RESIDUALS - 2;
+    return RESIDUALS[low] + (position - low) * (RESIDUALS[low + 1] - RESIDUALS[low]);
+}
+""")
+
+UPTIME_FIELDS = Template("""    double scores[${NAME}_N_STEPS];  /* log10 s, between two uptime thresholds of the model */
+    double seconds[${NAME}_N_STEPS]; /* mean remaining, whole s */""")
+
+UPTIME = Template("""void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    int step;
+    step_scores(features, curve->scores);
+    for (step = 0; step < N_STEPS; step++) {
+        curve->seconds[step] = whole(mean_seconds(curve->scores[step]));
+    }
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? curve->seconds[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)] : NAN;
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double score;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    return whole(score_seconds(score + residual_quantile(q)));
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    double score;
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    if (horizon_s <= 0.0) {
+        return 1.0;
+    }
+    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    return residual_share_above(log10(horizon_s) - score);
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    int step;
+    (void)curve; /* the same for all requests */
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    step = count_below(THRESHOLDS, N_STEPS - 1, uptime_s);
+    return step < N_STEPS - 1 ? floor(THRESHOLDS[step]) + 1.0 : INFINITY;
+}
+""")
+
+ONCE_FIELDS = Template("""    double total_s; /* mean total lifetime, whole s; doubles when outlived */
+    double score;   /* log10 s */""")
+
+ONCE = Template("""void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    const double score = ${name}_score(features);
+    const double total_s = whole(mean_seconds(score));
+    curve->total_s = total_s > 1.0 ? total_s : 1.0;
+    curve->score = score;
+}
+
+static double outlived_total(double total_s, double uptime_s)
+{
+    while (total_s <= uptime_s) {
+        total_s *= 2.0;
+    }
+    return total_s;
+}
+
+static double left_of_total(double total_s, double uptime_s)
+{
+    const double left_s = outlived_total(total_s, uptime_s) - uptime_s;
+    return left_s < LONGEST_S ? left_s : LONGEST_S;
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? whole(left_of_total(curve->total_s, uptime_s)) : NAN;
+}
+
+static double share_alive(const ${name}_curve *curve, double time_s)
+{
+    return time_s <= 0.0 ? 1.0 : residual_share_above(log10(time_s) - curve->score);
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double alive, left_s;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    alive = share_alive(curve, uptime_s);
+    if (alive <= 0.0) {
+        return whole(left_of_total(curve->total_s, uptime_s));
+    }
+    left_s = score_seconds(curve->score + residual_quantile(1.0 - alive * (1.0 - q))) - uptime_s;
+    return whole(left_s > 0.0 ? left_s : 0.0);
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    double alive, end_s;
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    alive = share_alive(curve, uptime_s);
+    end_s = uptime_s + horizon_s;
+    if (alive <= 0.0) {
+        return end_s < outlived_total(curve->total_s, uptime_s) ? 1.0 : 0.0;
+    }
+    return share_alive(curve, end_s) / alive;
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? outlived_total(curve->total_s, uptime_s) : NAN;
+}
+""")
+
+KINDS = {
+    "hazard": (HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)),
+    "uptime": (UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)),
+    "once": (ONCE_FIELDS, (RESIDUALS, ONCE)),
+}
+"""Of each kind of score the members of its curve and the code that fills and asks it."""
