@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/held_exits.py
+	$(BIN)/python benchmarks/c_face.py
 
 # uv installs in seconds; where it can't be had, plain pip does the same.
 $(READY): pyproject.toml constraints.txt

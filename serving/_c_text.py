@@ -165,32 +165,44 @@ int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s)
 
 STEPS = Template("""enum { N_STEPS = ${NAME}_N_STEPS, VARYING = ${NAME}_N_ROW - 1 };
 $aged_code
-/* Scores of all steps at once: a walk holds for all steps below the first that would have gone another way. */
+/* Scores of all steps at once: a walk takes a range of steps along, and where they part the later ones wait. */
 static void step_scores(const double features[], double scores[])
 {
+    struct {
+        const node *at;
+        int low, high;
+    } waiting[N_STEPS]; /* enough: they hold no step twice */
     int tree, step;
     for (step = 0; step < N_STEPS; step++) {
         scores[step] = 0.0;
     }
     for (tree = 0; tree < N_TREES; tree++) {
-        int low = 0;
-        while (low < N_STEPS) {
-            int high = N_STEPS;
-            const node *at = NODES + ROOTS[tree];
+        int n_waiting = 1;
+        waiting[0].at = NODES + ROOTS[tree];
+        waiting[0].low = 0;
+        waiting[0].high = N_STEPS;
+        while (n_waiting > 0) {
+            const node *at = waiting[--n_waiting].at;
+            const int low = waiting[n_waiting].low;
+            int high = waiting[n_waiting].high;
             while (at->feature != LEAF) {
-                int is_true;
+                int is_true, cut = high; /* where `low` goes, and the first step that goes elsewhere */
                 if (at->feature < ${NAME}_N_FEATURES) {
                     is_true = goes_true(at, features[at->feature]);
                 } else $aged_walk{
                     is_true = low < at->place;
-                    if (is_true && at->place < high) {
-                        high = at->place;
-                    }
+                    cut = is_true ? at->place : high;
+                }
+                if (cut < high) {
+                    waiting[n_waiting].at = at + (is_true ? at->skip : 1);
+                    waiting[n_waiting].low = cut;
+                    waiting[n_waiting++].high = high;
+                    high = cut;
                 }
                 at += is_true ? 1 : at->skip;
             }
-            for (; low < high; low++) {
-                scores[low] += at->value;
+            for (step = low; step < high; step++) {
+                scores[step] += at->value;
             }
         }
     }
@@ -226,7 +238,7 @@ static int first_other(const node *at, const double features[], int idx, int low
 AGED_WALK = Template("""if (at->feature < VARYING) {
                     const int idx = at->feature - ${NAME}_N_FEATURES;
                     is_true = goes_true(at, aged_value(features, idx, low));
-                    high = first_other(at, features, idx, low, high, is_true);
+                    cut = first_other(at, features, idx, low, high, is_true);
                 } else """)
 
 AT_MOST = Template("""/* How many of the rising values are at most `value`. */
@@ -261,10 +273,10 @@ static int count_below(const double values[], int n, double value)
 }
 """)
 
-HAZARD_FIELDS = Template("""    double rates[${NAME}_N_STEPS + 1];      /* hazard per second of each interval; the last is the tail's */
+HAZARD_FIELDS = Template("""    double rates[${NAME}_N_STEPS + 1]; /* per second in each interval, then the tail */
     double cumulative[${NAME}_N_STEPS + 1]; /* hazard from 0 to its lower edge */
-    double after[${NAME}_N_STEPS + 1];      /* mean remaining at its upper edge, s */
-    double gaps[${NAME}_N_STEPS + 1];       /* after - 1 / rate, s */""")
+    double after[${NAME}_N_STEPS + 1]; /* mean remaining at its upper edge, s */
+    double gaps[${NAME}_N_STEPS + 1]; /* after - 1 / rate, s */""")
 
 HAZARD = Template("""static double mean_at(const ${name}_curve *curve, int idx, double uptime_s)
 {
@@ -402,7 +414,7 @@ static double residual_quantile(double share)
 }
 """)
 
-UPTIME_FIELDS = Template("""    double scores[${NAME}_N_STEPS];  /* log10 s, between two uptime thresholds of the model */
+UPTIME_FIELDS = Template("""    double scores[${NAME}_N_STEPS]; /* log10 s, between two uptime thresholds */
     double seconds[${NAME}_N_STEPS]; /* mean remaining, whole s */""")
 
 UPTIME = Template("""void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])

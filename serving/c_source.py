@@ -34,8 +34,11 @@ _KIND_MEANING = {
     "uptime": "The log10 of the remaining seconds, a step function of the uptime.",
     "once": "One total lifetime, held until it is outlived, then doubled.",
 }
-_SCORE_MEANING = {"hazard": "log-odds of the interval's hazard over the pooled one", "uptime": "log10 remaining seconds",
-                  "once": "log10 total seconds"}
+_SCORE_MEANING = {
+    "hazard": "log-odds of the interval's hazard over the pooled one",
+    "uptime": "log10 remaining seconds",
+    "once": "log10 total seconds",
+}
 _STEPS_MEANING = {"hazard": "intervals of the uptime", "uptime": "steps of the uptime", "once": "one score in all"}
 _ROW_TAIL = {"hazard": ", then the interval, from 0", "uptime": ", then the uptime in seconds", "once": ""}
 _CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
@@ -82,6 +85,8 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     for a curve of fixed size.
     """
     checked_name(name)
+    if not re.fullmatch("[0-9a-f]{12}", bundle.version):
+        raise BundleError(f"version must be 12 hexadecimal digits, got {bundle.version!r}")
     schema = bundle.schema
     forest = read_forest(bundle.model, schema.n_features)
     if schema.kind != "once":
@@ -155,12 +160,12 @@ def c_number(value: float) -> str:
 def feature_symbols(names: Iterable[str]) -> list[str]:
     """What stands for each feature in C identifiers, each once.
 
-    >>> feature_symbols(["cpu_cores", "user:mean", "user mean", "\u00fc"])
-    ['CPU_CORES', 'USER_MEAN', 'USER_MEAN_2', '_']
+    >>> feature_symbols(["cpu_cores", "user:mean", "user mean", "?"])
+    ['CPU_CORES', 'USER_MEAN', 'USER_MEAN_2', 'X']
     """
     symbols: dict[str, None] = {}
     for idx, name in enumerate(names):
-        symbol = re.sub("[^A-Za-z0-9]+", "_", name[:_N_TEXT_MAX]).upper()
+        symbol = re.sub("[^A-Za-z0-9]+", "_", name[:_N_TEXT_MAX]).strip("_").upper() or "X"
         while symbol in symbols:
             symbol += f"_{idx}"
         symbols[symbol] = None
