@@ -2,8 +2,9 @@
 
     python benchmarks/c_face.py [--json FILE] [--seed N]
 
-Each figure is the median over batches of calls on one thread. In C the loop is C, too, and its cost is part of the
-figure. `x Python` is the ratio to the curve builder and the curve as the predictor uses them (compiled walk).
+Each figure is the median over batches of calls, in processor time of one thread; both sides take turns. In C the loop
+is C, too, and its cost is part of the figure. `x Python` is the ratio to the curve builder and the curve as the
+predictor uses them (compiled walk).
 """
 
 from __future__ import annotations
@@ -79,16 +80,19 @@ class Figure:
     x_python: float | None
 
 
-def median_ns(batch: Callable[[int], object]) -> float:
-    """Median cost in nanoseconds of one of the calls of batch(number of calls)."""
-    def timed(n: int) -> float:
-        started = time.perf_counter()
+def medians_ns(*batches: Callable[[int], object]) -> list[float]:
+    """Median cost in nanoseconds of one of the calls of each batch(number of calls); batches take turns."""
+    def timed(batch: Callable[[int], object], n: int) -> float:
+        started = time.thread_time()
         batch(n)
-        return time.perf_counter() - started
+        return (time.thread_time() - started) / n
 
-    timed(1)
-    n = max(int(BATCH_S / max(timed(100) / 100, 1e-9)), 10)
-    return statistics.median(timed(n) / n for _ in range(N_BATCHES)) * 1e9
+    def enough(batch: Callable[[int], object], n: int = 16) -> int:
+        return n if timed(batch, n) * n >= BATCH_S else enough(batch, 2 * n)
+
+    n_calls = [enough(batch) for batch in batches]
+    turns = [[timed(batch, n) for batch, n in zip(batches, n_calls, strict=True)] for _ in range(N_BATCHES)]
+    return [statistics.median(times) * 1e9 for times in zip(*turns, strict=True)]
 
 
 def compiled(bundle: Bundle, folder: Path) -> tuple[ctypes.CDLL, int]:
@@ -111,22 +115,22 @@ def measure(family: str, bundle: Bundle, folder: Path, features: np.ndarray, upt
     rows, asked = features.tolist(), uptimes_s.tolist()
     curve = builder.curve(rows[0])
     n = ctypes.c_int(len(rows))
-    from_c = {"curve built": median_ns(lambda calls: library.fill(at(features), n, calls))}
-    python = {"curve built": median_ns(lambda calls: [builder.curve(row) for row in cycled(rows, calls)])}
+    costs = {"curve built": medians_ns(lambda calls: library.fill(at(features), n, calls),
+                                       lambda calls: [builder.curve(row) for row in cycled(rows, calls)])}
     for call, before in LOOKUPS.items():
-        function = library[call]
-        from_c[call] = median_ns(lambda calls, function=function: function(
-            at(features), at(uptimes_s), ctypes.c_int(len(asked)), calls))  # fmt: skip
+        batches: list[Callable[[int], object]] = [lambda calls, function=library[call]: function(
+            at(features), at(uptimes_s), ctypes.c_int(len(asked)), calls)]  # fmt: skip
         if call != "lifetime_class":  # in Python a method of the handle, not of the curve
-            method = getattr(curve, call)
             given = tuple(float(text) for text in before.split(",") if text.strip())
-            python[call] = median_ns(lambda calls, method=method, given=given: [
-                method(*given, uptime_s) for uptime_s in cycled(asked, calls)])
+            method = getattr(curve, call)
+            batches.append(lambda calls, method=method, given=given: [
+                method(*given, uptime_s) for uptime_s in cycled(asked, calls)])  # fmt: skip
+        costs[call] = medians_ns(*batches)
     forest = builder.forest
     name = f"{family}, {len(forest.roots)} trees, {len(forest.leaves)} leaves"
     print(f"{name}: a curve of {library.curve_bytes()} bytes, object code of {n_bytes / 1024:.0f} KiB")
-    return [Figure(name, what, round(cost, 1), round(cost / python[what], 5) if what in python else None)
-            for what, cost in from_c.items()]
+    return [Figure(name, what, round(cost, 1), round(cost / python[0], 5) if python else None)
+            for what, (cost, *python) in costs.items()]
 
 
 def cycled(values: list[Any], n: int) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.serving import _c_text
+from sojourn.serving._c_curves import KINDS
 from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Bundle, Schema
@@ -115,7 +116,7 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     is_aged = len(schema.age_features) > 0
     texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
     texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
-    fields, parts = _c_text.KINDS[schema.kind]
+    fields, parts = KINDS[schema.kind]
     texts["curve_fields"] = fields.substitute(texts)
     texts["kind_code"] = "\n".join(part.substitute(texts) for part in parts)
     return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
