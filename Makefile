@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/held_exits.py
+	$(BIN)/python benchmarks/c_face.py
 
 # some 10 minutes; `make soak N=400000` for fewer operations
 soak: $(READY)

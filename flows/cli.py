@@ -280,6 +280,21 @@ def pull(
 
 @app.command()
 @_plain_errors
+def export_c(
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
+    output: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
+    name: Annotated[str, typer.Option(help="Begins both file names and every identifier.")] = "sojourn_lifetime",
+) -> None:
+    """Write a bundle's model as a C99 source file and its header, for schedulers that are not Python."""
+    from sojourn.serving import load_bundle
+    from sojourn.serving.c_source import c_source
+
+    for file in c_source(load_bundle(bundle), name).write(output):
+        typer.echo(f"written  {file}")
+
+
+@app.command()
+@_plain_errors
 def ui(
     store: Store = Path(".sojourn"),
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,

@@ -33,11 +33,16 @@ def fill_age_values(row, sources, is_log, ages_s, log_ages, values):
 
 
 @njit(cache=True, nogil=True)
-def first_at_most(values, split, low, high):
-    """The first position in [low, high) of falling values that is at most `split`; `high` where none is."""
+def first_other(values, split, low, high):
+    """The first position in [low, high) that parts otherwise than `low` at a split; `high` where none does.
+
+    values: rising or falling; a negative number of seconds against the age rises.
+    """
+    is_true = values[low] <= split
+    low += 1
     while low < high:
         middle = (low + high) >> 1
-        if values[middle] <= split:
+        if (values[middle] <= split) != is_true:
             high = middle
         else:
             low = middle + 1
@@ -50,7 +55,7 @@ def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leav
     """Add the raw scores of one row for every value of the varying feature, one walk per tree.
 
     cut[node]: how many of the grid's values go to the true child of a node on the varying feature.
-    age_values: float64 (m, K), falling in K, of the m features before the varying one.
+    age_values: float64 (m, K), rising or falling in K, of the m features before the varying one.
     scores: float64 (K,), zeros on entry; stack: int64 (depth + 2, 3), scratch.
     """
     n_grid = len(scores)
@@ -77,15 +82,14 @@ def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leav
                     if np.isnan(values[low]):
                         node = on_true[node] if is_nan_true[node] else on_false[node]
                         continue
-                    middle = first_at_most(values, split[node], low, high)
-                    if middle <= low:
-                        node = on_true[node]
-                    elif middle >= high:
-                        node = on_false[node]
-                    else:
+                    middle = first_other(values, split[node], low, high)
+                    is_true = values[low] <= split[node]
+                    if middle < high:
                         top += 1
-                        stack[top, 0], stack[top, 1], stack[top, 2] = on_true[node], middle, high
-                        node, high = on_false[node], middle
+                        stack[top, 0] = on_false[node] if is_true else on_true[node]
+                        stack[top, 1], stack[top, 2] = middle, high
+                        high = middle
+                    node = on_true[node] if is_true else on_false[node]
                 elif goes_true(row[feature[node]], split[node], mode[node], is_nan_true[node], members,
                                member_start[node], member_start[node + 1]):
                     node = on_true[node]

@@ -1,7 +1,7 @@
 """Creation features set against the age that is asked about: how far a request is past what its owner's others lived.
 
 A tree on the interval alone would need a split for every habit; one on the difference does. Only hazard models have
-them, one value per interval, falling as the age rises. One code for training rows, live curves and explanations.
+them, one value per interval. One code for training rows, live curves and explanations.
 """
 
 from __future__ import annotations

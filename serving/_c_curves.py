@@ -1,0 +1,310 @@
+"""The C of an exported model's curves: what `curve.py` does, operation by operation, for each kind of score.
+
+`$` marks what `c_source` puts in.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from sojourn.serving._c_text import STEPS
+
+AT_MOST = Template("""/* How many of the rising values are at most `value`. */
+static int count_at_most(const double values[], int n, double value)
+{
+    int low = 0;
+    while (low < n) {
+        const int middle = (low + n) / 2;
+        if (value < values[middle]) {
+            n = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+""")
+
+BELOW = Template("""/* How many of the rising values are below `value`. */
+static int count_below(const double values[], int n, double value)
+{
+    int low = 0;
+    while (low < n) {
+        const int middle = (low + n) / 2;
+        if (values[middle] < value) {
+            low = middle + 1;
+        } else {
+            n = middle;
+        }
+    }
+    return low;
+}
+""")
+
+HAZARD_FIELDS = Template("""    double rates[${NAME}_N_STEPS + 1]; /* per second in each interval, then the tail */
+    double cumulative[${NAME}_N_STEPS + 1]; /* hazard from 0 to its lower edge */
+    double after[${NAME}_N_STEPS + 1]; /* mean remaining at its upper edge, s */
+    double gaps[${NAME}_N_STEPS + 1]; /* after - 1 / rate, s */""")
+
+HAZARD = Template("""static double mean_at(const ${name}_curve *curve, int idx, double uptime_s)
+{
+    if (idx >= N_STEPS) {
+        return curve->after[idx];
+    }
+    return curve->after[idx] + expm1((uptime_s - EDGES[idx + 1]) * curve->rates[idx]) * curve->gaps[idx];
+}
+
+static double interval_hazard(double score, double offset)
+{
+    const double logit = score + offset;
+    return logit > 0.0 ? logit + log1p(exp(-logit)) : log1p(exp(logit));
+}
+
+void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    double scores[N_STEPS];
+    double total = 0.0, mean_s = TAIL_S;
+    int idx;
+    step_scores(features, scores);
+    for (idx = 0; idx < N_STEPS; idx++) {
+        double hazard = interval_hazard(scores[idx], OFFSETS[idx]);
+        hazard = hazard < LEAST_HAZARD ? LEAST_HAZARD : hazard;
+        curve->rates[idx] = hazard / (EDGES[idx + 1] - EDGES[idx]);
+        curve->cumulative[idx] = total;
+        total += hazard;
+    }
+    curve->rates[N_STEPS] = 1.0 / TAIL_S;
+    curve->cumulative[N_STEPS] = total;
+    curve->after[N_STEPS] = TAIL_S;
+    curve->gaps[N_STEPS] = 0.0;
+    for (idx = N_STEPS - 1; idx >= 0; idx--) {
+        curve->after[idx] = mean_s;
+        curve->gaps[idx] = mean_s - 1.0 / curve->rates[idx];
+        mean_s = mean_at(curve, idx, EDGES[idx]);
+    }
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    return whole(mean_at(curve, count_at_most(EDGES, N_STEPS + 1, uptime_s) - 1, uptime_s));
+}
+
+static double cumulative_at(const ${name}_curve *curve, double time_s)
+{
+    const int idx = count_at_most(EDGES, N_STEPS + 1, time_s) - 1;
+    return curve->cumulative[idx] + (time_s - EDGES[idx]) * curve->rates[idx];
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double target, left_s;
+    int idx;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    target = cumulative_at(curve, uptime_s) - log1p(-q);
+    idx = count_at_most(curve->cumulative, N_STEPS + 1, target) - 1;
+    left_s = EDGES[idx] + (target - curve->cumulative[idx]) / curve->rates[idx] - uptime_s;
+    left_s = left_s < 0.0 ? 0.0 : left_s;
+    return whole(left_s > LONGEST_S ? LONGEST_S : left_s);
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    return exp(cumulative_at(curve, uptime_s) - cumulative_at(curve, uptime_s + horizon_s));
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    int idx;
+    (void)curve; /* the same for all requests */
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    idx = count_at_most(GRID, N_GRID, uptime_s);
+    return idx < N_GRID ? GRID[idx] : INFINITY;
+}
+""")
+
+RESIDUALS = Template("""static double score_seconds(double score)
+{
+    double seconds;
+    if (score < 7.976) { /* log10 of LONGEST_S, rounded down */
+        return pow(10.0, score);
+    }
+    seconds = pow(10.0, score < 9.0 ? score : 9.0);
+    return seconds < LONGEST_S ? seconds : LONGEST_S;
+}
+
+static double mean_seconds(double score)
+{
+    const double seconds = score_seconds(score) * SMEARING;
+    return seconds < LONGEST_S ? seconds : LONGEST_S;
+}
+
+/* The share of validation residuals above `value`, linear between grid quantiles. */
+static double residual_share_above(double value)
+{
+    int low = 0, high = N_RESIDUALS - 1;
+    double share;
+    if (value < RESIDUALS[0]) {
+        return 1.0;
+    }
+    if (value >= RESIDUALS[high]) {
+        return 0.0;
+    }
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (RESIDUALS[middle] <= value) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    share = low + (value - RESIDUALS[low]) / (RESIDUALS[high] - RESIDUALS[low]);
+    return 1.0 - share / (N_RESIDUALS - 1);
+}
+
+/* The residual that a share of the validation residuals does not exceed, linear between grid quantiles. */
+static double residual_quantile(double share)
+{
+    const double position = share * (N_RESIDUALS - 1);
+    int low = (int)position;
+    low = low < N_RESIDUALS - 2 ? low : N_RESIDUALS - 2;
+    return RESIDUALS[low] + (position - low) * (RESIDUALS[low + 1] - RESIDUALS[low]);
+}
+""")
+
+UPTIME_FIELDS = Template("""    double scores[${NAME}_N_STEPS]; /* log10 s, between two uptime thresholds */
+    double seconds[${NAME}_N_STEPS]; /* mean remaining, whole s */""")
+
+UPTIME = Template("""void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    int step;
+    step_scores(features, curve->scores);
+    for (step = 0; step < N_STEPS; step++) {
+        curve->seconds[step] = whole(mean_seconds(curve->scores[step]));
+    }
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? curve->seconds[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)] : NAN;
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double score;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    return whole(score_seconds(score + residual_quantile(q)));
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    double score;
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    if (horizon_s <= 0.0) {
+        return 1.0;
+    }
+    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    return residual_share_above(log10(horizon_s) - score);
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    int step;
+    (void)curve; /* the same for all requests */
+    if (!is_seconds(uptime_s)) {
+        return NAN;
+    }
+    step = count_below(THRESHOLDS, N_STEPS - 1, uptime_s);
+    return step < N_STEPS - 1 ? floor(THRESHOLDS[step]) + 1.0 : INFINITY;
+}
+""")
+
+ONCE_FIELDS = Template("""    double total_s; /* mean total lifetime, whole s; doubles when outlived */
+    double score;   /* log10 s */""")
+
+ONCE = Template("""void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    const double score = ${name}_score(features);
+    const double total_s = whole(mean_seconds(score));
+    curve->total_s = total_s > 1.0 ? total_s : 1.0;
+    curve->score = score;
+}
+
+static double outlived_total(double total_s, double uptime_s)
+{
+    while (total_s <= uptime_s) {
+        total_s *= 2.0;
+    }
+    return total_s;
+}
+
+static double left_of_total(double total_s, double uptime_s)
+{
+    const double left_s = outlived_total(total_s, uptime_s) - uptime_s;
+    return left_s < LONGEST_S ? left_s : LONGEST_S;
+}
+
+double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? whole(left_of_total(curve->total_s, uptime_s)) : NAN;
+}
+
+static double share_alive(const ${name}_curve *curve, double time_s)
+{
+    return time_s <= 0.0 ? 1.0 : residual_share_above(log10(time_s) - curve->score);
+}
+
+double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
+{
+    double alive, left_s;
+    if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    alive = share_alive(curve, uptime_s);
+    if (alive <= 0.0) {
+        return whole(left_of_total(curve->total_s, uptime_s));
+    }
+    left_s = score_seconds(curve->score + residual_quantile(1.0 - alive * (1.0 - q))) - uptime_s;
+    return whole(left_s > 0.0 ? left_s : 0.0);
+}
+
+double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
+{
+    double alive, end_s;
+    if (!is_seconds(horizon_s) || !is_seconds(uptime_s)) {
+        return NAN;
+    }
+    alive = share_alive(curve, uptime_s);
+    end_s = uptime_s + horizon_s;
+    if (alive <= 0.0) {
+        return end_s < outlived_total(curve->total_s, uptime_s) ? 1.0 : 0.0;
+    }
+    return share_alive(curve, end_s) / alive;
+}
+
+double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
+{
+    return is_seconds(uptime_s) ? outlived_total(curve->total_s, uptime_s) : NAN;
+}
+""")
+
+KINDS = {
+    "hazard": (HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)),
+    "uptime": (UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)),
+    "once": (ONCE_FIELDS, (RESIDUALS, ONCE)),
+}
+"""Of each kind of score the members of its curve and the code that fills and asks it."""

@@ -1,0 +1,237 @@
+"""A bundle's model as one C99 source file and one header, for schedulers that are not Python.
+
+Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C repeats `curve.py` operation by
+operation. The caller gives encoded features, in the order of `schema.encoder.feature_names()`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sojourn.serving import _c_text
+from sojourn.serving._c_curves import KINDS
+from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
+from sojourn.serving._onnx_reader import read_forest
+from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.curve import CLASS_BOUNDS_S, LEAST_HAZARD, LONGEST_S
+from sojourn.serving.curve_builder import check_stepwise, varying_grid
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.errors import BundleError
+from sojourn.serving.forest import ZERO
+
+N_STEPS_MAX = 4_096
+"""A curve of more steps than this is refused: curves are made to lie on a scheduler's stack."""
+_N_ROW_MAX = 32_767
+_N_TEXT_MAX = 60
+_KIND_MEANING = {
+    "hazard": "A constant hazard rate in each interval of the uptime; answers in closed form.",
+    "uptime": "The log10 of the remaining seconds, a step function of the uptime.",
+    "once": "One total lifetime, held until it is outlived, then doubled.",
+}
+_SCORE_MEANING = {
+    "hazard": "log-odds of the interval's hazard over the pooled one",
+    "uptime": "log10 remaining seconds",
+    "once": "log10 total seconds",
+}
+_STEPS_MEANING = {"hazard": "intervals of the uptime", "uptime": "steps of the uptime", "once": "one score in all"}
+_ROW_TAIL = {"hazard": ", then the interval, from 0", "uptime": ", then the uptime in seconds", "once": ""}
+_CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
+_UNITS_BY_END = {"_cores": "cores", "_gib": "GiB", "_s": "seconds"}
+_UNITS_BY_PART = {
+    **dict.fromkeys(("arrived", "running", "batch", "ended"), "log1p of a count"),
+    **dict.fromkeys(("oldest_age", "mean_age", "since_last", "mean", "last", "mean_2", "longest"), "log10 seconds"),
+    "spread": "standard deviation of log10 seconds",
+    **dict.fromkeys(("share_1h", "share_1d", "share_7d"), "share in [0, 1]"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CSource:
+    """Two files of text, pure ASCII: `name`.h and `name`.c. The same bundle and name give the same text."""
+
+    name: str
+    header: str
+    source: str
+
+    def write(self, folder: str | Path) -> tuple[Path, Path]:
+        """Write both files into a folder, each whole or not at all; their paths.
+
+        Replaces files of an earlier export; ValueError where a file of that name is anything else.
+        """
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        paths = root / f"{self.name}.h", root / f"{self.name}.c"
+        for path in paths:
+            if path.exists() and not path.read_bytes().startswith(_c_text.MARK.encode()):
+                raise ValueError(f"{path} must be a file of an earlier export or not exist, got another file")
+        with tempfile.TemporaryDirectory(prefix=f".{self.name}.", dir=root) as fresh:
+            for path, text in zip(paths, (self.header, self.source), strict=True):
+                (Path(fresh) / path.name).write_bytes(text.encode("ascii"))
+            for path in paths:
+                (Path(fresh) / path.name).replace(path)
+        return paths
+
+
+def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
+    """The C of a bundle's model; `name` begins both file names and every identifier that a caller sees.
+
+    ValueError where `name` is not a C identifier; BundleError where the model does not fit the schema or is too large
+    for a curve of fixed size.
+    """
+    checked_name(name)
+    if not re.fullmatch("[0-9a-f]{12}", bundle.version):
+        raise BundleError(f"version must be 12 hexadecimal digits, got {bundle.version!r}")
+    schema = bundle.schema
+    forest = read_forest(bundle.model, schema.n_features)
+    if schema.kind != "once":
+        try:
+            check_stepwise(forest, schema.age_features)
+        except ValueError as error:
+            raise BundleError(f"model.onnx: {error}") from error
+    grid = varying_grid(schema, forest)
+    for what, number, most in (("steps", len(grid), N_STEPS_MAX), ("features", schema.n_features, _N_ROW_MAX)):
+        if number > most:
+            raise BundleError(f"model.onnx: {what} must be at most {most} in C, got {number}")
+    nodes = node_table(forest, grid)
+    texts = {
+        "name": name, "NAME": name.upper(), "version": bundle.version, "family": plain_text(schema.family),
+        "kind": schema.kind, "kind_meaning": _KIND_MEANING[schema.kind], "n_row": schema.n_features,
+        "n_features": len(schema.encoder.feature_names()), "n_steps": len(grid), "n_trees": len(nodes.roots),
+        "row_tail": (", then those set against the age" if len(schema.age_features) else "") + _ROW_TAIL[schema.kind],
+        "score_meaning": _SCORE_MEANING[schema.kind], "steps_meaning": _STEPS_MEANING[schema.kind],
+        "features": _feature_enum(schema.encoder, name.upper()),
+        "leaf": LEAF, "nan_is_true": NAN_IS_TRUE, "is_set": IS_SET, "zero_is_nan": ZERO_IS_NAN,
+        "largest_zero": c_number(ZERO), "skip_type": _integer_type(nodes.skip),
+        "place_type": _integer_type(nodes.place),
+        "tables": "\n".join([*_node_tables(nodes), *_schema_tables(schema, grid)]),
+        "class_code": " + ".join(["1", *(f"(remaining_s >= {bound_s!r})" for bound_s in CLASS_BOUNDS_S)]),
+    }  # fmt: skip
+    is_aged = len(schema.age_features) > 0
+    texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
+    texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
+    fields, parts = KINDS[schema.kind]
+    texts["curve_fields"] = fields.substitute(texts)
+    texts["kind_code"] = "\n".join(part.substitute(texts) for part in parts)
+    return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
+
+
+def checked_name(name: str) -> str:
+    """The name as it is; ValueError unless it can begin a C identifier and a file name.
+
+    >>> checked_name("sojourn_lifetime")
+    'sojourn_lifetime'
+    >>> checked_name("../lifetime")
+    Traceback (most recent call last):
+    ValueError: name must be letters, digits and single `_` between them, from a letter, at most 60, got '../lifetime'
+    """
+    if len(name) > _N_TEXT_MAX or not re.fullmatch("[A-Za-z](_?[A-Za-z0-9])*", name):
+        raise ValueError(f"name must be letters, digits and single `_` between them, from a letter, "
+                         f"at most {_N_TEXT_MAX}, got {name!r}")
+    return name
+
+
+def plain_text(text: str) -> str:
+    """Text that ends no C comment or string and begins none: any character that could is `_`, the rest cut off.
+
+    >>> plain_text('user:mean */ "??/')
+    'user:mean __ ____'
+    """
+    return re.sub("[^A-Za-z0-9 _.,:;+()=<>-]", "_", text[:_N_TEXT_MAX])
+
+
+def c_number(value: float) -> str:
+    """A double as C99 reads it back to the bit.
+
+    >>> [c_number(value) for value in (0.1, -3.0, -0.0, math.inf, math.nan)]
+    ['0x1.999999999999ap-4', '-0x1.8p+1', '-0x0p+0', 'INFINITY', 'NAN']
+    """
+    if not math.isfinite(value):
+        return "NAN" if math.isnan(value) else "INFINITY" if value > 0.0 else "-INFINITY"
+    digits, exponent = value.hex().split("p")
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits}p{exponent}"
+
+
+def feature_symbols(names: Iterable[str]) -> list[str]:
+    """What stands for each feature in C identifiers, each once.
+
+    >>> feature_symbols(["cpu_cores", "user:mean", "user mean", "?"])
+    ['CPU_CORES', 'USER_MEAN', 'USER_MEAN_2', 'X']
+    """
+    symbols: dict[str, None] = {}
+    for idx, name in enumerate(names):
+        symbol = re.sub("[^A-Za-z0-9]+", "_", name[:_N_TEXT_MAX]).strip("_").upper() or "X"
+        while symbol in symbols:
+            symbol += f"_{idx}"
+        symbols[symbol] = None
+    return list(symbols)
+
+
+def _feature_enum(encoder: Encoder, prefix: str) -> str:
+    names = encoder.feature_names()
+    symbols = [f"{prefix}_FEATURE_{symbol}" for symbol in feature_symbols(names)]
+    lines = [f"    {symbol} = {idx}{',' if idx < len(names) - 1 else ''} /* {plain_text(name)}: {unit} */"
+             for idx, (symbol, name, unit) in enumerate(zip(symbols, names, _units(encoder), strict=True))]
+    return "\n".join(lines)
+
+
+def _units(encoder: Encoder) -> list[str]:
+    """What each of the encoder's features is measured in, in its order."""
+    numbers = [next((unit for end, unit in _UNITS_BY_END.items() if name.endswith(end)), "as the request gives it")
+               for name in encoder.numbers]
+    return [*numbers, *_CLOCK_UNITS, *(_UNITS_BY_PART[name.rpartition(":")[2]]
+                                       for name in encoder.history.feature_names())]  # fmt: skip
+
+
+def _node_tables(nodes: NodeTable) -> Iterator[str]:
+    columns = [[c_number(value) for value in nodes.value.tolist()],
+               *([str(value) for value in column.tolist()] for column in
+                 (nodes.skip, nodes.place, nodes.feature, nodes.flags))]  # fmt: skip
+    rows = ",\n".join(f"    {{{', '.join(row)}}}" for row in zip(*columns, strict=True))
+    yield f"static const node NODES[] = {{\n{rows}\n}};"
+    yield _table(f"{_integer_type(nodes.roots)} ROOTS", nodes.roots.tolist())
+    yield _table("double MEMBERS", nodes.members.tolist())
+
+
+def _schema_tables(schema: Schema, grid: np.ndarray) -> Iterator[str]:
+    """The numbers that the code of the schema's kind reads, and no others: compilers warn of those."""
+    yield _constant("LONGEST_S", LONGEST_S)
+    if schema.kind == "hazard":
+        yield _constant("LEAST_HAZARD", LEAST_HAZARD)
+        yield _constant("TAIL_S", schema.tail_s)
+        yield _table("double EDGES", schema.edges)
+        yield _table("double OFFSETS", schema.offsets)
+        yield f"enum {{ N_GRID = {len(schema.grid)} }};"
+        yield _table("double GRID", schema.grid)
+    else:
+        yield _constant("SMEARING", schema.smearing)
+        yield f"enum {{ N_RESIDUALS = {len(schema.residuals)} }};"
+        yield _table("double RESIDUALS", schema.residuals)
+    if schema.kind == "uptime":
+        yield _table("double THRESHOLDS", grid[:-1].tolist())
+    if len(schema.age_features):
+        yield _table("int16_t AGED_SOURCES", schema.age_features.sources)
+        yield _table("uint8_t AGED_IS_LOG", map(int, schema.age_features.is_log))
+        yield _table("double AGES_S", schema.age_features.ages_s)
+        yield _table("double LOG_AGES", schema.age_features.log_ages)
+
+
+def _constant(name: str, value: float) -> str:
+    return f"static const double {name} = {c_number(value)};"
+
+
+def _table(declared: str, values: Iterable[float]) -> str:
+    """A constant array; C knows no empty ones, so that a zero stands where there is no value."""
+    texts = [c_number(value) if isinstance(value, float) else str(value) for value in values] or ["0"]
+    lines = [", ".join(texts[start:start + 5]) for start in range(0, len(texts), 5)]
+    return f"static const {declared}[] = {{\n    " + ",\n    ".join(lines) + "\n};"
+
+
+def _integer_type(values: np.ndarray) -> str:
+    return "uint16_t" if values.max() < 1 << 16 else "int32_t"

@@ -1,0 +1,333 @@
+"""Models in C: compiled without a warning, raw scores bit-equal, answers equal, and no bundle can inject code."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naive_forest
+from made_bundles import Made
+from made_c import GCC, CModels, compiled, needs_c
+from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
+from sojourn.serving import BundleError, load_bundle
+from sojourn.serving.bundle import Bundle
+from sojourn.serving.c_source import N_STEPS_MAX, CSource, c_source, plain_text
+from sojourn.serving.curve import lifetime_class
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.runtime import OnnxForest
+
+pytestmark = needs_c
+KINDS = ("hazard", "uptime", "once")
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+N_FORESTS = 12
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+
+
+@pytest.fixture(scope="module")
+def forests() -> dict[str, Forest]:
+    return {f"{kind}{idx}": random_forest(np.random.default_rng([idx, len(kind)]), kind)
+            for kind in KINDS for idx in range(N_FORESTS)}
+
+
+@pytest.fixture(scope="module")
+def bundles(forests: dict[str, Forest], made: Made) -> dict[str, Bundle]:
+    random = {name: made_bundle(forest, name.rstrip("0123456789")) for name, forest in forests.items()}
+    return random | {f"made_{kind}": load_bundle(made.folders[kind]) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def models(bundles: dict[str, Bundle], tmp_path_factory: pytest.TempPathFactory) -> CModels:
+    return CModels(tmp_path_factory.mktemp("c"), [c_source(bundle, name) for name, bundle in bundles.items()])
+
+
+@EVERY_KIND
+def test_raw_scores_have_the_bits_of_the_slow_twin_and_of_onnx_runtime(forests: dict[str, Forest], models: CModels,
+                                                                       bundles: dict[str, Bundle], kind: str) -> None:
+    for idx in range(N_FORESTS):
+        name = f"{kind}{idx}"
+        forest = forests[name]
+        rows = random_rows(np.random.default_rng(idx), forest, 500)
+        found = models.scores(name, rows)
+        assert found.tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
+        assert found.tobytes() == OnnxForest(bundles[name].model, forest.n_features).scores(rows).tobytes()
+
+
+@pytest.mark.slow
+@EVERY_KIND
+def test_a_million_rows_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(7)
+    drawn = random_forest(rng, kind, n_trees=60, depth=8)
+    pairs = {"drawn": made_bundle(drawn, kind), "learnt": load_bundle(made.folders[kind])}
+    models = CModels(tmp_path, [c_source(bundle, name) for name, bundle in pairs.items()])
+    for name, bundle in pairs.items():
+        forest = drawn if name == "drawn" else CurveBuilder(bundle.schema, bundle.model, is_compiled=False).forest
+        runtime = OnnxForest(bundle.model, forest.n_features)
+        for _ in range(10):
+            rows = random_rows(rng, forest, 100_000)
+            assert models.scores(name, rows).tobytes() == runtime.scores(rows).tobytes()
+
+
+def asked_of(bundle: Bundle, rng: np.random.Generator) -> np.ndarray:
+    """Uptimes at and beside all that an answer can turn on, with shares and horizons."""
+    builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
+    turns = np.array([*bundle.schema.edges, *builder.thresholds, 100.0, 1e4])
+    turns = turns[(turns > 0.0) & (turns < 1e15)]
+    uptimes_s = np.concatenate([[0.0, -0.0, 5e-324, 0.5, 1e9, 1e18, 1e308], turns, np.nextafter(turns, 0.0),
+                                np.nextafter(turns, np.inf), 10.0 ** rng.uniform(0.0, 8.0, 40)])
+    shares = np.resize([1e-300, 1e-9, 0.1, 0.5, 0.9, 1.0 - 2.0**-53], len(uptimes_s))
+    horizons_s = rng.permutation(np.resize([0.0, 1.0, 3_600.0, 1e7, 1e308, *turns[:40]], len(uptimes_s)))
+    return np.column_stack([uptimes_s, rng.permutation(shares), horizons_s])
+
+
+def answers_of(builder: CurveBuilder, features: list[float], asked: np.ndarray) -> list[tuple[float, ...]]:
+    curve = builder.curve(features)
+    return [(curve.remaining(uptime_s), curve.quantile(share, uptime_s), curve.survival(horizon_s, uptime_s),
+             curve.next_change(uptime_s), lifetime_class(curve.remaining(uptime_s)))
+            for uptime_s, share, horizon_s in asked.tolist()]
+
+
+@pytest.mark.parametrize("name", [f"{kind}{idx}" for kind in KINDS for idx in range(0, N_FORESTS, 3)]
+                         + [f"made_{kind}" for kind in KINDS])
+def test_curves_answer_as_in_python(models: CModels, bundles: dict[str, Bundle], made: Made, name: str) -> None:
+    rng = np.random.default_rng(3)
+    bundle = bundles[name]
+    builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
+    if name.startswith("made"):
+        features = np.vstack([made.rows.features[rng.integers(0, len(made.rows), 25)],
+                              np.full((1, made.rows.features.shape[1]), np.nan)])
+    else:
+        features = np.ascontiguousarray(random_rows(rng, builder.forest, 25)[:, :N_FEATURES])
+        assert (features[:, 3] < 0.0).any()  # values against the age that rise
+    asked = asked_of(bundle, rng)
+    found = models.answers(name, features, asked)
+    expected = np.array([answers_of(builder, row, asked) for row in features.tolist()])
+    assert np.isfinite(expected[..., :3]).all()
+    np.testing.assert_array_equal(found[..., [0, 1, 3, 4]], expected[..., [0, 1, 3, 4]])
+    np.testing.assert_allclose(found[..., 2], expected[..., 2], rtol=0.0, atol=1e-12)
+
+
+@EVERY_KIND
+def test_bad_arguments_give_nan_and_class_0(models: CModels, kind: str) -> None:
+    features = np.zeros((1, N_FEATURES))
+    for bad in (-1.0, -5e-324, math.nan, math.inf, -math.inf):
+        assert np.isnan(models.answers(f"{kind}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, :4]).all()
+        assert models.answers(f"{kind}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, 4] == 0.0
+        found = models.answers(f"{kind}0", features, np.array([[1.0, 0.5, bad]]))[0, 0]
+        assert np.isnan(found).tolist() == [False, False, True, False, False]
+    for bad in (0.0, 1.0, -0.1, 1.1, math.nan):
+        found = models.answers(f"{kind}0", features, np.array([[1.0, bad, 1.0]]))[0, 0]
+        assert np.isnan(found).tolist() == [False, True, False, False, False]
+
+
+def test_a_model_without_splits_on_the_age_and_without_a_grid_is_written(tmp_path: Path) -> None:
+    stump = {"mode": np.array([LEQ], np.uint8), "roots": np.array([0]), "feature": np.array([0]),
+             "split": np.array([1.0]), "on_true": np.array([~0]), "on_false": np.array([~1]),
+             "is_nan_true": np.array([True]), "leaves": np.array([2.0, 3.0]), "member_start": np.array([0, 0]),
+             "members": np.array([])}
+    widths = {"hazard": N_FEATURES + 3, "uptime": N_FEATURES + 1, "once": N_FEATURES}
+    bundles = {kind: made_bundle(Forest(n, is_zero_missing=np.zeros(n, bool), **stump), kind, grid=[])
+               for kind, n in widths.items()}
+    models = CModels(tmp_path, [c_source(bundle, kind) for kind, bundle in bundles.items()])
+    features, asked = np.full((1, N_FEATURES), np.nan), np.array([[0.0, 0.5, 60.0], [7.0, 0.5, 60.0]])
+    for kind, bundle in bundles.items():
+        builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
+        assert models.answers(kind, features, asked)[0].tolist() == [
+            list(answer) for answer in answers_of(builder, features[0].tolist(), asked)]
+    assert models.answers("hazard", features, asked)[0, 0, 3] == math.inf
+
+
+def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:
+    """One tree, a chain of 35,000 nodes; its last has a set of 70,000 values."""
+    n = 35_000
+    node = np.arange(n)
+    is_last = node == n - 1
+    forest = Forest(
+        N_FEATURES, np.array([0]), np.where(is_last, 1, 0), np.where(is_last, 0.0, n - node.astype(float)),
+        np.where(is_last, MEMBER, LEQ).astype(np.uint8), np.where(is_last, ~n, node + 1), ~node, np.zeros(n, bool),
+        np.arange(n + 1.0), np.append(np.zeros(n, np.int64), 70_000), np.arange(70_000.0), np.zeros(N_FEATURES, bool),
+    )  # fmt: skip
+    source = c_source(made_bundle(forest, "once"), "wide")
+    assert "int32_t skip" in source.source
+    models = CModels(tmp_path, [source])
+    rows = np.array([[depth + 0.5, value, 0, 0, 0, 0] for depth in (-1, 0, 1, 17, n - 2, n) for value in (-1, 69_999)])
+    assert models.scores("wide", rows).tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
+
+
+@EVERY_KIND
+def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_path: Path, kind: str) -> None:
+    nm = shutil.which("nm")
+    if nm is None:
+        pytest.skip("no nm is installed")
+    file = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
+    target = compiled(tmp_path / "model.o", file, options=("-c", "-fno-stack-protector"))
+    listed = subprocess.run([nm, "-P", str(target)], capture_output=True, text=True, check=True).stdout
+    symbols = [line.split()[:2] for line in listed.splitlines()]
+    assert not [name for name, where in symbols if where in "bBdDcC"]
+    assert {name for name, where in symbols if where == "U"} <= {
+        "exp", "expm1", "floor", "log10", "log1p", "pow", "memset", "memcpy"}
+    assert sorted(name for name, where in symbols if where == "T") == [
+        f"sojourn_lifetime_{part}" for part in
+        ("curve_fill", "lifetime_class", "next_change", "quantile", "remaining", "score", "survival")]
+
+
+@EVERY_KIND
+@pytest.mark.parametrize(("compiler", "options"), [("clang", ()), ("gcc", ("-Wconversion", "-Wshadow")),
+                                                   ("gcc", ("-std=gnu17", "-O3"))])
+def test_other_compilers_and_options_take_it(made: Made, tmp_path: Path, kind: str, compiler: str,
+                                             options: tuple[str, ...]) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} is installed")
+    file = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
+    assert compiled(tmp_path / "model.o", file, compiler=compiler, options=("-c", *options)).stat().st_size > 1_000
+
+
+@EVERY_KIND
+def test_the_header_is_cpp_too(made: Made, tmp_path: Path, kind: str) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ is installed")
+    model = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
+    compiled(tmp_path / "model.o", model, options=("-c",))
+    main = tmp_path / "main.cpp"
+    main.write_text('#include "sojourn_lifetime.h"\n'
+                    "int main() { sojourn_lifetime_curve curve; double features[SOJOURN_LIFETIME_N_FEATURES] = {0.0};\n"
+                    "sojourn_lifetime_curve_fill(&curve, features);\n"
+                    "return sojourn_lifetime_remaining(&curve, 0.0) >= 0.0 ? 0 : 1; }\n")
+    subprocess.run(["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", str(main),
+                    str(tmp_path / "model.o"), "-o", str(tmp_path / "main")], check=True)
+    subprocess.run([str(tmp_path / "main")], check=True)
+
+
+def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "main.c").write_text(example)
+    bundle = load_bundle(made.folders["hazard"])
+    model = c_source(bundle).write(tmp_path)[1]
+    program = compiled(tmp_path / "main", tmp_path / "main.c", model)
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    names = bundle.schema.encoder.feature_names()
+    features = [{"cpu_cores": 2.0, "mem_gib": 8.0, "hour": 9.5, "weekday": 0.0}.get(name, math.nan) for name in names]
+    curve = CurveBuilder(bundle.schema, bundle.model).curve(features)
+    asked = (0.0, 3_600.0, 86_400.0)
+    assert printed == "".join(f"after {uptime_s:.0f} s: {curve.remaining(uptime_s):.0f} s left on average, 1 in 10 "
+                              f"stays longer than {curve.quantile(0.9, uptime_s):.0f} s\n" for uptime_s in asked)
+
+
+@EVERY_KIND
+def test_the_same_bundle_gives_the_same_bytes_and_another_one_others(made: Made, kind: str) -> None:
+    bundle = load_bundle(made.folders[kind])
+    source = c_source(bundle)
+    assert c_source(load_bundle(made.folders[kind])) == source
+    for text in (source.header, source.source):
+        assert text.isascii()
+        for told in (bundle.version, f"family made-{kind}", f"kind {kind}"):
+            assert told in text
+    other = c_source(replace(bundle, version="ba9876543210"))
+    assert other.header != source.header
+    assert other.source != source.source
+
+
+HOSTILE = ("*/ int evil(void); /*", "\\", "ends in \\\n#error evil\n", "??/", "a??/\n#error evil", '"; int evil; "',
+           "// evil", "\r#define evil", "\x00evil", "\u202eevil\u2066", "${name} %s $NAME {0}", "evil" * 400, "",
+           "a b", "a_b", "A+B", "\ud800", "hour", "x_0", "é", "int", "N_FEATURES")  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "family"), list(zip(KINDS * 2, HOSTILE[:6], strict=True)))
+def test_a_hostile_bundle_injects_no_code(tmp_path: Path, kind: str, family: str) -> None:
+    """Preprocessed, the C is that of an innocent bundle but for the names of positions."""
+    n = len(HOSTILE) + 2
+    wide = random_forest(np.random.default_rng(0), kind)
+    aged = np.arange(N_FEATURES, wide.n_features)
+    forest = replace(wide, n_features=n + len(aged),
+                     feature=np.where(wide.feature >= N_FEATURES, wide.feature - N_FEATURES + n, wide.feature),
+                     is_zero_missing=np.resize(np.append(wide.is_zero_missing[:2], np.zeros(n, bool)), n + len(aged)))
+    named = {"innocent": made_bundle(forest, kind, numbers=[f"x{idx}" for idx in range(n - 2)], family="plain"),
+             "hostile": made_bundle(forest, kind, numbers=list(HOSTILE), family=family)}
+    seen = {}
+    for who, bundle in named.items():
+        file = c_source(bundle, "m").write(tmp_path / who)[1]
+        compiled(tmp_path / f"{who}.o", file, options=("-c",))
+        for path in file.parent.iterdir():
+            assert re.fullmatch(r"[\n -~]*", path.read_text())
+            assert "??" not in path.read_text()
+        printed = subprocess.run([str(GCC), "-std=c99", "-E", "-P", str(file)], capture_output=True, text=True,
+                                 check=True).stdout
+        seen[who] = re.sub(r"M_FEATURE_\w+ =", "M_FEATURE =", printed)
+        symbols = re.findall(r"(M_FEATURE_\w+) = (\d+)", printed)
+        assert len({symbol for symbol, _ in symbols}) == n
+        assert [int(position) for _, position in symbols] == list(range(n))
+    assert seen["hostile"] == seen["innocent"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_lands_in_comments_and_strings_is_plain(text: str) -> None:
+    assert re.fullmatch("[A-Za-z0-9 _.,:;+()=<>-]{0,60}", plain_text(text))
+
+
+@pytest.mark.parametrize("name", ["", "1a", "_a", "a_", "a__b", "a-b", "a b", "../a", "a/b", "a.c", "a\n", "é",
+                                  "a" * 61])
+def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name must be letters, digits and single `_`"):
+        c_source(made_bundle(random_forest(np.random.default_rng(0), "once"), "once"), name)
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    bundle = made_bundle(random_forest(np.random.default_rng(0), "once"), "once")
+    with pytest.raises(BundleError, match="version must be 12 hexadecimal digits, got"):
+        c_source(replace(bundle, version='"; evil'))
+
+
+def test_a_model_that_does_not_fit_is_refused() -> None:
+    forest = random_forest(np.random.default_rng(0), "uptime")
+    marked = np.append(np.zeros(N_FEATURES, bool), True)
+    with pytest.raises(BundleError, match=r"model.onnx: what varies with the age"):
+        c_source(made_bundle(replace(forest, is_zero_missing=marked), "uptime"))
+    n = N_STEPS_MAX
+    node = np.arange(n)
+    steps = Forest(N_FEATURES + 1, node, np.full(n, N_FEATURES), node + 0.5, np.zeros(n, np.uint8), ~(2 * node),
+                   ~(2 * node + 1), np.zeros(n, bool), np.zeros(2 * n), np.zeros(n + 1, np.int64), np.array([]),
+                   np.zeros(N_FEATURES + 1, bool))
+    with pytest.raises(BundleError, match="steps must be at most 4096 in C, got 4097"):
+        c_source(made_bundle(steps, "uptime"))
+
+
+def test_header_and_source_of_two_exports_do_not_compile(made: Made, tmp_path: Path) -> None:
+    bundle = load_bundle(made.folders["once"])
+    file = c_source(bundle).write(tmp_path)[1]
+    other = c_source(replace(bundle, version="ba9876543210"))
+    (tmp_path / "sojourn_lifetime.h").write_text(other.header)
+    with pytest.raises(RuntimeError, match="must be of one export"):
+        compiled(tmp_path / "model.o", file, options=("-c",))
+
+
+def test_fast_math_is_refused(made: Made, tmp_path: Path) -> None:
+    file = c_source(load_bundle(made.folders["once"])).write(tmp_path)[1]
+    with pytest.raises(RuntimeError, match="without -ffast-math"):
+        compiled(tmp_path / "model.o", file, options=("-c", "-ffast-math"))
+
+
+def test_only_earlier_exports_are_replaced_and_nothing_else_is_left(tmp_path: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    old = CSource("m", "/* Written by sojourn export-c. 1", "/* Written by sojourn export-c. 2")
+    new = CSource("m", "3", "4")
+    old.write(tmp_path)
+    with monkeypatch.context() as broken:
+        def refuse(*_: Any) -> None:
+            raise OSError("disk full")
+
+        broken.setattr(Path, "write_bytes", refuse)
+        with pytest.raises(OSError, match="disk full"):
+            new.write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.c", "m.h"]
+    assert (tmp_path / "m.h").read_text() == old.header
+    assert [path.read_text() for path in new.write(tmp_path)] == ["3", "4"]
+    with pytest.raises(ValueError, match=r"m\.h must be a file of an earlier export"):
+        old.write(tmp_path)
