@@ -78,15 +78,18 @@ class JsonServer(ThreadingHTTPServer):
         with self._work:
             try:
                 status, answer = self.posts[path](_parsed(body))
+                text = _text(answer)
             except ValueError as error:
                 status, answer = HTTPStatus.BAD_REQUEST, {"Error": str(error)}
+                text = _text(answer)
             except Exception:  # one bad request must not end the service, nor tell the client about its inside
                 _log.exception("%s failed", path)
                 status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"Error": "internal error"}
+                text = _text(answer)
             is_refused = status >= 400 or (isinstance(answer, dict) and bool(answer.get("Error")))
             self.count(path[1:], "failed" if status >= 500 else "refused" if is_refused else "ok")
             self.seconds[path[1:]] += time.perf_counter() - started_s
-            return status, json.dumps(answer, separators=(",", ":")).encode()
+        return status, text
 
     def count(self, verb: str, outcome: str) -> None:
         """Count a request: ok, refused (the client's fault) or failed (ours)."""
@@ -241,6 +244,11 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"body must be JSON, got {str(error) or type(error).__name__}") from error
+
+
+def _text(document: Any) -> bytes:
+    """JSON; ValueError for an infinite number, which a document may have brought as 1e999."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _refuse_constant(name: str) -> None:

@@ -84,6 +84,8 @@ class Nodes:
     """
 
     def __init__(self, predictor: Predictor, columns: PodColumns, *, epoch_s: int, n_pods_max: int) -> None:
+        if n_pods_max < 1:
+            raise ValueError(f"n_pods_max must be above 0, got {n_pods_max!r}")
         self._predictor = predictor
         self._columns = columns
         self._epoch_s = epoch_s
