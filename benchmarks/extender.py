@@ -3,9 +3,10 @@
     python benchmarks/extender.py [--json FILE] [--seed N] [--nodes N ...] [--pods-per-node N]
 
 The server is a process of its own, filled through `/placed` and `/nodes`; one node in ten has a drain deadline, so that
-`filter` predicts, too. A pair is one `filter` and one `prioritize` of the same pod, on one connection one after the
-other. `x healthz` is the ratio of medians to `GET /healthz`, the floor of a round trip, in the same run. `first` is the
-first `prioritize`, when every exit has still to be asked. Ages are drawn from the pods' own lifetimes.
+`filter` predicts, too. Pods are those that run at a moment of a steady trace: drawn in proportion to their lifetimes,
+at a random share of it. A pair is one `filter` and one `prioritize` of the same pod, on one connection one after the
+other. `x healthz` is the ratio of medians to `GET /healthz`, the floor of a round trip, in the same run. `first` is
+the first `prioritize`, when exits that changed while pods were placed are asked again.
 """
 
 from __future__ import annotations
@@ -166,10 +167,12 @@ def fill(client: Client, pid: int, rows: list[dict[str, Any]], n_nodes: int, n_p
          rng: np.random.Generator) -> tuple[float, float, float]:
     """Place pods at random nodes; pods a second of the server's work, KiB a pod and MiB in all."""
     now_s = time.time()
+    lifetimes_s = np.array([row["lifetime_s"] for row in rows])
+    shares = lifetimes_s / lifetimes_s.sum()
     before_kib = rss_kib(pid)
     spent_s = 0.0
     for first in range(0, n_pods, LIST_SIZE):
-        chosen = rng.integers(0, len(rows), min(LIST_SIZE, n_pods - first)).tolist()
+        chosen = rng.choice(len(rows), min(LIST_SIZE, n_pods - first), p=shares).tolist()
         pods = [pod_of(rows[idx], f"pod-{first + place}", f"node-{rng.integers(n_nodes):05d}",
                        now_s - rng.uniform() * rows[idx]["lifetime_s"]) for place, idx in enumerate(chosen)]
         body = json.dumps({"kind": "List", "items": pods}).encode()

@@ -42,7 +42,7 @@ class Settings:
     epoch_s: int | None = None
     drain_annotation: str = DEFAULT_ANNOTATION
     drain_quantile: float = 0.9
-    n_pods_max: int = 200_000
+    n_pods_max: int = 100_000
     limits: Limits = field(default_factory=Limits)
 
 
@@ -112,7 +112,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",
                         help="how sure it must be that a pod has ended by then (default: %(default)s)")
-    parser.add_argument("--pods-max", type=int, default=200_000, help="pods to keep track of (default: %(default)s)")
+    parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
     parser.add_argument("--body-mib", type=int, default=16, help="largest request body (default: %(default)s)")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ ABSENT_GRACE_S = 60
 """A pod learnt of more recently than this is not taken to have ended for being absent from a list."""
 N_GONE = 65_536
 """How many uids of ended pods are remembered, so that a late or repeated report cannot bring one back."""
+
+_N_VOID_MAX = 1_000
 
 
 def extension_cost(extension_s: float) -> int:
@@ -54,33 +57,33 @@ class _Placed:
     stale_s: float = -math.inf
 
     def ask(self, now_s: int) -> None:
-        uptime_s = float(max(now_s - self.vm.arrival_s, 0))
-        self.exit_s = self.vm.arrival_s + uptime_s + self.vm.remaining(uptime_s)
-        self.stale_s = min(self.vm.arrival_s + self.vm.next_change(uptime_s), self.exit_s)
+        arrival_s = self.vm.arrival_s
+        uptime_s = float(max(now_s - arrival_s, 0))
+        self.exit_s = arrival_s + uptime_s + self.vm.remaining(uptime_s)
+        self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
 
 
 @dataclass(slots=True)
 class _Node:
-    """The pods of a node by uid, and the latest of their exits, held until the first of them is stale."""
+    """The pods of a node by uid, and the latest of their exits."""
 
     pods: dict[str, _Placed] = field(default_factory=dict)
     exit_s: float = -math.inf
-    stale_s: float = -math.inf
 
-    def ask(self, now_s: int) -> None:
-        self.exit_s, self.stale_s = -math.inf, math.inf
-        for pod in self.pods.values():
-            if now_s >= pod.stale_s:
-                pod.ask(now_s)
-            self.exit_s = max(self.exit_s, pod.exit_s)
-            self.stale_s = min(self.stale_s, pod.stale_s)
+    def moved(self, old_s: float, new_s: float) -> None:
+        """One pod's exit has moved (-infinity: it is none of them)."""
+        if new_s >= self.exit_s:
+            self.exit_s = new_s
+        elif old_s == self.exit_s:
+            self.exit_s = max((pod.exit_s for pod in self.pods.values()), default=-math.inf)
 
 
 class Nodes:
     """What runs where, as reported, with predictions kept fresh. One caller at a time.
 
-    Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s` behind
-    unix time. n_pods_max bounds the memory.
+    Exits are held until they change: a question first asks those pods again, on all nodes, that are due since the last
+    one. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s`
+    behind unix time. n_pods_max bounds the memory.
     """
 
     def __init__(self, predictor: Predictor, columns: PodColumns, *, epoch_s: int, n_pods_max: int) -> None:
@@ -93,6 +96,7 @@ class Nodes:
         self._nodes: dict[str, _Node] = {}
         self._placed: dict[str, _Placed] = {}
         self._gone: dict[str, None] = {}
+        self._due: list[tuple[float, str]] = []  # a heap of (stale_s, uid); an entry that is not a pod's own is void
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -132,7 +136,7 @@ class Nodes:
         placed = self._placed[uid] = _Placed(vm, name, now_s)
         node = self._nodes.setdefault(name, _Node())
         node.pods[uid] = placed
-        node.stale_s = -math.inf
+        self._ask(uid, placed, now_s)
         return "placed"
 
     def ended(self, pod: Mapping[str, Any], now_s: int) -> str:
@@ -154,7 +158,7 @@ class Nodes:
         self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))
         node = self._nodes[placed.node]
         del node.pods[uid]
-        node.stale_s = -math.inf
+        node.moved(placed.exit_s, -math.inf)
         if not node.pods:
             del self._nodes[placed.node]
         return "ended"
@@ -170,13 +174,30 @@ class Nodes:
 
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""
+        self._refresh(now_s)
         node = self._nodes.get(name)
-        if node is None:
-            return None
-        if now_s >= node.stale_s:
-            node.ask(now_s)
-        return node.exit_s
+        return None if node is None else node.exit_s
 
     def scores(self, names: Sequence[str], remaining_s: float, now_s: int) -> list[int]:
         """Scores, 0 to 10, higher = better, of nodes for a pod that would stay for `remaining_s` from now."""
-        return [node_score(self.exit_s(name, now_s), now_s + remaining_s) for name in names]
+        self._refresh(now_s)
+        found = map(self._nodes.get, names)
+        end_s = now_s + remaining_s
+        return [node_score(None if node is None else node.exit_s, end_s) for node in found]
+
+    def _refresh(self, now_s: int) -> None:
+        due, placed = self._due, self._placed
+        while due and due[0][0] <= now_s:
+            stale_s, uid = heapq.heappop(due)
+            pod = placed.get(uid)
+            if pod is not None and pod.stale_s == stale_s:
+                self._ask(uid, pod, now_s)
+        if len(due) > 2 * len(placed) + _N_VOID_MAX:
+            self._due = [(pod.stale_s, uid) for uid, pod in placed.items()]
+            heapq.heapify(self._due)
+
+    def _ask(self, uid: str, pod: _Placed, now_s: int) -> None:
+        before_s = pod.exit_s
+        pod.ask(now_s)
+        self._nodes[pod.node].moved(before_s, pod.exit_s)
+        heapq.heappush(self._due, (pod.stale_s, uid))

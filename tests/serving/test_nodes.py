@@ -100,6 +100,17 @@ def test_ended_pods_are_remembered_in_bounded_number(monkeypatch: pytest.MonkeyP
     assert [cluster.placed(pod(name, "n"), NOW_S) for name in "abc"] == ["placed", "known", "known"]
 
 
+def test_what_is_due_is_forgotten_with_its_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_N_VOID_MAX", 4)
+    cluster, _ = fixed_nodes({str(idx): 1e6 for idx in range(50)})
+    for idx in range(50):
+        cluster.placed(pod(str(idx), "n"), NOW_S + idx)
+        if idx >= 2:
+            cluster.ended(pod(str(idx)), NOW_S + idx)
+        assert cluster.exit_s("n", NOW_S + idx) == NOW_S + min(idx, 1) + 1e6
+        assert len(cluster._due) <= 2 * 2 + 4
+
+
 def test_times_are_the_pods_own_and_never_in_the_future() -> None:
     cluster, predictor = fixed_nodes({"old": 60.0, "ahead": 60.0, "plain": 60.0})
     cluster.placed(pod("old", "n", startTime=_time(NOW_S - 900)), NOW_S)
