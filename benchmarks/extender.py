@@ -170,11 +170,13 @@ def fill(client: Client, pid: int, rows: list[dict[str, Any]], n_nodes: int, n_p
     lifetimes_s = np.array([row["lifetime_s"] for row in rows])
     shares = lifetimes_s / lifetimes_s.sum()
     before_kib = rss_kib(pid)
+    chosen = rng.choice(len(rows), n_pods, p=shares)
+    ages_s = rng.uniform(size=n_pods) * lifetimes_s[chosen]
+    by_start = np.argsort(-ages_s).tolist()
     spent_s = 0.0
     for first in range(0, n_pods, LIST_SIZE):
-        chosen = rng.choice(len(rows), min(LIST_SIZE, n_pods - first), p=shares).tolist()
-        pods = [pod_of(rows[idx], f"pod-{first + place}", f"node-{rng.integers(n_nodes):05d}",
-                       now_s - rng.uniform() * rows[idx]["lifetime_s"]) for place, idx in enumerate(chosen)]
+        pods = [pod_of(rows[chosen[idx]], f"pod-{idx}", f"node-{rng.integers(n_nodes):05d}", now_s - ages_s[idx])
+                for idx in by_start[first:first + LIST_SIZE]]
         body = json.dumps({"kind": "List", "items": pods}).encode()
         started_s = time.perf_counter()
         answer = json.loads(client.post("/placed", body))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import socket
 import socketserver
 import threading
@@ -26,8 +27,8 @@ _CHUNK = 1 << 16
 class Limits:
     """What a client may take. body_bytes: of one request. n_connections: at once; a further one is answered 503.
 
-    request_s: from a request's first byte to its answer's last. idle_s: between requests; Go's HTTP client, and so
-    kube-scheduler, drops an idle connection after 90 s, and the server must not be the first.
+    request_s: to send a whole request, and again to take its answer. idle_s: between requests; Go's HTTP client, and
+    so kube-scheduler, drops an idle connection after 90 s, and the server must not be the first.
     """
 
     body_bytes: int = 16 << 20
@@ -59,7 +60,7 @@ class JsonServer(ThreadingHTTPServer):
         self.limits = Limits() if limits is None else limits
         self._work = threading.Lock()
         self._watch = threading.Condition()
-        self._connections: dict[socket.socket, tuple[float, bool]] = {}  # until when, and whether it is idle
+        self._connections: dict[socket.socket, tuple[float, bool]] = {}  # the client's time, and whether it is idle
         self._is_stopping = False
         self.counts: Counter[tuple[str, str]] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -117,11 +118,10 @@ class JsonServer(ThreadingHTTPServer):
             self._connections.pop(request, None)
             self._watch.notify_all()
 
-    def expect(self, connection: socket.socket, *, is_idle: bool) -> bool:
-        """Restart a connection's clock; False where it should end because the server does."""
-        limit_s = self.limits.idle_s if is_idle else self.limits.request_s
+    def expect(self, connection: socket.socket, within_s: float, *, is_idle: bool = False) -> bool:
+        """Restart a client's clock; False where the connection should end because the server does."""
         with self._watch:
-            self._connections[connection] = time.monotonic() + limit_s, is_idle
+            self._connections[connection] = time.monotonic() + within_s, is_idle
             return not (self._is_stopping and is_idle)
 
     @property
@@ -165,11 +165,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: JsonServer
 
     def handle_one_request(self) -> None:
-        is_wanted = self.server.expect(self.connection, is_idle=True)
+        is_wanted = self.server.expect(self.connection, self.server.limits.idle_s, is_idle=True)
         if not (is_wanted and self.rfile.peek(1)):  # type: ignore[attr-defined]
             self.close_connection = True
             return
-        self.server.expect(self.connection, is_idle=False)
+        self.server.expect(self.connection, self.server.limits.request_s)
         super().handle_one_request()
 
     def handle_expect_100(self) -> bool:
@@ -201,10 +201,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body must be at most {limit} bytes, got {length}")
         else:
             body = self.rfile.read(int(length))
-            if len(body) == int(length):
-                self._answer(*self.server.post(path, body))
-            else:
+            if len(body) < int(length):
                 self.close_connection = True
+                return
+            self.server.expect(self.connection, math.inf)  # from here on the time is ours
+            status, answer = self.server.post(path, body)
+            self.server.expect(self.connection, self.server.limits.request_s)
+            self._answer(status, answer)
 
     def _refuse_path(self, path: str) -> None:
         known = [*self.server.posts, *self.server.gets]

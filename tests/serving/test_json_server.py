@@ -142,6 +142,28 @@ def test_a_client_that_drips_is_cut_off_though_it_never_pauses() -> None:
             pytest.fail("the connection must be cut off")
 
 
+def test_the_servers_own_work_is_not_the_clients_time() -> None:
+    is_swept = threading.Event()
+
+    class Sweeping(JsonServer):
+        n_sweeps = 0
+
+        def service_actions(self) -> None:
+            super().service_actions()
+            self.n_sweeps += 1
+            if self.n_sweeps * 0.01 > 2 * SMALL.request_s:
+                is_swept.set()
+
+    def wait(document: Any) -> tuple[int, Any]:
+        assert is_swept.wait(30)
+        return 200, document
+
+    with serving(Sweeping("127.0.0.1", 0, {"/wait": wait}, {}, SMALL)) as server:
+        connection = connect(server)
+        assert ask(connection, "/wait", "late") == (200, "late")
+        connection.close()
+
+
 def test_connections_are_bounded() -> None:
     with serving(_server(Limits(n_connections=2))) as server:
         first, second = connect(server), connect(server)
