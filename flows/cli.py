@@ -245,6 +245,14 @@ def _requests(request: str) -> list[dict[str, Any]]:
     return documents
 
 
+@app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def extender(context: typer.Context) -> None:
+    """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface unless told otherwise."""
+    from sojourn.serving.extender import main
+
+    raise typer.Exit(main(context.args, "sojourn extender"))
+
+
 @app.command()
 @_plain_errors
 def pull(

@@ -1,0 +1,152 @@
+"""The calls that a scheduler extender answers: JSON documents in, JSON documents out, no HTTP.
+
+`filter` and `prioritize` take and give the types of `k8s.io/kube-scheduler/extender/v1`, which have no JSON tags: their
+fields go by their Go names, and Go's decoder ignores the case.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sojourn.serving.drains import Drains
+from sojourn.serving.nodes import Nodes
+from sojourn.serving.pods import node_name, pod_uid, sequence, short_text, shown, started_unix_s
+
+_N_REASONS = 20
+
+
+class ExtenderCalls:
+    """Each call takes a JSON document and gives a status and a JSON document; one caller at a time.
+
+    clock: unix seconds now. drain_quantile: a pod is refused a node that is to be drained unless it is predicted to
+    have ended by then with this probability.
+    """
+
+    def __init__(self, nodes: Nodes, drains: Drains, *, epoch_s: int, drain_quantile: float = 0.9,
+                 clock: Callable[[], float] = time.time) -> None:
+        if not 0.0 < drain_quantile < 1.0:
+            raise ValueError(f"drain_quantile must be between 0 and 1, got {drain_quantile!r}")
+        self._nodes = nodes
+        self._drains = drains
+        self._epoch_s = epoch_s
+        self._drain_quantile = drain_quantile
+        self._clock = clock
+        self.n_nodes_refused = 0
+        self.posts: dict[str, Callable[[Any], tuple[int, Any]]] = {
+            "/filter": self.filter, "/prioritize": self.prioritize, "/placed": self.placed, "/ended": self.ended,
+            "/running": self.running, "/nodes": self.nodes,
+        }  # fmt: skip
+
+    def filter(self, document: Any) -> tuple[int, Any]:
+        """ExtenderArgs -> ExtenderFilterResult: all nodes but those whose drain the pod is predicted to outlive."""
+        try:
+            pod, names, items = _arguments(document)
+            refused = self._outlived(pod, names, items)
+        except ValueError as error:
+            return 200, {"Error": str(error)}  # the scheduler shows this text, and not that of another status
+        self.n_nodes_refused += len(refused)
+        return 200, {
+            "Nodes": None if items is None else _node_list(items, names, refused),
+            "NodeNames": [name for name in names if name not in refused] if items is None else None,
+            "FailedNodes": {},
+            "FailedAndUnresolvableNodes": refused,  # evicting others from the node would not help
+            "Error": "",
+        }
+
+    def prioritize(self, document: Any) -> tuple[int, Any]:
+        """ExtenderArgs -> HostPriorityList: a score of 0 to 10 for each node."""
+        pod, names, _ = _arguments(document)
+        now_s = self._now_s()
+        remaining_s = self._nodes.predict(pod, now_s).remaining(0.0)
+        scores = self._nodes.scores(names, remaining_s, now_s)
+        return 200, [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
+
+    def placed(self, document: Any) -> tuple[int, Any]:
+        """A Pod, or a list of them, as they stand now -> what came of each."""
+        pods = sorted(_items(document), key=_start_order)
+        return _tally(pods, self._nodes.placed, self._now_s())
+
+    def ended(self, document: Any) -> tuple[int, Any]:
+        """A Pod (metadata.uid is enough), or a list of them, that have ended -> what came of each."""
+        return _tally(_items(document), self._nodes.ended, self._now_s())
+
+    def running(self, document: Any) -> tuple[int, Any]:
+        """The list of all pods -> what came of each; pods that are not in it have ended."""
+        if not isinstance(document, dict) or "items" not in document:
+            raise ValueError(f"document must be a list of all pods, got {shown(document)}")
+        uids = [pod_uid(pod) for pod in sequence(document, "items")]
+        status, tally = self.placed(document)
+        return status, tally | {"absent": self._nodes.end_absent(uids, self._now_s())}
+
+    def nodes(self, document: Any) -> tuple[int, Any]:
+        """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
+        return 200, self._drains.told(document)
+
+    def _outlived(self, pod: Any, names: Sequence[str], items: Sequence[Any] | None) -> dict[str, str]:
+        told = self._drains
+        deadlines = map(told.deadline_s, names) if items is None else map(told.deadline_of, items)
+        known = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
+        if not known:
+            return {}
+        now_s = self._now_s()
+        stay_s = self._nodes.predict(pod, now_s).quantile(self._drain_quantile, 0.0)
+        left = {name: time_s - self._epoch_s - now_s for name, time_s in known}
+        return {name: f"to be drained in {max(left_s, 0)} s; the pod is predicted to stay for at most {stay_s:.0f} s "
+                      f"with probability {self._drain_quantile:g}" for name, left_s in left.items() if stay_s > left_s}
+
+    def _now_s(self) -> int:
+        return int(self._clock() // 1) - self._epoch_s
+
+
+def _node_list(items: Sequence[Any], names: Sequence[str], refused: dict[str, str]) -> dict[str, Any]:
+    """A NodeList of the nodes that were not refused, as they were given."""
+    return {"metadata": {}, "items": [item for item, name in zip(items, names, strict=True) if name not in refused]}
+
+
+def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
+    """Pod, names and (where given) objects of the nodes, of an ExtenderArgs."""
+    if not isinstance(document, dict):
+        raise ValueError(f"ExtenderArgs must be an object, got {shown(document)}")
+    fields = {name.lower(): value for name, value in document.items()}
+    pod, nodes, names = fields.get("pod"), fields.get("nodes"), fields.get("nodenames")
+    if not isinstance(pod, dict):
+        raise ValueError(f"Pod must be an object, got {shown(pod)}")
+    if nodes is not None:
+        items = sequence(nodes, "items")
+        return pod, [node_name(item) for item in items], items
+    if not isinstance(names, list):
+        raise ValueError(f"Nodes or NodeNames must be given, got {shown(names)}")
+    return pod, list(map(short_text, names)), None
+
+
+def _items(document: Any) -> Sequence[Any]:
+    is_list = isinstance(document, dict) and "items" in document
+    return sequence(document, "items") if is_list else [document]
+
+
+def _start_order(pod: Any) -> float:
+    """Earlier starts first, as the owner history wants them; a pod that cannot be read is refused later."""
+    try:
+        started_s = started_unix_s(pod)
+    except ValueError:
+        started_s = None
+    return math.inf if started_s is None else float(started_s)
+
+
+def _tally(pods: Sequence[Any], take: Callable[[Any, int], str], now_s: int) -> tuple[int, dict[str, Any]]:
+    """Counts by what came of each pod, and reasons for the first refused; 422 where none was taken."""
+    counts: dict[str, Any] = {}
+    reasons = []
+    for pod in pods:
+        try:
+            outcome = take(pod, now_s)
+        except ValueError as error:
+            outcome = "refused"
+            reasons.append(str(error))
+        counts[outcome] = counts.get(outcome, 0) + 1
+    if reasons:
+        counts["reasons"] = reasons[:_N_REASONS]
+    return 422 if reasons and len(reasons) == len(pods) else 200, counts

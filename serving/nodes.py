@@ -1,0 +1,203 @@
+"""Nodes by their pods: when each will be empty, and what a further pod would add to that (NILAS' temporal cost)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.serving import pods
+from sojourn.serving.pod_columns import PodColumns
+from sojourn.serving.predictor import Lifetime, Predictor
+
+EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
+"""Left-closed buckets of the time by which a pod would extend its node's exit (LAVA, section 4.2): costs 0 to 10."""
+BEST_SCORE = 10
+"""Kubernetes' MaxExtenderPriority; its least is 0."""
+ABSENT_GRACE_S = 60
+"""A pod learnt of more recently than this is not taken to have ended for being absent from a list."""
+N_GONE = 65_536
+"""How many uids of ended pods are remembered, so that a late or repeated report cannot bring one back."""
+
+_N_VOID_MAX = 1_000
+
+
+def extension_cost(extension_s: float) -> int:
+    """Temporal cost, 0 (none) to 10, of extending a node's exit by some seconds.
+
+    >>> [extension_cost(minutes * 60) for minutes in (0, 29, 30, 70, 24 * 60, 10_080)]
+    [0, 0, 1, 2, 9, 10]
+    """
+    return bisect_right(EXTENSION_EDGES_S, extension_s)
+
+
+def node_score(exit_s: float | None, end_s: float) -> int:
+    """Score, 0 to 10, higher = better, of a node with this exit for a pod with this predicted end, seconds.
+
+    An empty node (None) scores 0: its cost is never less than that of a node in use, so it comes last, and costs 9
+    and 10 of nodes in use share the score 1.
+
+    >>> [node_score(exit_s, 10_000) for exit_s in (20_000, 10_000, 5_800, 0, None)]
+    [10, 10, 8, 6, 0]
+    """
+    return 0 if exit_s is None else max(BEST_SCORE - extension_cost(end_s - exit_s), 1)
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A pod on its node. exit_s: its predicted exit, held until stale_s (it changes then, or is outlived)."""
+
+    vm: Lifetime
+    node: str
+    learnt_s: int
+    exit_s: float = -math.inf
+    stale_s: float = -math.inf
+
+    def ask(self, now_s: int) -> None:
+        arrival_s = self.vm.arrival_s
+        uptime_s = float(max(now_s - arrival_s, 0))
+        self.exit_s = arrival_s + uptime_s + self.vm.remaining(uptime_s)
+        self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
+
+
+@dataclass(slots=True)
+class _Node:
+    """The pods of a node by uid, and the latest of their exits."""
+
+    pods: dict[str, _Placed] = field(default_factory=dict)
+    exit_s: float = -math.inf
+
+    def moved(self, old_s: float, new_s: float) -> None:
+        """One pod's exit has moved (-infinity: it is none of them)."""
+        if new_s >= self.exit_s:
+            self.exit_s = new_s
+        elif old_s == self.exit_s:
+            self.exit_s = max((pod.exit_s for pod in self.pods.values()), default=-math.inf)
+
+
+class Nodes:
+    """What runs where, as reported, with predictions kept fresh. One caller at a time.
+
+    Exits are held until they change: a question first asks those pods again, on all nodes, that are due since the last
+    one. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s`
+    behind unix time. n_pods_max bounds the memory.
+    """
+
+    def __init__(self, predictor: Predictor, columns: PodColumns, *, epoch_s: int, n_pods_max: int) -> None:
+        if n_pods_max < 1:
+            raise ValueError(f"n_pods_max must be above 0, got {n_pods_max!r}")
+        self._predictor = predictor
+        self._columns = columns
+        self._epoch_s = epoch_s
+        self._n_pods_max = n_pods_max
+        self._nodes: dict[str, _Node] = {}
+        self._placed: dict[str, _Placed] = {}
+        self._gone: dict[str, None] = {}
+        self._due: list[tuple[float, str]] = []  # a heap of (stale_s, uid); an entry that is not a pod's own is void
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def n_pods(self) -> int:
+        """Pods that are running now, as far as was reported."""
+        return len(self._placed)
+
+    def predict(self, pod: Mapping[str, Any], now_s: int) -> Lifetime:
+        """The prediction for a pod that would start now; records nothing. ValueError where its request is wrong."""
+        return self._predictor.predict(self._columns.request(pod), now_s)
+
+    def placed(self, pod: Mapping[str, Any], now_s: int) -> str:
+        """Take in a pod as it stands now; what came of it: placed, known, ended, unknown or ignored.
+
+        Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod is taken as `ended`.
+        ValueError: no uid, a wrong type, another node than before, or too many pods.
+        """
+        uid = pods.pod_uid(pod)
+        if pods.is_finished(pod):
+            return self.ended(pod, now_s)
+        name = pods.field(pod, "spec", "nodeName")
+        if not name or pods.is_part_of_node(pod):
+            return "ignored"
+        known = self._placed.get(uid)
+        if known is not None and known.node != name:
+            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {pods.shown(name)}")
+        if known is not None or uid in self._gone:
+            return "known"
+        if len(self._placed) >= self._n_pods_max:
+            raise ValueError(f"pods must be at most {self._n_pods_max}, got one more")
+        pods.short_text(name)
+        started_s = pods.started_unix_s(pod)
+        arrival_s = now_s if started_s is None else min(started_s - self._epoch_s, now_s)
+        vm = self._predictor.admit(self._columns.request(pod), now_s, arrival_s=arrival_s)
+        placed = self._placed[uid] = _Placed(vm, name, now_s)
+        node = self._nodes.setdefault(name, _Node())
+        node.pods[uid] = placed
+        self._ask(uid, placed, now_s)
+        return "placed"
+
+    def ended(self, pod: Mapping[str, Any], now_s: int) -> str:
+        """Take in that a pod (its uid is enough) has ended: when its last container did, where it says so, else now.
+
+        What came of it: ended, known (it had before) or unknown (never placed here).
+        """
+        uid = pods.pod_uid(pod)
+        finished_s = pods.finished_unix_s(pod)
+        end_s = now_s if finished_s is None else min(finished_s - self._epoch_s, now_s)
+        if uid in self._gone:
+            return "known"
+        self._gone[uid] = None
+        if len(self._gone) > N_GONE:
+            del self._gone[next(iter(self._gone))]
+        placed = self._placed.pop(uid, None)
+        if placed is None:
+            return "unknown"
+        self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))
+        node = self._nodes[placed.node]
+        del node.pods[uid]
+        node.moved(placed.exit_s, -math.inf)
+        if not node.pods:
+            del self._nodes[placed.node]
+        return "ended"
+
+    def end_absent(self, uids: Iterable[str], now_s: int) -> int:
+        """End all pods but these, and but those learnt of within ABSENT_GRACE_S; how many that were."""
+        kept = set(uids)
+        absent = [uid for uid, placed in self._placed.items()
+                  if uid not in kept and now_s - placed.learnt_s >= ABSENT_GRACE_S]
+        for uid in absent:
+            self.ended({"metadata": {"uid": uid}}, now_s)
+        return len(absent)
+
+    def exit_s(self, name: str, now_s: int) -> float | None:
+        """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""
+        self._refresh(now_s)
+        node = self._nodes.get(name)
+        return None if node is None else node.exit_s
+
+    def scores(self, names: Sequence[str], remaining_s: float, now_s: int) -> list[int]:
+        """Scores, 0 to 10, higher = better, of nodes for a pod that would stay for `remaining_s` from now."""
+        self._refresh(now_s)
+        found = map(self._nodes.get, names)
+        end_s = now_s + remaining_s
+        return [node_score(None if node is None else node.exit_s, end_s) for node in found]
+
+    def _refresh(self, now_s: int) -> None:
+        due, placed = self._due, self._placed
+        while due and due[0][0] <= now_s:
+            stale_s, uid = heapq.heappop(due)
+            pod = placed.get(uid)
+            if pod is not None and pod.stale_s == stale_s:
+                self._ask(uid, pod, now_s)
+        if len(due) > 2 * len(placed) + _N_VOID_MAX:
+            self._due = [(pod.stale_s, uid) for uid, pod in placed.items()]
+            heapq.heapify(self._due)
+
+    def _ask(self, uid: str, pod: _Placed, now_s: int) -> None:
+        before_s = pod.exit_s
+        pod.ask(now_s)
+        self._nodes[pod.node].moved(before_s, pod.exit_s)
+        heapq.heappush(self._due, (pod.stale_s, uid))

@@ -1,0 +1,110 @@
+"""Pods as Kubernetes writes them: who they are, where and when they ran. Every reader checks the type it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+TEXT_MAX = 512
+"""Longest name or text that is taken from a pod, in characters; Kubernetes' own names have at most 253."""
+
+
+def pod_uid(pod: Any) -> str:
+    """The pod's uid; ValueError where it has none."""
+    return _name(pod, "metadata", "uid")
+
+
+def node_name(node: Any) -> str:
+    """A node's name; ValueError where it has none."""
+    return _name(node, "metadata", "name")
+
+
+def is_finished(pod: Any) -> bool:
+    """True once all its containers have ended for good."""
+    return field(pod, "status", "phase") in ("Succeeded", "Failed")
+
+
+def is_part_of_node(pod: Any) -> bool:
+    """True for what runs on a node as long as there is a node: pods of a DaemonSet, and static ones."""
+    owners = sequence(pod, "metadata", "ownerReferences")
+    return (any(field(owner, "kind") == "DaemonSet" for owner in owners)
+            or "kubernetes.io/config.mirror" in mapping(pod, "metadata", "annotations"))
+
+
+def started_unix_s(pod: Any) -> int | None:
+    """When its node took it (status.startTime), unix seconds; None where the pod does not say."""
+    time = field(pod, "status", "startTime")
+    return None if time is None else unix_s(time)
+
+
+def finished_unix_s(pod: Any) -> int | None:
+    """When the last of its containers ended, unix seconds; None where the pod does not say."""
+    states = (field(status, "state", "terminated", "finishedAt")
+              for status in sequence(pod, "status", "containerStatuses"))
+    return max((unix_s(time) for time in states if time is not None), default=None)
+
+
+def unix_s(time: Any) -> int:
+    """Unix seconds, rounded down, of an RFC 3339 time such as 2026-03-01T06:00:00Z.
+
+    >>> unix_s("2026-03-01T06:00:00Z")
+    1772344800
+    """
+    try:
+        moment = datetime.fromisoformat(time)
+    except (TypeError, ValueError):
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise ValueError(f"time must be one such as 2026-03-01T06:00:00Z, got {shown(time)}")
+    return int(moment.timestamp() // 1)
+
+
+def field(document: Any, *path: str) -> Any:
+    """The value at a path of names (or list positions), None where a part is missing; ValueError for a wrong type."""
+    for depth, name in enumerate(path):
+        if isinstance(document, list) and name.isdecimal():
+            document = document[int(name)] if int(name) < len(document) else None
+        elif isinstance(document, dict):
+            document = document.get(name)
+        else:
+            raise ValueError(f"{'.'.join(path[:depth]) or 'object'} must be an object, got {shown(document)}")
+        if document is None:
+            return None
+    return document
+
+
+def mapping(document: Any, *path: str) -> Mapping[str, Any]:
+    """The object at a path, empty where missing; ValueError for a wrong type."""
+    found = field(document, *path)
+    if not isinstance(found, dict | None):
+        raise ValueError(f"{'.'.join(path)} must be an object, got {shown(found)}")
+    return found or {}
+
+
+def sequence(document: Any, *path: str) -> Sequence[Any]:
+    """The list at a path, empty where missing; ValueError for a wrong type."""
+    found = field(document, *path)
+    if not isinstance(found, list | None):
+        raise ValueError(f"{'.'.join(path)} must be a list, got {shown(found)}")
+    return found or ()
+
+
+def short_text(value: Any) -> str:
+    """The value, if it is a text of at most TEXT_MAX characters; else ValueError."""
+    if not isinstance(value, str) or len(value) > TEXT_MAX:
+        raise ValueError(f"value must be text of at most {TEXT_MAX} characters, got {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """The value for an error message, cut to 80 characters."""
+    text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _name(document: Any, *path: str) -> str:
+    value = field(document, *path)
+    if not value:
+        raise ValueError(f"{'.'.join(path)} must be given, got {shown(value)}")
+    return short_text(value)
