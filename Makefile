@@ -37,7 +37,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/held_exits.py
 	$(BIN)/python benchmarks/c_face.py
 
-# some 10 minutes; `make soak N=400000` for fewer operations
+# some minutes; `make soak N=400000` for fewer operations
 soak: $(READY)
 	$(BIN)/python benchmarks/soak.py $(if $(N),--operations $(N))
 

@@ -88,11 +88,10 @@ class Watch:
     def _look(self) -> None:
         try:
             found = version_of((self._folder / MANIFEST).read_bytes())
-            # Also of the other files: who copies into the folder may write the manifest first.
-            stats = [(self._folder / name).stat() for name in FILES]
         except OSError:
             return
-        seen = (found, *((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats))
+        # The other files, too: who copies into the folder may write the manifest first.
+        seen = (found, *(_stamp(self._folder / name) for name in FILES))
         if seen == self._seen:
             return
         event, is_final = None, True
@@ -110,5 +109,15 @@ class Watch:
         try:
             return WatchEvent(self._predictor.reload(self._folder), True), True
         except Exception as error:
-            is_verdict = isinstance(error, BundleError) and not isinstance(error.__cause__, OSError)
+            cause = error.__cause__
+            is_unread = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+            is_verdict = isinstance(error, BundleError) and not is_unread
             return WatchEvent(found, False, f"{type(error).__name__}: {error}"), is_verdict
+
+
+def _stamp(file: Path) -> object:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

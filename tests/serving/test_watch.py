@@ -90,6 +90,21 @@ def test_a_refused_version_is_reported_once_and_tried_again_when_it_changes(made
     assert predictor.version == event.version
 
 
+def test_a_file_that_is_missing_is_reported_and_waited_for(made: Made, folder: Path, predictor: Predictor) -> None:
+    events: list[WatchEvent] = []
+    with predictor.watch(interval_s=LONG_S, on_event=events.append) as watch:
+        publish(made.folders["uptime"], folder)
+        (folder / "history.npz").unlink()
+        watch.poll()
+        watch.poll()
+        (event,) = events
+        assert "history.npz must be a readable file of the bundle, got No such file" in event.reason
+        assert predictor.counters["reload_errors"] == 1
+        shutil.copy(made.folders["uptime"] / "history.npz", folder)
+        watch.poll()
+    assert events[1:] == [WatchEvent(event.version, True)]
+
+
 def test_what_could_not_be_read_is_tried_again_and_told_once(made: Made, folder: Path, predictor: Predictor,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[WatchEvent] = []
