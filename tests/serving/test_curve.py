@@ -95,7 +95,7 @@ def test_once_golden() -> None:
 @settings(deadline=None)
 def test_hazard_closed_form_is_the_integral_of_survival(curve: HazardCurve, uptime_s: float) -> None:
     idx = int(np.searchsorted(curve.edges, uptime_s, side="right")) - 1
-    _, rates, gaps, after = zip(*curve.steps[1:], strict=True)
+    rates, _, after, gaps = curve.numbers.reshape(4, -1).tolist()
     found = hazard_remaining(curve.edges, rates, after, gaps, idx, uptime_s)
     nodes, weights = np.polynomial.legendre.leggauss(40)
     expected = 0.0
