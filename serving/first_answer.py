@@ -27,7 +27,7 @@ class FirstAnswer:
     """
 
     def __init__(self, schema: Schema, forest: Forest) -> None:
-        masks = leaf_masks(forest)
+        masks = leaf_masks(forest, schema.age_features)
         if schema.kind != "hazard" or masks is None or len(schema.age_features) >= N_VARYING_MAX:
             raise ValueError("forest must fit into leaf masks")
         encoder, ages, history = schema.encoder, schema.age_features, schema.encoder.history
