@@ -268,6 +268,13 @@ class HazardCurve:
         except (AttributeError, IndexError, OverflowError, TypeError):
             return self._first_remaining(uptime_s)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HazardCurve):
+            return NotImplemented
+        n = 4 * len(self.edges)
+        return (self.edges, self.grid) == (other.edges, other.grid) and np.array_equal(self.numbers[:n],
+                                                                                       other.numbers[:n])
+
     def _first_remaining(self, uptime_s: Any) -> float:
         """`remaining` in an interval that has not been asked for; ValueError where the uptime is none."""
         seconds = checked_seconds(uptime_s, "uptime_s")

@@ -11,6 +11,7 @@ from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
+from sojourn.serving.first_answer import FirstAnswer, first_answer
 from sojourn.serving.forest import LARGEST, Forest
 from sojourn.serving.runtime import OnnxForest
 from sojourn.serving.varying_walk import check_stepwise, varying_walk
@@ -54,6 +55,10 @@ class CurveBuilder:
         self._walk = varying_walk(self.forest, self.grid, schema.age_features) if is_walked else None
         self._unread = [0.0] * (len(schema.age_features) + 1)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
+
+    def first_answer(self) -> FirstAnswer | None:
+        """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
+        return first_answer(self.schema, self.forest) if self.is_compiled else None
 
     def _check_steps(self) -> None:
         if self.schema.kind != "uptime":

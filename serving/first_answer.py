@@ -6,17 +6,25 @@ For hazard models whose forest fits into leaf masks. Other models, and installat
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 
 import numpy as np
 
-from sojourn.serving import _mask_kernels
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
-from sojourn.serving.history_rows import HistoryRows
-from sojourn.serving.leaf_masks import age_bins, leaf_masks
+from sojourn.serving.history_rows import UNKNOWN, HistoryRows
+from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
 from sojourn.serving.varying_walk import N_VARYING_MAX, interval_masks
+
+
+def first_answer(schema: Schema, forest: Forest) -> FirstAnswer | None:
+    """The compiled first answer of a model; None where it is no hazard model or does not fit into leaf masks."""
+    if schema.kind != "hazard" or len(schema.age_features) >= N_VARYING_MAX:
+        return None
+    masks = leaf_masks(forest, schema.age_features)
+    return None if masks is None else FirstAnswer(schema, masks)
 
 
 class FirstAnswer:
@@ -26,10 +34,10 @@ class FirstAnswer:
     part, because each array costs 0.1 us to hand over.
     """
 
-    def __init__(self, schema: Schema, forest: Forest) -> None:
-        masks = leaf_masks(forest, schema.age_features)
-        if schema.kind != "hazard" or masks is None or len(schema.age_features) >= N_VARYING_MAX:
-            raise ValueError("forest must fit into leaf masks")
+    def __init__(self, schema: Schema, masks: LeafMasks) -> None:
+        from sojourn.serving import _mask_kernels
+
+        self._answer = _mask_kernels.hazard_answer
         encoder, ages, history = schema.encoder, schema.age_features, schema.encoder.history
         n_features, n_grid = len(encoder.feature_names()), len(schema.offsets)
         turns, turn_starts, self._turn_rows = age_bins(masks, ages, n_features)
@@ -53,17 +61,19 @@ class FirstAnswer:
         self._asked = np.zeros(2 + len(encoder.numbers) + len(history.keys))
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
-        self._n_answer = 4 * len(schema.edges) + n_features
+        self.n_numbers = 4 * len(schema.edges)
+        self._n_answer = self.n_numbers + n_features
+        nothing = HistoryRows()  # loads compiled code now, not at the first request
+        self.answer([math.nan] * len(encoder.numbers), [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
 
     def answer(self, numbers: Sequence[float], slots: Sequence[int], now_s: int, overall: float,
                rows: HistoryRows) -> np.ndarray:
-        """The curve's numbers, 4 x (J + 1) as `fill_hazard` writes them, then the encoder's features; float64.
+        """The curve's `n_numbers`, 4 x (J + 1) as `fill_hazard` writes them, then the encoder's features; float64.
 
         numbers: the request's, in the encoder's order. slots: of its history keys, in `rows`. overall: mean of log10
         lifetimes of all that ended.
         """
         self._pack(self._bytes, 0, now_s, overall, *numbers, *slots)
         answer = np.empty(self._n_answer)
-        _mask_kernels.hazard_answer(self._ints, self._floats, self._masks, self._turn_rows, rows.values, self._asked,
-                                    answer)
+        self._answer(self._ints, self._floats, self._masks, self._turn_rows, rows.values, self._asked, answer)
         return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+import numpy as np
 
 from sojourn.serving.curve import LifetimeCurve, lifetime_class
 from sojourn.serving.history import Admission
@@ -15,17 +15,17 @@ class Lifetime:
     model that made it; curve and version stay what they are when the predictor reloads.
     """
 
-    __slots__ = ("_admission", "_packed", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
+    __slots__ = ("_admission", "_encoded", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
                  "unknown", "version")  # fmt: skip
 
-    def __init__(self, curve: LifetimeCurve, packed: bytes, arrival_s: int, unknown: tuple[str, ...],
+    def __init__(self, curve: LifetimeCurve, encoded: np.ndarray, arrival_s: int, unknown: tuple[str, ...],
                  version: str, admission: Admission | None) -> None:
         self.curve = curve
         self.remaining = curve.remaining
         self.quantile = curve.quantile
         self.survival = curve.survival
         self.next_change = curve.next_change
-        self._packed = packed  # the features as doubles: 8 bytes each, as numbers they would take 32
+        self._encoded = encoded  # 8 bytes a feature; as numbers they would take 32
         self.arrival_s = arrival_s
         self.unknown = unknown
         self.version = version
@@ -34,7 +34,7 @@ class Lifetime:
     @property
     def features(self) -> list[float]:
         """The encoded request as the forest read it."""
-        return array("d", self._packed).tolist()
+        return self._encoded.tolist()
 
     def lifetime_class(self, uptime_s: float = 0.0) -> int:
         """LAVA's class (1-4) of the mean remaining time at an uptime."""

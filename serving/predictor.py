@@ -17,12 +17,13 @@ from sojourn.serving.errors import shown
 from sojourn.serving.explain import Explanation, explain
 from sojourn.serving.forking import join_forks
 from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.history_rows import UNKNOWN
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.served import Served
 from sojourn.serving.watch import Watch, WatchEvent
 
 _LATEST_S = 2**53
-"""Compiled code takes times as doubles, which hold each whole second up to here."""
+"""Later seconds are no longer told apart by doubles."""
 
 
 class Predictor:
@@ -214,17 +215,26 @@ class Predictor:
 
     def _predict(self, served: Served, request: Mapping[str, Any], start_s: int, *, is_recorded: bool) -> Lifetime:
         parsed = served.parse(request)
+        first = served.first
         with self._lock:
             history = self._history
-            features = served.encoder.encode(parsed, start_s, history)
-            unknown = parsed.unknown + tuple(
-                key.name for idx, key in enumerate(served.encoder.history.keys)
-                if parsed.keys[idx] is not None and not history.is_known(idx, parsed.keys[idx])
-            )  # fmt: skip
+            slots = history.slots(parsed.keys)
+            if first is None:
+                features = served.encoder.encode(parsed, start_s, history)
+            else:
+                answer = first.answer(parsed.numbers, slots, start_s, history.overall, history.rows)
+            unknown = parsed.unknown
+            if UNKNOWN in slots:
+                unknown += tuple(key.name for key, given, slot in zip(served.encoder.history.keys, parsed.keys, slots,
+                                                                      strict=True)
+                                 if slot == UNKNOWN and given is not None)
             admission = history.admit(parsed.keys, start_s) if is_recorded else None
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
-        return Lifetime(served.builder.curve(features), served.pack(*features), start_s, unknown, served.version,
+        if first is None:
+            return Lifetime(served.builder.curve(features), np.array(features), start_s, unknown, served.version,
+                            admission)
+        return Lifetime(served.builder.hazard_curve(answer), answer[first.n_numbers:], start_s, unknown, served.version,
                         admission)
 
     def _followed(self) -> Path:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.encoder import Encoder, Parsed
 from sojourn.serving.errors import BundleError
 from sojourn.serving.explain import background_of
+from sojourn.serving.first_answer import FirstAnswer
 
 _WEEK_S = 7 * 86_400
 
@@ -22,7 +22,7 @@ _WEEK_S = 7 * 86_400
 class Served:
     """One version of the model, ready to answer. A call reads it once, so that it never sees two versions.
 
-    pack: from the encoded features to the bytes that a handle keeps.
+    first: the compiled way from a request to its curve, where there is one; not for several threads at once.
     background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
     retired: columns that a version served before read and this one does not; requests may go on naming them.
     """
@@ -31,7 +31,7 @@ class Served:
     schema: Schema
     encoder: Encoder
     builder: CurveBuilder
-    pack: Callable[..., bytes]
+    first: FirstAnswer | None
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
 
@@ -39,8 +39,8 @@ class Served:
     def of(cls, bundle: Bundle) -> Served:
         """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
         schema, encoder = bundle.schema, bundle.schema.encoder
-        pack = struct.Struct(f"{len(encoder.feature_names())}d").pack
-        return cls(bundle.version, schema, encoder, CurveBuilder(schema, bundle.model), pack, background_of(schema))
+        builder = CurveBuilder(schema, bundle.model)
+        return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema))
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -173,3 +174,11 @@ def test_bad_shares_and_horizons_are_refused_by_name(curve: LifetimeCurve) -> No
     for horizon_s in (-1.0, math.nan, math.inf, "5", None):
         with pytest.raises(ValueError, match="horizon_s must be finite"):
             curve.survival(horizon_s, 0.0)  # type: ignore[arg-type]
+
+
+def test_a_hazard_curve_of_37_intervals_takes_2_kib_until_it_is_asked() -> None:
+    edges = tuple(np.geomspace(1.0, 1e6, 38).tolist())
+    curve = HazardCurve.from_hazards(edges, [0.1] * 37, 1_000.0, edges)
+    assert curve.numbers.nbytes + sys.getsizeof(curve.steps) + sys.getsizeof(curve) <= 2_048
+    curve.remaining(3.0)
+    assert sum(step is not None for step in curve.steps) == 1

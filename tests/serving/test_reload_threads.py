@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from made_bundles import Made
@@ -85,13 +86,13 @@ def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatc
     predictor = Predictor.load(made.folders["hazard"])
     began = predictor._served
     expected = predictor.predict(made.request(3), 10**7)
-    build = began.builder.curve
+    build = began.builder.hazard_curve
 
-    def reloading(features: list[float]) -> object:
+    def reloading(numbers: np.ndarray) -> object:
         predictor.reload(made.folders["uptime"])
-        return build(features)
+        return build(numbers)
 
-    monkeypatch.setattr(began.builder, "curve", reloading)
+    monkeypatch.setattr(began.builder, "hazard_curve", reloading)
     vm = predictor.predict(made.request(3), 10**7)
     assert predictor.version != began.version
     assert (vm.version, vm.curve) == (expected.version, expected.curve)
@@ -102,13 +103,13 @@ def test_a_batch_is_of_one_version(made: Made, monkeypatch: pytest.MonkeyPatch) 
     requests, uptimes_s = [made.request(idx) for idx in range(5)], [60.0] * 5
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
     began = predictor._served
-    build = began.builder.curve
+    build = began.builder.hazard_curve
 
-    def reloading(features: list[float]) -> object:
+    def reloading(numbers: np.ndarray) -> object:
         predictor.reload(made.folders["uptime"])
-        return build(features)
+        return build(numbers)
 
-    monkeypatch.setattr(began.builder, "curve", reloading)
+    monkeypatch.setattr(began.builder, "hazard_curve", reloading)
     assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() == expected.tolist()
     assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() != expected.tolist()
 
