@@ -62,7 +62,8 @@ class AgeFeatures:
         forms = {"log10": True, "seconds": False}
         positions = {name: idx for idx, name in enumerate(names)}
         sources = document_fields.sequence(found["sources"], "age_features sources", N_COLUMNS_MAX)
-        ages_s, log_ages = (document_fields.numbers(found[part], part, N_INTERVALS_MAX) for part in ("ages_s", "log_ages"))
+        ages_s, log_ages = (document_fields.numbers(found[part], part, N_INTERVALS_MAX)
+                            for part in ("ages_s", "log_ages"))
         chosen = cls(tuple(positions[document_fields.text(name, "source")] for name, _ in sources),
                      tuple(forms[document_fields.text(form, "form")] for _, form in sources), ages_s, log_ages)
         numbers = np.array([ages_s, log_ages])  # ValueError where their numbers differ

@@ -13,13 +13,13 @@ import zipfile
 import numpy as np
 
 N_BYTES_MAX = 1 << 30
-"""Arrays take no more in all, and no more than N_BYTES_FREE + EXPANSION_MAX x the archive: no small file fills memory."""
-N_BYTES_FREE = 4 << 20
-EXPANSION_MAX = 20
+"""Arrays take no more bytes in all."""
+N_BYTES_FREE, EXPANSION_MAX = 4 << 20, 20
+"""Nor more than N_BYTES_FREE + EXPANSION_MAX x the archive, so that no small file fills memory."""
 _N_ENTRIES_MAX = 1_000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAGIC = b"\x93NUMPY\x01\x00"
-_HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': (?:False|True), 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
+_HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
 _DTYPES = {b"<f8": np.dtype("<f8"), b"<i8": np.dtype("<i8"), b"|u1": np.dtype("u1")}
 
 
@@ -40,7 +40,10 @@ def read_arrays(content: bytes) -> dict[str, np.ndarray]:
                 raise ValueError(f"array {name!r} twice")
             if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
                 raise ValueError(f"array {name!r}, which is encrypted or compressed otherwise than by deflate")
-            arrays[name] = _array(archive.read(entry), name)  # reads file_size bytes at most, and checks them
+            found = archive.read(entry)  # file_size bytes at most
+            if len(found) != entry.file_size:
+                raise ValueError(f"array {name!r} of {len(found)} bytes, where the archive says {entry.file_size}")
+            arrays[name] = _array(found, name)
     return arrays
 
 

@@ -37,6 +37,7 @@ KINDS = ("hazard", "uptime", "once")
 """What the raw score is: log-odds of an interval's hazard; log10 remaining at an uptime; log10 total."""
 N_BYTES_MAX = {MANIFEST: 1 << 16, "model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
 """The largest that each file may be."""
+_N_DIGITS = 64
 _WIDTH_MIN_S = 1e-3
 """Intervals and ages are no shorter, so that no rate overflows."""
 _PHASE_MAX_S = 2**53
@@ -111,8 +112,8 @@ class Schema:
             edges, grid = np.array(self.edges), np.array(self.grid)
             if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) < _WIDTH_MIN_S).any()
                     or len(self.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
-                raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset per "
-                                  f"interval, and grid must rise")
+                raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset "
+                                  f"per interval, and grid must rise")
             if len(self.age_features) and len(self.age_features.ages_s) != len(self.offsets):
                 raise BundleError(f"schema.json: age_features must name one age per interval ({len(self.offsets)}), "
                                   f"got {len(self.age_features.ages_s)}")
@@ -125,8 +126,9 @@ _LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SA
 
 def _encoder(document: Mapping[str, Any]) -> Encoder:
     numbers, names = (document_fields.texts(document[part], part, N_COLUMNS_MAX) for part in ("numbers", "names"))
-    if len(numbers) + len(names) > N_COLUMNS_MAX:
-        raise ValueError(f"numbers and names must have at most {N_COLUMNS_MAX} elements, got {len(numbers) + len(names)}")
+    n_columns = len(numbers) + len(names)
+    if n_columns > N_COLUMNS_MAX:
+        raise ValueError(f"numbers and names must have at most {N_COLUMNS_MAX} elements, got {n_columns}")
     phase_s = operator.index(document["phase_s"])
     if abs(phase_s) > _PHASE_MAX_S:
         raise ValueError(f"phase_s must be within {_PHASE_MAX_S}, got {shown(phase_s)}")
@@ -208,10 +210,13 @@ def _verified(root: Path) -> dict[str, bytes]:
         if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
             raise BundleError(f"MANIFEST.json: sha256 must name exactly {', '.join(FILES)}")
         for name in FILES:
+            expected = hashes[name]
+            if not isinstance(expected, str) or len(expected) != _N_DIGITS:
+                raise BundleError(f"MANIFEST.json: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
             contents[name] = _read(root, folder, name)
             found = hashlib.sha256(contents[name]).hexdigest()
-            if found != hashes[name]:
-                raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+            if found != expected:
+                raise BundleError(f"{name}: sha256 must be {expected} (MANIFEST.json), got {found}")
     return contents
 
 

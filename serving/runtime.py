@@ -35,7 +35,7 @@ class OnnxForest:
             try:
                 n_scores = len(self.scores(np.full((n, n_features), np.nan)))
             except Exception as error:
-                raise BundleError(f"{source} must be a model that ONNX Runtime can run, got {_reason(error)}") from error
+                raise BundleError(f"{source} must be one that ONNX Runtime can run, got {_reason(error)}") from error
             if n_scores != n:
                 raise BundleError(f"{source} must give one score for each row, got {n_scores} for {n}")
 
