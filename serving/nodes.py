@@ -30,8 +30,8 @@ _N_VOID_MAX = 1_000
 def node_scores(exits_s: np.ndarray, end_s: float) -> np.ndarray:
     """Scores, int64 (n,), 0 to 10, higher = better, of nodes with these exits for a pod with this predicted end.
 
-    exits_s: float64 (n,), seconds, -infinity for an empty node, which scores 0: its cost is never less than that of a node in
-    use, so it comes last; costs 9 and 10 of nodes in use share the score 1.
+    exits_s: float64 (n,), seconds, -infinity for an empty node, which scores 0: its cost is never less than that of a
+    node in use, so it comes last; costs 9 and 10 of nodes in use share the score 1.
 
     >>> node_scores(np.array([20_000.0, 10_000.0, 5_800.0, 0.0, -np.inf]), 10_000.0).tolist()
     [10, 10, 8, 6, 0]
