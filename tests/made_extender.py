@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from sojourn.serving import Lifetime, Predictor
 from sojourn.serving.curve import OnceCurve
 from sojourn.serving.drains import Drains
 from sojourn.serving.extender_calls import ExtenderCalls
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
 from sojourn.serving.pod_columns import PodColumns
-from sojourn.serving.predictor import Lifetime, Predictor
 
 EXAMPLES = Path(__file__).parent / "serving" / "extender_examples"
 SIX_OCLOCK_S = 1_772_344_800
