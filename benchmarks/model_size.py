@@ -23,6 +23,7 @@ from sojourn.features.split import Split
 from sojourn.flows.build_features import build_features
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import ingest
+from sojourn.flows.search import without_test
 from sojourn.flows.train import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
@@ -141,7 +142,7 @@ def main() -> None:
         ingested = ingest.fn(config)
         _, encoder, rows, _ = build_features.fn(config, ingested)
         settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-        figures += measure(ingested.name, windows(config, rows), settings)
+        figures += measure(ingested.name, without_test(windows(config, rows)), settings)
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
     picture(figures, asked.picture)
