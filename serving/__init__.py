@@ -1,4 +1,5 @@
-"""What a scheduler imports: bundle reading, encoder, owner history, predictor, lifetime curves.
+"""What a scheduler imports: bundle reading, encoder, owner history, predictor, lifetime curves
+one by one and many at once, hosts' exits.
 
 >>> from sojourn.serving import BundleError, Predictor
 >>> try:
@@ -9,7 +10,11 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 """
 
 from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.curve_arrays import remaining_at
+from sojourn.serving.curve_pool import CurvePool, remaining_of
 from sojourn.serving.errors import BundleError
+from sojourn.serving.host_exits import HostExits
 from sojourn.serving.predictor import Lifetime, Predictor
 
-__all__ = ["Bundle", "BundleError", "Lifetime", "Predictor", "load_bundle"]
+__all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "load_bundle", "remaining_at",
+           "remaining_of"]
