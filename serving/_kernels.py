@@ -208,12 +208,10 @@ def next_change_rows(curves, slots, uptimes_s):
 @njit(cache=True, nogil=True)
 def host_exits(hosts, now_s):
     """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
-    answers = np.empty(len(hosts.exit_s))
-    for host in range(len(answers)):
+    for host in range(len(hosts.exit_s)):
         if hosts.due_s[host] <= now_s:
             refresh_host(hosts, host, now_s)
-        answers[host] = max(hosts.exit_s[host], now_s)
-    return answers
+    return np.maximum(hosts.exit_s, now_s)
 
 
 @njit(cache=True, nogil=True)

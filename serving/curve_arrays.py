@@ -7,7 +7,7 @@ nothing: slots must be in use, uptimes and horizons finite and >= 0. Times are s
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:
-        return np.rint(once_remaining(curves.numbers[slot, 0], uptime_s))
+        return np.rint(once_remaining(float(curves.numbers[slot, 0]), uptime_s))
     if kind == POINT:
         return curves.numbers[slot, 2 * n_below(curves.bounds[model], uptime_s)]
     idx = n_at_most(curves.bounds[model], uptime_s) - 1
@@ -79,14 +79,14 @@ def quantile_at(curves: CurveArrays, slot: int, q: float, uptime_s: float) -> fl
     """The remaining time that a share `q` does not exceed, whole seconds."""
     model = curves.model[slot]
     kind = curves.kind[model]
-    residuals = curves.residuals[model, : curves.n_residuals[model]]
+    residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
     if kind == ONCE:
-        total_s, score = curves.numbers[slot, 0], curves.numbers[slot, 1]
+        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
         return np.rint(once_quantile(score, residuals, total_s, q, uptime_s))
     n = curves.n_bounds[model]
     bounds = curves.bounds[model, :n]
     if kind == POINT:
-        score = curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1]
+        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
         return np.rint(score_seconds(score + residual_quantile(residuals, q)))
     numbers = curves.numbers[slot]
     return np.rint(hazard_quantile(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], q, uptime_s))
@@ -97,13 +97,14 @@ def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: floa
     """P(still running after `horizon_s` more seconds), in [0, 1]."""
     model = curves.model[slot]
     kind = curves.kind[model]
-    residuals = curves.residuals[model, : curves.n_residuals[model]]
+    residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
     if kind == ONCE:
-        return once_survival(curves.numbers[slot, 1], residuals, curves.numbers[slot, 0], horizon_s, uptime_s)
+        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
+        return once_survival(score, residuals, total_s, horizon_s, uptime_s)
     n = curves.n_bounds[model]
     bounds = curves.bounds[model, :n]
     if kind == POINT:
-        score = curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1]
+        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
         return point_survival(score, residuals, horizon_s)
     numbers = curves.numbers[slot]
     return hazard_survival(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], horizon_s, uptime_s)
@@ -115,7 +116,7 @@ def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:
-        return outlived_total(curves.numbers[slot, 0], uptime_s)
+        return outlived_total(float(curves.numbers[slot, 0]), uptime_s)
     if kind == POINT:
         bounds = curves.bounds[model]
         return np.floor(bounds[np.searchsorted(bounds, uptime_s, side="left")]) + 1.0
@@ -171,7 +172,7 @@ def hazard_quantile(edges: np.ndarray, rates: np.ndarray, cumulative: np.ndarray
 
 
 @register_jitable
-def point_survival(score: float, residuals: np.ndarray, horizon_s: float) -> float:
+def point_survival(score: float, residuals: Any, horizon_s: float) -> float:
     """P(still running after `horizon_s`) of a point curve's raw score, by its residuals."""
     if horizon_s <= 0.0:
         return 1.0

@@ -11,7 +11,6 @@ import numpy as np
 from sojourn.serving._curve_models import CurveModels
 from sojourn.serving.curve import (
     HazardCurve,
-    LifetimeCurve,
     PointCurve,
     checked_seconds,
     checked_share,
@@ -86,16 +85,14 @@ class CurvePool:
 
     def add(self, vm: Lifetime) -> int:
         """Pack a request's curve; the slot, which is its own until it is removed and then goes to another."""
+        model = self._models.enter(vm.curve)
         numbers = _packed(vm.curve)
-        slot = self._free[-1] if self._free else self._n_opened
-        self._make_room(slot + 1, len(numbers) + 1)  # one to spare: the kernel loads three from any place of an answer
+        slot = self._free.pop() if self._free else self._n_opened
+        self._n_opened = max(self._n_opened, slot + 1)
+        self._make_room(len(numbers) + 1)  # one to spare: the kernel loads three numbers wherever an answer stands
         self._numbers[slot, : len(numbers)] = numbers
         self._arrival_s[slot] = vm.arrival_s
-        self._model[slot] = self._models.enter(vm.curve)
-        if self._free:
-            self._free.pop()
-        else:
-            self._n_opened += 1
+        self._model[slot] = model
         return slot
 
     def remove(self, slot: int) -> None:
@@ -162,11 +159,11 @@ class CurvePool:
             raise ValueError(f"slots must hold a curve, got {known[is_bad][0]}")
         return known
 
-    def _make_room(self, n_slots: int, width: int) -> None:
+    def _make_room(self, width: int) -> None:
         capacity, widest = self._numbers.shape
-        if n_slots <= capacity and width <= widest:
+        if self._n_opened <= capacity and width <= widest:
             return
-        more = capacity if n_slots > capacity else 0
+        more = capacity if self._n_opened > capacity else 0
         numbers = np.empty((capacity + more, max(width, widest)))
         numbers[:capacity, :widest] = self._numbers
         self._numbers = numbers
@@ -184,7 +181,7 @@ def _seconds(values: Seconds, n: int, name: str) -> np.ndarray:
     return seconds
 
 
-def _packed(curve: LifetimeCurve) -> np.ndarray:
+def _packed(curve: Any) -> np.ndarray:
     """A curve's own numbers in the order of `CurveArrays.numbers`."""
     if isinstance(curve, HazardCurve):
         steps = np.array(curve.steps[1:])

@@ -9,7 +9,6 @@ which its host must be looked at again; until then nothing is done.
 from __future__ import annotations
 
 import math
-import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -85,8 +84,7 @@ class HostExits:
 
         arrival_s: when it began to run, where that was not its admission.
         """
-        number = operator.index(host)
-        if not 0 <= number < len(self._hosts.exit_s):
+        if not isinstance(host, int | np.integer) or not 0 <= host < len(self._hosts.exit_s):
             raise ValueError(f"host must be in 0..{len(self._hosts.exit_s) - 1}, got {host!r}")
         if vm in self._placed:
             raise ValueError(f"vm must be on no host yet, got one on host {self._placed[vm][1]}")
@@ -94,14 +92,14 @@ class HostExits:
         model = self._models.enter(vm.curve)
         totals_s = self._models.held_totals(model, vm.curve)
         row = self._free.pop() if self._free else len(self._placed)
-        self._make_room(row, number)
+        self._make_room(row, host)
         hosts = self._hosts
         hosts.arrival_s[row], hosts.model[row] = start_s, model
         hosts.totals_s[row, : len(totals_s)] = totals_s
-        hosts.members[number, hosts.n_members[number]] = row
-        hosts.n_members[number] += 1
-        hosts.due_s[number] = -math.inf
-        self._placed[vm] = row, number
+        hosts.members[host, hosts.n_members[host]] = row
+        hosts.n_members[host] += 1
+        hosts.due_s[host] = -math.inf
+        self._placed[vm] = row, int(host)
 
     def leave(self, vm: Lifetime) -> None:
         """Strike a request off its host; ValueError where it is on none."""
