@@ -85,8 +85,11 @@ def sum_of_lookups(curves: Any, slots: Any, uptimes_s: Any) -> Any:
     return total_s
 
 
-def decisions(curves: list[Any], gap_s: int, rng: np.random.Generator) -> dict[str, float]:
-    """Median microseconds of a decision and of its parts, with a clock that advances by `gap_s` on average."""
+def decisions(curves: list[Any], build: Callable[[], Any], gap_s: int, rng: np.random.Generator) -> dict[str, float]:
+    """Median microseconds of a decision and of its parts, with a clock that advances by `gap_s` on average.
+
+    build: the curve of an arriving request, made just before its decision, as `admit` would.
+    """
     choosing: Callable[..., int] = choose
     if IS_COMPILED:
         import numba
@@ -108,7 +111,7 @@ def decisions(curves: list[Any], gap_s: int, rng: np.random.Generator) -> dict[s
     due = []
     for _ in range(N_WARM + N_DECISIONS):
         now_s += int(rng.poisson(gap_s))
-        vm = Lifetime(curves[int(rng.integers(len(curves)))], now_s, (), "", None)
+        vm = Lifetime(build(), now_s, (), "", None)
         leaving, n_cores = int(rng.integers(n)), int(rng.choice(CORES))
         due.append(int((exits._hosts.due_s <= now_s).sum()))
         started = time.perf_counter()
@@ -176,9 +179,13 @@ def work(folder: Path, seed: int) -> dict[str, Any]:
     bundle = load_bundle(folder)
     features = np.load(folder.with_suffix(".npy"))
     builder = CurveBuilder(bundle.schema, bundle.model)
-    curves = [builder.curve(row) for row in features[-N_CURVES:].tolist()]
-    found: dict[str, Any] = {f"gap {gap_s} s": decisions(curves, gap_s, np.random.default_rng(seed))
-                             for gap_s in GAPS_S}
+    rows = features[-N_CURVES:].tolist()
+    curves = [builder.curve(row) for row in rows]
+    found: dict[str, Any] = {}
+    for gap_s in GAPS_S:
+        rng = np.random.default_rng(seed)
+        found[f"gap {gap_s} s"] = decisions(
+            curves, lambda rng=rng: builder.curve(rows[int(rng.integers(len(rows)))]), gap_s, rng)
     return found | {"lookups": lookups(curves, np.random.default_rng(seed))}
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import expm1
+from itertools import chain
 
 import numpy as np
 
 from sojourn.serving.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
 from sojourn.serving.curve_arrays import HAZARD, ONCE, POINT
+from sojourn.serving.curve_builder import _kernels
 
 
 @dataclass(slots=True)
 class _Model:
-    """One row. steps: where each of `changes` lies in a curve's own `steps` or `seconds`."""
+    """One row. steps: the interval or step of a curve in which each of `changes` lies."""
 
     key: tuple[int, Sequence[float], Sequence[float]]
     kind: int
     bounds: np.ndarray
     changes: np.ndarray
-    steps: list[int]
+    steps: np.ndarray
     residuals: np.ndarray
     n_curves: int = 0
 
@@ -29,7 +30,8 @@ class _Model:
 class CurveModels:
     """Arrays of what curves share, as in `CurveArrays`; rows without curves are used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_compiled: bool) -> None:
+        self._is_compiled = is_compiled
         self._rows: list[_Model] = []
         self._row_of: dict[tuple[int, Sequence[float], Sequence[float]], int] = {}
         self._latest: tuple[Sequence[float], Sequence[float], int] = ((), (), -1)
@@ -55,14 +57,13 @@ class CurveModels:
         None is outlived before the next one; the last doubles when it is.
         """
         changes_s, steps = self._rows[row].changes, self._rows[row].steps
-        if isinstance(curve, HazardCurve):  # `remaining` at each uptime, inlined for half the time
-            left_s = np.rint([after_s + expm1((uptime_s - upper_s) * rate) * gap_s
-                              for uptime_s, (upper_s, rate, gap_s, after_s)
-                              in zip(changes_s.tolist(), map(curve.steps.__getitem__, steps), strict=True)])
-        elif isinstance(curve, PointCurve):
+        if isinstance(curve, HazardCurve) and self._is_compiled:
+            kernel_totals_s: np.ndarray = _kernels.hazard_totals(flat_steps(curve), steps, changes_s)
+            return kernel_totals_s
+        if isinstance(curve, PointCurve):
             left_s = np.array(curve.seconds)[steps]
         else:
-            left_s = np.array([curve.remaining(0.0)])
+            left_s = np.array(list(map(curve.remaining, changes_s.tolist())))
         totals_s = changes_s + np.maximum(left_s, 1.0)
         np.maximum(totals_s[:-1], changes_s[1:], out=totals_s[:-1])
         return totals_s
@@ -87,9 +88,15 @@ class CurveModels:
         self.kind = np.array([model.kind for model in rows], np.int64)
         self.n_bounds = np.array([len(model.bounds) for model in rows], np.int64)
         self.n_residuals = np.array([len(model.residuals) for model in rows], np.int64)
+        self.n_changes = np.array([len(model.changes) for model in rows], np.int64)
         self.bounds = _padded([model.bounds for model in rows])
         self.changes = _padded([model.changes for model in rows])
         self.residuals = _padded([model.residuals for model in rows])
+
+
+def flat_steps(curve: HazardCurve) -> np.ndarray:
+    """Upper edge, rate, gap and after of each interval in turn, float64 (4 (J + 1),)."""
+    return np.fromiter(chain.from_iterable(curve.steps[1:]), np.float64, 4 * len(curve.edges))
 
 
 def _shared(curve: LifetimeCurve) -> tuple[int, Sequence[float], Sequence[float]]:
@@ -105,15 +112,15 @@ def _shared(curve: LifetimeCurve) -> tuple[int, Sequence[float], Sequence[float]
 def _model(key: tuple[int, Sequence[float], Sequence[float]]) -> _Model:
     kind, first, second = key
     if kind == ONCE:
-        return _Model(key, kind, np.empty(0), np.zeros(1), [0], np.array(first))
+        return _Model(key, kind, np.empty(0), np.zeros(1), np.zeros(1, np.int64), np.array(first))
     bounds = np.array(first)
     if kind == HAZARD:
         changes = np.unique(np.append(0.0, second))
-        steps = np.searchsorted(bounds, changes, side="right")
-        return _Model(key, kind, bounds, changes, steps.tolist(), np.empty(0))
+        steps = np.searchsorted(bounds, changes, side="right") - 1
+        return _Model(key, kind, bounds, changes, steps, np.empty(0))
     changes = np.unique(np.append(0.0, np.floor(bounds[bounds >= 0.0]) + 1.0))
     steps = np.searchsorted(bounds, changes, side="left")
-    return _Model(key, kind, bounds, changes, steps.tolist(), np.array(second))
+    return _Model(key, kind, bounds, changes, steps, np.array(second))
 
 
 def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:

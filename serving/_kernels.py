@@ -21,7 +21,7 @@ from sojourn.serving.curve_arrays import (
 )
 
 N_BATCH = 128
-"""Size of the batches of `remaining_rows`; from 64 to 8,192 the speed is the same."""
+"""Size of the batches within which a kernel does one thing after the other; from 64 to 8,192 it matters little."""
 
 
 @njit(cache=True, nogil=True)
@@ -145,7 +145,7 @@ def point_seconds(scores, smearing):
 
 @njit(cache=True, nogil=True)
 def remaining_rows(curves, slots, uptimes_s):
-    """`remaining_at` of each slot at its uptime, whole seconds float64 (n,).
+    """`remaining_at` of each slot at its uptime, whole seconds float64 (n,); nothing if a slot or an uptime is bad.
 
     In batches, within which searches, loads and arithmetic stand apart and the loads are the same for all kinds: so
     those from a large table overlap, which halves the time.
@@ -156,7 +156,10 @@ def remaining_rows(curves, slots, uptimes_s):
     for start in range(0, len(slots), N_BATCH):
         n = min(N_BATCH, len(slots) - start)
         for idx in range(n):
-            model[idx] = curves.model[slots[start + idx]]
+            slot, uptime_s = slots[start + idx], uptimes_s[start + idx]
+            model[idx] = curves.model[slot] if 0 <= slot < len(curves.model) else -1
+            if model[idx] < 0 or not 0.0 <= uptime_s < np.inf:
+                return np.empty(0)
         for idx in range(n):
             kind, bounds = curves.kind[model[idx]], curves.bounds[model[idx]]
             if kind == HAZARD:
@@ -208,10 +211,29 @@ def next_change_rows(curves, slots, uptimes_s):
 @njit(cache=True, nogil=True)
 def host_exits(hosts, now_s):
     """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
-    for host in range(len(hosts.exit_s)):
-        if hosts.due_s[host] <= now_s:
-            refresh_host(hosts, host, now_s)
+    n_hosts = len(hosts.exit_s)
+    for start in range(0, n_hosts, N_BATCH):
+        stop = min(start + N_BATCH, n_hosts)
+        n_due = 0
+        for host in range(start, stop):  # counted first: that takes vector instructions
+            n_due += hosts.due_s[host] <= now_s
+        for host in range(start, stop if n_due else start):
+            if hosts.due_s[host] <= now_s:
+                refresh_host(hosts, host, now_s)
     return np.maximum(hosts.exit_s, now_s)
+
+
+@njit(cache=True, nogil=True)
+def hazard_totals(steps, interval, changes_s):
+    """Held totals of a hazard curve (see `CurveModels.held_totals`) from its steps, laid flat, at its changes."""
+    totals_s = np.empty(len(changes_s))
+    for idx in range(len(changes_s)):
+        start = 4 * interval[idx]
+        left_s = hazard_mean(steps[start], steps[start + 1], steps[start + 2], steps[start + 3], changes_s[idx])
+        totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
+        if idx + 1 < len(changes_s):
+            totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])
+    return totals_s
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sojourn.serving._curve_models import CurveModels
+from sojourn.serving._curve_models import CurveModels, flat_steps
 from sojourn.serving.curve import (
     HazardCurve,
     PointCurve,
@@ -65,7 +65,7 @@ class CurvePool:
     def __init__(self, capacity: int = N_SLOTS_MIN, *, is_compiled: bool = IS_COMPILED) -> None:
         n_slots = max(_whole(capacity, "capacity"), N_SLOTS_MIN)
         self._is_compiled = is_compiled and IS_COMPILED
-        self._models = CurveModels()
+        self._models = CurveModels(self._is_compiled)
         self._model = np.full(n_slots, -1, np.int32)
         self._arrival_s = np.zeros(n_slots)
         self._numbers = np.empty((n_slots, 0))
@@ -104,11 +104,12 @@ class CurvePool:
 
     def remaining(self, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """E[Tr | Tu] in whole seconds, float64 (n,), of the curves in n slots, at one uptime each."""
-        known, asked_s = self._known(slots), _seconds(uptimes_s, len(slots), "uptimes_s")
         if self._is_compiled:
-            answers: np.ndarray = _kernels.remaining_rows(self.arrays, known, asked_s)
-            return answers
-        return _remaining_rows(self.arrays, known, asked_s)
+            chosen, asked_s = _whole_numbers(slots), _numbers(uptimes_s, len(slots))
+            answers: np.ndarray = _kernels.remaining_rows(self.arrays, chosen, asked_s)
+            if len(answers) == len(chosen):
+                return answers
+        return _remaining_rows(self.arrays, *self._checked(slots, uptimes_s))
 
     def remaining_all(self, now_s: int) -> np.ndarray:
         """E[Tr | Tu] in whole seconds of every curve at `now_s`, by slot, float64 (capacity,); NaN where it is free.
@@ -125,18 +126,18 @@ class CurvePool:
 
     def quantile(self, q: float, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """The remaining times that a share `q` does not exceed, whole seconds, float64 (n,)."""
-        known, asked_s = self._known(slots), _seconds(uptimes_s, len(slots), "uptimes_s")
+        known, asked_s = self._checked(slots, uptimes_s)
         return self._ask("quantile_rows", quantile_at, known, np.full(len(known), checked_share(q)), asked_s)
 
     def survival(self, horizon_s: float, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """Probabilities of still running `horizon_s` seconds after the uptimes, in [0, 1], float64 (n,)."""
-        known, asked_s = self._known(slots), _seconds(uptimes_s, len(slots), "uptimes_s")
+        known, asked_s = self._checked(slots, uptimes_s)
         spans_s = np.full(len(known), checked_seconds(horizon_s, "horizon_s"))
         return self._ask("survival_rows", survival_at, known, spans_s, asked_s)
 
     def next_change(self, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """The next uptimes at which held exits should be asked again, s, float64 (n,); infinity if never."""
-        known, asked_s = self._known(slots), _seconds(uptimes_s, len(slots), "uptimes_s")
+        known, asked_s = self._checked(slots, uptimes_s)
         return self._ask("next_change_rows", next_change_at, known, asked_s)
 
     def _ask(self, kernel: str, answer: Callable[..., float], *columns: np.ndarray) -> np.ndarray:
@@ -147,11 +148,15 @@ class CurvePool:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return np.array([answer(curves, *row) for row in rows], np.float64)
 
+    def _checked(self, slots: Slots, uptimes_s: Seconds) -> tuple[np.ndarray, np.ndarray]:
+        seconds = _numbers(uptimes_s, len(slots))
+        is_good = (seconds >= 0.0) & (seconds < math.inf)
+        if not is_good.all():
+            raise ValueError(f"uptimes_s must be finite and >= 0, got {seconds[~is_good][0]}")
+        return self._known(slots), seconds
+
     def _known(self, slots: Slots) -> np.ndarray:
-        known = np.asarray(slots)
-        if known.ndim != 1 or (known.dtype.kind not in "iu" and known.size):
-            raise ValueError(f"slots must be whole numbers in one dimension, got {slots!r}")
-        known = np.ascontiguousarray(known, np.int64)
+        known = _whole_numbers(slots)
         is_bad = (known < 0) | (known >= self._n_opened)
         if not is_bad.any():
             is_bad = self._model[known] < 0
@@ -171,23 +176,26 @@ class CurvePool:
         self._arrival_s = np.append(self._arrival_s, np.zeros(more))
 
 
-def _seconds(values: Seconds, n: int, name: str) -> np.ndarray:
-    seconds = np.ascontiguousarray(values, np.float64)
-    if seconds.shape != (n,):
-        raise ValueError(f"{name} must have {n} elements, got shape {seconds.shape}")
-    is_good = (seconds >= 0.0) & (seconds < math.inf)
-    if not is_good.all():
-        raise ValueError(f"{name} must be finite and >= 0, got {seconds[~is_good][0]}")
-    return seconds
+def _whole_numbers(slots: Slots) -> np.ndarray:
+    numbers = np.asarray(slots)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
+        raise ValueError(f"slots must be whole numbers in one dimension, got {slots!r}")
+    return np.ascontiguousarray(numbers, np.int64)
+
+
+def _numbers(uptimes_s: Seconds, n: int) -> np.ndarray:
+    numbers = np.ascontiguousarray(uptimes_s, np.float64)
+    if numbers.shape != (n,):
+        raise ValueError(f"uptimes_s must have {n} elements, got shape {numbers.shape}")
+    return numbers
 
 
 def _packed(curve: Any) -> np.ndarray:
     """A curve's own numbers in the order of `CurveArrays.numbers`."""
     if isinstance(curve, HazardCurve):
-        steps = np.array(curve.steps[1:])
-        steps[:, :3] = steps[:, 1:]  # the upper edges are the model's
-        steps[:, 3] = curve.cumulative
-        return steps.reshape(-1)
+        numbers = flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
+        numbers[3::4] = curve.cumulative[:-1]
+        return np.append(numbers, curve.cumulative[-1])
     if isinstance(curve, PointCurve):
         return np.array([curve.seconds, curve.scores]).T.reshape(-1)
     return np.array([curve.total_s, curve.score])

@@ -27,8 +27,9 @@ class Hosts(NamedTuple):
     exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, from when on it must be
     looked at again. last: int32 (n_hosts,), the row of the last-leaving request. members: int32 (n_hosts, m), rows of
     requests, of which the first n_members count.
-    By row: arrival_s float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals.
-    changes_s: float64 (n_models, width + 1), uptimes from which each total holds; infinity after the last.
+    By row: arrival_s float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals,
+    -infinity after the last. changes_s: float64 (n_models, width + 1), uptimes from which each total holds, infinity
+    after the last; n_changes: int64 (n_models,), their number.
     """
 
     exit_s: np.ndarray
@@ -40,6 +41,7 @@ class Hosts(NamedTuple):
     model: np.ndarray
     totals_s: np.ndarray
     changes_s: np.ndarray
+    n_changes: np.ndarray
 
 
 class HostExits:
@@ -65,7 +67,7 @@ class HostExits:
         if n < 1:
             raise ValueError(f"n_hosts must be >= 1, got {n_hosts!r}")
         self._is_compiled = is_compiled and IS_COMPILED
-        self._models = CurveModels()
+        self._models = CurveModels(self._is_compiled)
         self._now_s = -math.inf
         self._placed: dict[Lifetime, tuple[int, int]] = {}  # row and host
         self._free: list[int] = []
@@ -73,6 +75,7 @@ class HostExits:
             np.full(n, -math.inf), np.full(n, math.inf), np.full(n, -1, np.int32),
             np.empty((n, _N_MEMBERS_MIN), np.int32), np.zeros(n, np.int32), np.empty(_N_ROWS_MIN),
             np.empty(_N_ROWS_MIN, np.int32), np.empty((_N_ROWS_MIN, 0)), self._models.changes,
+            self._models.n_changes,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -96,6 +99,7 @@ class HostExits:
         hosts = self._hosts
         hosts.arrival_s[row], hosts.model[row] = start_s, model
         hosts.totals_s[row, : len(totals_s)] = totals_s
+        hosts.totals_s[row, len(totals_s) :] = -math.inf
         hosts.members[host, hosts.n_members[host]] = row
         hosts.n_members[host] += 1
         hosts.due_s[host] = -math.inf
@@ -139,11 +143,11 @@ class HostExits:
     def _make_room(self, row: int, host: int) -> None:
         hosts = self._hosts
         if hosts.changes_s is not self._models.changes:
-            hosts = hosts._replace(changes_s=self._models.changes)
+            hosts = hosts._replace(changes_s=self._models.changes, n_changes=self._models.n_changes)
         n_rows, width = hosts.totals_s.shape
         if row >= n_rows or width < hosts.changes_s.shape[1] - 1:
             more = n_rows if row >= n_rows else 0
-            totals_s = np.zeros((n_rows + more, max(width, hosts.changes_s.shape[1] - 1)))
+            totals_s = np.full((n_rows + more, max(width, hosts.changes_s.shape[1] - 1)), -math.inf)
             totals_s[:n_rows, :width] = hosts.totals_s
             hosts = hosts._replace(totals_s=totals_s, arrival_s=np.append(hosts.arrival_s, np.empty(more)),
                                    model=np.append(hosts.model, np.empty(more, np.int32)))
@@ -156,26 +160,25 @@ def _refresh(hosts: Hosts, due: np.ndarray, now: float) -> None:
     """Bring the exits of non-empty hosts up to `now`, all in one go; twin of the kernel `host_exits`."""
     counts = hosts.n_members[due]
     rows = hosts.members[due][np.arange(hosts.members.shape[1]) < counts[:, None]]
-    starts = np.cumsum(counts) - counts
-    each = np.arange(len(rows))
-    arrival_s, totals_s, changes_s = hosts.arrival_s[rows], hosts.totals_s[rows], hosts.changes_s[hosts.model[rows]]
+    starts, of_host, each = np.cumsum(counts) - counts, np.repeat(np.arange(len(due)), counts), np.arange(len(rows))
+    arrival_s, totals_s, model = hosts.arrival_s[rows], hosts.totals_s[rows], hosts.model[rows]
+    changes_s, last_step = hosts.changes_s[model], hosts.n_changes[model] - 1
     uptime_s = now - arrival_s
-    step = np.maximum((changes_s <= uptime_s[:, None]).sum(axis=1) - 1, 0)
-    n_steps = np.isfinite(changes_s).sum(axis=1)
-    last_s = totals_s[each, n_steps - 1]
-    while (is_outlived := last_s <= uptime_s).any():
-        last_s[is_outlived] *= 2.0
-    exit_s = arrival_s + np.where(step == n_steps - 1, last_s, totals_s[each, step])
+    step = np.maximum(np.count_nonzero(changes_s <= uptime_s[:, None], axis=1) - 1, 0)
+    doubled_s = totals_s[each, last_step]
+    while (is_outlived := doubled_s <= uptime_s).any():
+        doubled_s[is_outlived] *= 2.0
+    exit_s = arrival_s + np.where(step == last_step, doubled_s, totals_s[each, step])
     host_exit_s = np.maximum.reduceat(exit_s, starts)
-    of_host = np.repeat(np.arange(len(due)), counts)
-    attaining = np.flatnonzero(exit_s == host_exit_s[of_host])
-    _, first = np.unique(of_host[attaining], return_index=True)
-    last = attaining[first]
-    later = np.arange(totals_s.shape[1])
-    is_above = (later > step[:, None]) & (later < n_steps[:, None])
-    is_above &= arrival_s[:, None] + totals_s > host_exit_s[of_host][:, None]
-    is_above[last] = (later == step[last][:, None] + 1) & (later < n_steps[last][:, None])
+    attaining = np.flatnonzero(exit_s == host_exit_s[of_host])[::-1]
+    last = np.empty(len(due), np.int64)
+    last[of_host[attaining]] = attaining
+    is_above = arrival_s[:, None] + totals_s > host_exit_s[of_host, None]
+    is_above &= np.arange(totals_s.shape[1]) > step[:, None]
+    is_above[last] = False
+    following = np.minimum(step[last] + 1, last_step[last])
+    is_above[last, following] = following > step[last]
     ahead = is_above.argmax(axis=1)
-    change_s = np.where(is_above[each, ahead], changes_s[each, ahead], last_s)
+    change_s = np.where(is_above[each, ahead], changes_s[each, ahead], doubled_s)
     hosts.exit_s[due], hosts.last[due] = host_exit_s, rows[last]
     hosts.due_s[due] = np.minimum.reduceat(arrival_s + change_s, starts)
