@@ -32,8 +32,8 @@ from sojourn.models.measures.assessment import Assessment, mean_brier
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.serving.varying_walk import varying_walk
 
-SIZES = ((300, 63, 0.03), (150, 63, 0.05), (100, 63, 0.08), (64, 63, 0.1), (40, 63, 0.15), (25, 63, 0.2), (100, 31, 0.1),
-         (50, 31, 0.15), (25, 31, 0.25))
+SIZES = ((300, 63, 0.03), (150, 63, 0.05), (100, 63, 0.08), (64, 63, 0.1), (40, 63, 0.15), (25, 63, 0.2),
+         (100, 31, 0.1), (50, 31, 0.15), (25, 31, 0.25))
 """Trees, leaves and the learning rate that goes with so many trees; the first is the yardstick."""
 N_ROWS = 2_000
 N_DRAWS = 100

@@ -52,7 +52,8 @@ class HostExits:
     Kept per request: 8 bytes for each uptime of asking (hazard: 71 or so; point: one per threshold of the forest).
 
     >>> from sojourn.serving.curve import OnceCurve
-    >>> vms = [Lifetime(OnceCurve.from_score(score, 1.0, (-0.1, 0.1)), np.empty(0), 0, (), "v1", None) for score in (2.0, 3.0)]
+    >>> curves = [OnceCurve.from_score(score, 1.0, (-0.1, 0.1)) for score in (2.0, 3.0)]
+    >>> vms = [Lifetime(curve, np.empty(0), 0, (), "v1", None) for curve in curves]
     >>> exits = HostExits(3)
     >>> exits.place(0, vms[0])
     >>> exits.place(0, vms[1])

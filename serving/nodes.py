@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import pods
-from sojourn.serving.pod_columns import PodColumns
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.pod_columns import PodColumns
 from sojourn.serving.predictor import Predictor
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)

@@ -13,9 +13,9 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.curve import PointCurve
-from sojourn.serving.varying_walk import RangeWalk
 from sojourn.serving.forest import MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.varying_walk import RangeWalk
 
 N_ROWS = 200_000
 N_FEATURES = 6
