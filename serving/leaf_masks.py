@@ -145,7 +145,7 @@ def _below(place: np.ndarray) -> np.ndarray:
 
 
 def _places(forest: Forest) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray, np.ndarray]:
-    """Of each node its tree and where its true leaves, its false ones and their end stand; of each leaf tree and place."""
+    """Of each node its tree and where its true leaves, its false ones and their end stand; of each leaf tree, place."""
     n_nodes = len(forest.feature)
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
     n_leaves = [0] * n_nodes
