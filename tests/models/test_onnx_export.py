@@ -62,6 +62,14 @@ def test_bits_equal_on_200_000_rows_and_on_their_thresholds(missing: str) -> Non
     assert n_different_bits(booster.model_to_string(), forest, rows_of(N_ROWS // 2)) == (0, N_ROWS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("missing", "n_leaves"), [("nan", 63), ("none", 63), ("zero", 63), ("nan", 100)])
+def test_bits_equal_on_a_million_rows(missing: str, n_leaves: int) -> None:
+    """Trees of up to 64 leaves go by masks, larger ones are walked."""
+    booster = boosted(n_leaves=n_leaves, **MISSING[missing])
+    assert n_different_bits(booster.model_to_string(), forest_of(booster), rows_of(500_000)) == (0, 1_000_000)
+
+
 def test_bits_equal_with_categories() -> None:
     booster = boosted(categorical=[1], max_cat_to_onehot=1, min_data_per_group=5)
     forest = forest_of(booster)
