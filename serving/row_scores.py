@@ -1,4 +1,4 @@
-"""Raw scores of many whole rows, compiled: by leaf masks where a forest fits into them, else by walking. Needs numba."""
+"""Raw scores of many whole rows, compiled: by leaf masks where a forest fits into them, else walked. Needs numba."""
 
 from __future__ import annotations
 
