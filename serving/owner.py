@@ -20,7 +20,7 @@ OWNER_FEATURES = (
 `arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
 is and how late it is, and no later row lies where it learnt.
 """
-_SHARES_LOG10 = tuple(math.log10(seconds) for seconds in (3_600.0, 86_400.0, 604_800.0))
+_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = math.log10(3_600.0), math.log10(86_400.0), math.log10(604_800.0)
 _NAN = math.nan
 _DOUBLE = Struct("=d")
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
@@ -86,18 +86,21 @@ class OwnerState:
         mean = total / n
         squares = 0.0
         longest = -1.0
-        above = [0, 0, 0]
+        n_1h = n_1d = n_7d = 0
         for value in recent:
-            squares += (value - mean) * (value - mean)
+            deviation = value - mean
+            squares += deviation * deviation
             if value > longest:
                 longest = value
-            for idx, bound in enumerate(_SHARES_LOG10):
-                if value >= bound:
-                    above[idx] += 1
+            if value >= _HOUR_LOG10:
+                n_1h += 1
+                if value >= _DAY_LOG10:
+                    n_1d += 1
+                    if value >= _WEEK_LOG10:
+                        n_7d += 1
         last = recent[-1]
         mean_2 = last if n == 1 else (last + recent[-2]) / 2.0
-        return (math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest,
-                above[0] / n, above[1] / n, above[2] / n)  # fmt: skip
+        return math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest, n_1h / n, n_1d / n, n_7d / n
 
     def batch_groups(self) -> list[Group]:
         """The ended requests of the batch in groups; of an owner at rest they are the whole batch."""

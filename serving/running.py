@@ -69,13 +69,19 @@ class RunningRequests:
 
     def batch(self, batch_gap_s: int) -> Group | None:
         """The latest batch, of those running and those ended; None where there is none."""
-        links: list[Group] = sorted([*((time_s, time_s, 1) for time_s in self.arrivals.values()), *self.ended])
-        if not links:
+        times, groups = sorted(self.arrivals.values()), self.ended.copy()
+        if not times and not groups:
             return None
-        latest_s, start_s, n = links.pop()
-        for link_s, earliest_s, n_link in reversed(links):
-            if start_s - link_s > batch_gap_s:
-                break
+        latest_s = start_s = max([*times[-1:], *(group[0] for group in groups[-1:])])
+        n = 0
+        while True:
+            while times and start_s - times[-1] <= batch_gap_s:
+                time_s = times.pop()
+                if time_s < start_s:
+                    start_s = time_s
+                n += 1
+            if not groups or start_s - groups[-1][0] > batch_gap_s:
+                return latest_s, start_s, n
+            _, earliest_s, n_ended = groups.pop()
             start_s = min(start_s, earliest_s)
-            n += n_link
-        return latest_s, start_s, n
+            n += n_ended
