@@ -324,7 +324,7 @@ def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: H
 def _check_groups(prefix: str, groups: list[Group], n_ended: int, last_ended_s: int, batch_gap_s: int) -> None:
     after_s = -math.inf
     for latest_s, earliest_s, n in groups:
-        if not after_s < earliest_s <= latest_s or not 1 <= n or (n == 1 and earliest_s < latest_s):
+        if not after_s < earliest_s <= latest_s or n < 1 or (n == 1 and earliest_s < latest_s):
             raise ValueError(f"{prefix}:group must hold (latest, earliest, count) of groups apart, in order")
         after_s = latest_s + batch_gap_s
     if groups and (groups[-1][0] != last_ended_s or sum(n for _, _, n in groups) > n_ended):

@@ -23,7 +23,8 @@ _N_SLOTS = 64
 class HistoryRows:
     """Rows by slot, with room that doubles and slots that are used again.
 
-    values: float64 (n, 15); an owner's row is `OwnerState.head` and `OwnerState.ended_part`, a category's begins with its count and its mean.
+    values: float64 (n, 15); an owner's row is its `OwnerState.head` and `OwnerState.ended_part`, a category's
+    begins with its count and its mean.
     """
 
     def __init__(self) -> None:

@@ -272,10 +272,10 @@ def test_any_text_is_a_name() -> None:
     ("0:group_n", lambda array: array + 1),
     ("0:group", lambda array: array[:, :2]),
     ("0:group", lambda array: array + 1),  # after the latest that ended
-    ("0:group", lambda array: array - [[0, 9, 0]]),  # one request that arrived twice
-    ("0:group", lambda array: array + [[0, 9, 0]]),  # earliest after latest
-    ("0:group", lambda array: array - [[0, 0, 1]]),
-    ("0:group", lambda array: array + [[0, 0, 1]]),  # more than ended
+    ("0:group", lambda array: array - np.array([0, 9, 0])),  # one request that arrived twice
+    ("0:group", lambda array: array + np.array([0, 9, 0])),  # earliest after latest
+    ("0:group", lambda array: array - np.array([0, 0, 1])),
+    ("0:group", lambda array: array + np.array([0, 0, 1])),  # more than ended
     ("0:recent_n", lambda array: array + 1),
     ("0:recent", lambda array: array * np.inf),
     ("0:length", lambda array: array + 1),
@@ -302,7 +302,7 @@ def test_groups_that_belong_together_are_refused() -> None:
     assert arrays["0:group"].tolist() == [[0, 0, 1], [600, 600, 1]]
     HistoryState.from_arrays(DEFINITION, arrays)
     for group in ([[300, 300, 1], [600, 600, 1]], [[600, 600, 1], [600, 600, 1]], [[900, 900, 1], [600, 600, 1]]):
-        with pytest.raises(ValueError, match="0:group must hold .* of groups apart, in order"):
+        with pytest.raises(ValueError, match="of groups apart, in order"):
             HistoryState.from_arrays(DEFINITION, arrays | {"0:group": np.array(group)})
 
 

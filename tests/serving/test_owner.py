@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -79,7 +80,7 @@ def test_what_is_kept_is_what_counting_again_finds(events: list[Step]) -> None:
         groups = owner.batch_groups()
         assert len(groups) <= n_running + 1
         assert all(earliest_s <= latest_s for latest_s, earliest_s, _ in groups)
-        assert all(later[1] - earlier[0] > GAP_S for earlier, later in zip(groups, groups[1:], strict=False))
+        assert all(later[1] - earlier[0] > GAP_S for earlier, later in pairwise(groups))
         assert n_running == (0 if owner.running is None else len(owner.running.arrivals))
         if owner.running is not None:
             assert owner.running.sum_s == sum(owner.running.arrivals.values())
