@@ -40,6 +40,7 @@ _ARRAYS = {
     "tree_roots", "nodes_featureids", "nodes_splits", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids",
     "nodes_trueleafs", "nodes_falseleafs", "nodes_missing_value_tracks_true", "leaf_targetids", "leaf_weights",
 }  # fmt: skip
+_TENSORS = {"nodes_splits", "nodes_modes", "leaf_weights"}
 
 
 def read_forest(model: bytes, n_features: int, source: str = "model.onnx") -> Forest:
@@ -80,6 +81,8 @@ def _trees(attributes: dict[str, Any], n_features: int, is_zero_missing: np.ndar
     values = attributes.pop("membership_values", np.zeros(0))
     if set(attributes) != _ARRAYS | set(_FIXED) or {name: attributes[name] for name in _FIXED} != _FIXED:
         raise ValueError(f"attributes {sorted(attributes)}, or more than a plain sum for one target")
+    if any(attributes[name].dtype != np.int64 for name in _ARRAYS - _TENSORS):
+        raise ValueError("numbers other than whole ones for trees and nodes")
     leaves, mode = attributes["leaf_weights"], attributes["nodes_modes"]
     if leaves.dtype != "<f8" or attributes["nodes_splits"].dtype != "<f8" or mode.dtype != "uint8":
         raise ValueError("splits and weights must be doubles, modes bytes")
@@ -136,16 +139,22 @@ def _attributes(payloads: list[bytes]) -> Iterator[tuple[str, Any]]:
 
 def _tensor(payload: bytes) -> tuple[bytes, np.ndarray]:
     parts = _message(payload, _TENSOR)
-    values = np.frombuffer(_one(parts, "raw_data", b""), _DTYPES[_one(parts, "data_type")]).copy()
-    if len(values) != math.prod(_ints(parts["dims"]).tolist()):
-        raise ValueError(f"{len(values)} numbers of shape {_ints(parts['dims']).tolist()}")
+    data, shape = _one(parts, "raw_data", b""), _ints(parts["dims"]).tolist()
+    values = np.frombuffer(data, _DTYPES[_one(parts, "data_type")]).copy()
+    if shape != [len(values)] and not (shape == [] and len(values) == 1):
+        raise ValueError(f"{len(values)} numbers of shape {shape}")
+    if values.dtype == bool and not set(data) <= {0, 1}:
+        raise ValueError("truth values other than 0 and 1")
     return _one(parts, "name"), values
 
 
 def _ints(fields: list[int | bytes]) -> np.ndarray:
-    """Repeated int64 values, one by one or packed."""
-    parts = [np.array([field], np.int64) if isinstance(field, int) else _varints(field) for field in fields]
-    return np.concatenate([np.zeros(0, np.int64), *parts])
+    """Repeated int64 values, all of them one by one or packed."""
+    if len(fields) == 1 and isinstance(fields[0], bytes):
+        return _varints(fields[0])
+    if not all(isinstance(field, int) for field in fields):
+        raise ValueError("numbers packed in parts")
+    return np.array(fields, np.int64)
 
 
 def _one(parts: dict[str, list[Any]], name: str, default: Any = None) -> Any:

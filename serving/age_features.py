@@ -12,6 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving import document_fields
+from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX
+from sojourn.serving.forest import LARGEST
+
+_AGE_MIN_S = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class AgeFeatures:
@@ -55,14 +61,16 @@ class AgeFeatures:
             return cls()
         forms = {"log10": True, "seconds": False}
         positions = {name: idx for idx, name in enumerate(names)}
-        chosen = cls(tuple(positions[str(name)] for name, _ in found["sources"]),
-                     tuple(forms[str(form)] for _, form in found["sources"]),
-                     tuple(map(float, found["ages_s"])), tuple(map(float, found["log_ages"])))
-        numbers = np.array([chosen.ages_s, chosen.log_ages])  # ValueError where their numbers differ
-        if numbers.shape[1] == 0 or not np.isfinite(numbers).all():
+        sources = document_fields.sequence(found["sources"], "age_features sources", N_COLUMNS_MAX)
+        ages_s, log_ages = (document_fields.numbers(found[part], part, N_INTERVALS_MAX)
+                            for part in ("ages_s", "log_ages"))
+        chosen = cls(tuple(positions[document_fields.text(name, "source")] for name, _ in sources),
+                     tuple(forms[document_fields.text(form, "form")] for _, form in sources), ages_s, log_ages)
+        numbers = np.array([ages_s, log_ages])  # ValueError where their numbers differ
+        if numbers.shape[1] == 0 or not (np.abs(numbers) <= LARGEST).all():
             raise ValueError("age_features must name finite ages")
-        if (np.diff(numbers) <= 0.0).any() or numbers[0, 0] <= 0.0:
-            raise ValueError("ages_s must rise from above 0, and log_ages with them")
+        if (np.diff(numbers) <= 0.0).any() or numbers[0, 0] < _AGE_MIN_S:
+            raise ValueError(f"ages_s must rise from above 0, at least {_AGE_MIN_S:g}, and log_ages with them")
         return chosen
 
     def as_dict(self, names: Sequence[str]) -> dict[str, Any]:
@@ -83,9 +91,10 @@ class AgeFeatures:
         """Values float64 (n, len(self)) of rows (n, n_features) in the intervals int64 (n,); NaN stays NaN."""
         values = np.empty((len(features), len(self)))
         ages_s, log_ages = np.array(self.ages_s), np.array(self.log_ages)
-        for position, (source, is_log) in enumerate(zip(self.sources, self.is_log, strict=True)):
-            column = features[:, source]
-            values[:, position] = column - log_ages[interval] if is_log else column / ages_s[interval]
+        with np.errstate(over="ignore"):  # infinity is where compiled code ends, too
+            for position, (source, is_log) in enumerate(zip(self.sources, self.is_log, strict=True)):
+                column = features[:, source]
+                values[:, position] = column - log_ages[interval] if is_log else column / ages_s[interval]
         return values
 
     def rows(self, features: np.ndarray, interval: np.ndarray) -> np.ndarray:

@@ -7,23 +7,26 @@ Loading runs no code.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import io
 import json
 import operator
 import os
+import stat
 import time
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sojourn.serving import document_fields
 from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.array_archive import read_arrays
+from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.encoder import Encoder
-from sojourn.serving.errors import BundleError
+from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forest import LARGEST
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
@@ -32,7 +35,12 @@ MANIFEST = "MANIFEST.json"
 FILES = ("model.onnx", "schema.json", "history.npz")
 KINDS = ("hazard", "uptime", "once")
 """What the raw score is: log-odds of an interval's hazard; log10 remaining at an uptime; log10 total."""
-_FILE_LIMIT = 1 << 30
+N_BYTES_MAX = {MANIFEST: 1 << 16, "model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
+"""The largest that each file may be."""
+_N_DIGITS = 64
+_WIDTH_MIN_S = 1e-3
+"""Intervals and ages are no shorter, so that no rate overflows."""
+_PHASE_MAX_S = 2**53
 _N_ATTEMPTS, _PAUSE_S = 20, 0.01
 """How often reading is tried while a publisher replaces the folder, and what is waited in between."""
 
@@ -72,22 +80,19 @@ class Schema:
         try:
             version = document["format_version"]
             if version != FORMAT_VERSION:
-                raise BundleError(f"schema.json: format_version must be {FORMAT_VERSION}, got {version!r}")
+                raise BundleError(f"schema.json: format_version must be {FORMAT_VERSION}, got {shown(version)}")
             kind = document["kind"]
             if kind not in KINDS:
-                raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {kind!r}")
-            encoder = Encoder(
-                tuple(map(str, document["numbers"])), tuple(map(str, document["names"])),
-                HistoryDefinition.from_dict(document["history"]), operator.index(document["phase_s"]),
-            )  # fmt: skip
-            lists = {name: tuple(map(float, document.get(name, ())))
-                     for name in ("edges", "offsets", "grid", "residuals")}
+                raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
+            encoder = _encoder(document)
+            lists = {name: document_fields.numbers(document.get(name, []), name, most) for name, most in _LISTS.items()}
             age_features = AgeFeatures()
             if kind == "hazard":
                 age_features = AgeFeatures.from_document(document, encoder.feature_names())
-            schema = cls(kind, str(document["family"]), encoder, lists["edges"], lists["offsets"], lists["grid"],
-                         float(document.get("tail_s", 1.0)), float(document.get("smearing", 1.0)),
-                         lists["residuals"], age_features, document)
+            schema = cls(kind, document_fields.text(document["family"], "family"), encoder, lists["edges"],
+                         lists["offsets"], lists["grid"], document_fields.number(document.get("tail_s", 1.0), "tail_s"),
+                         document_fields.number(document.get("smearing", 1.0), "smearing"), lists["residuals"],
+                         age_features, document)
             schema._check(list(document["features"]))
         except BundleError:
             raise
@@ -105,14 +110,30 @@ class Schema:
             raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
         if self.kind == "hazard":
             edges, grid = np.array(self.edges), np.array(self.grid)
-            if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) <= 0.0).any()
+            if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) < _WIDTH_MIN_S).any()
                     or len(self.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
-                raise BundleError("schema.json: edges must rise from 0, with one offset per interval")
+                raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset "
+                                  f"per interval, and grid must rise")
             if len(self.age_features) and len(self.age_features.ages_s) != len(self.offsets):
                 raise BundleError(f"schema.json: age_features must name one age per interval ({len(self.offsets)}), "
                                   f"got {len(self.age_features.ages_s)}")
         elif len(self.residuals) < 2 or (np.diff(self.residuals) < 0.0).any():
             raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
+
+
+_LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX}
+
+
+def _encoder(document: Mapping[str, Any]) -> Encoder:
+    numbers, names = (document_fields.texts(document[part], part, N_COLUMNS_MAX) for part in ("numbers", "names"))
+    n_columns = len(numbers) + len(names)
+    if n_columns > N_COLUMNS_MAX:
+        raise ValueError(f"numbers and names must have at most {N_COLUMNS_MAX} elements, got {n_columns}")
+    phase_s = operator.index(document["phase_s"])
+    if abs(phase_s) > _PHASE_MAX_S:
+        raise ValueError(f"phase_s must be within {_PHASE_MAX_S}, got {shown(phase_s)}")
+    return Encoder(numbers, names, HistoryDefinition.from_dict(document_fields.history_fields(document["history"])),
+                   phase_s)
 
 
 def varying_names(kind: str, encoder: Encoder, age_features: AgeFeatures) -> list[str]:
@@ -140,8 +161,8 @@ def load_bundle(folder: str | Path) -> Bundle:
     contents = _contents(Path(folder))
     schema = Schema.from_document(_json(contents["schema.json"], "schema.json"))
     try:
-        history = HistoryState.from_arrays(schema.encoder.history, _arrays(contents["history.npz"]))
-    except Exception as error:  # zipfile, zlib and numpy each raise types of their own
+        history = HistoryState.from_arrays(schema.encoder.history, read_arrays(contents["history.npz"]))
+    except Exception as error:  # zipfile and zlib each raise types of their own
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
     return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]))
 
@@ -172,38 +193,49 @@ def _contents(root: Path) -> dict[str, bytes]:
 def _stamp(root: Path) -> object:
     """What differs once the folder is another or its manifest says something else; None where there is none."""
     try:
-        stat = root.stat()
-        return stat.st_dev, stat.st_ino, (root / MANIFEST).read_bytes()
-    except OSError:
+        with _opened(root) as folder:
+            found = os.fstat(folder)
+            return found.st_dev, found.st_ino, _read(root, folder, MANIFEST)
+    except BundleError:
         return None
 
 
 def _verified(root: Path) -> dict[str, bytes]:
-    try:
-        folder = os.open(root, os.O_RDONLY)
-    except OSError as error:
-        raise _unreadable(root / MANIFEST, error) from error
-    try:
+    with _opened(root) as folder:
         contents = {MANIFEST: _read(root, folder, MANIFEST)}
         document = _json(contents[MANIFEST], MANIFEST)
         version, hashes = document.get("format_version"), document.get("sha256")
         if version != FORMAT_VERSION:
-            raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {version!r}")
+            raise BundleError(f"MANIFEST.json: format_version must be {FORMAT_VERSION}, got {shown(version)}")
         if not isinstance(hashes, dict) or sorted(hashes) != sorted(FILES):
             raise BundleError(f"MANIFEST.json: sha256 must name exactly {', '.join(FILES)}")
         for name in FILES:
+            expected = hashes[name]
+            if not isinstance(expected, str) or len(expected) != _N_DIGITS:
+                raise BundleError(f"MANIFEST.json: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
             contents[name] = _read(root, folder, name)
             found = hashlib.sha256(contents[name]).hexdigest()
-            if found != hashes[name]:
-                raise BundleError(f"{name}: sha256 must be {hashes[name]} (MANIFEST.json), got {found}")
+            if found != expected:
+                raise BundleError(f"{name}: sha256 must be {expected} (MANIFEST.json), got {found}")
+    return contents
+
+
+@contextlib.contextmanager
+def _opened(root: Path) -> Iterator[int]:
+    """A descriptor of the folder, so that no rename changes it meanwhile."""
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        raise _unreadable(root / MANIFEST, error) from error
+    try:
+        yield folder
     finally:
         os.close(folder)
-    return contents
 
 
 def _json(content: bytes, name: str) -> dict[str, Any]:
     try:
-        document = json.loads(content)
+        document = json.loads(content, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{name} must be JSON, got {error}") from error
     if not isinstance(document, dict):
@@ -211,27 +243,32 @@ def _json(content: bytes, name: str) -> dict[str, Any]:
     return document
 
 
-def _arrays(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, each one no larger than what the archive says and than the limit."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        n_bytes = sum(entry.file_size for entry in archive.infolist())
-        if n_bytes > _FILE_LIMIT:
-            raise ValueError(f"arrays of {n_bytes} bytes, more than {_FILE_LIMIT}")
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; readers differ in which of two values of one name they take."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError(f"an object of {len(pairs)} members, but {len(document)} names")
+    return document
 
 
 def _read(root: Path, folder: int, name: str) -> bytes:
-    """A file's content; folder: the descriptor of the opened root."""
+    """A file's content; folder: the descriptor of the opened root. Symbolic links are followed, as mounts use them."""
+    limit = N_BYTES_MAX[name]
     try:
-        with os.fdopen(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > _FILE_LIMIT:
-                raise BundleError(f"{root / name} must be at most {_FILE_LIMIT} bytes, got {size}")
-            return file.read()
+        # a pipe would wait for its writer
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise BundleError(f"{root / name} must be a readable file of the bundle, got something else")
+            content = file.read(limit + 1) if found.st_size <= limit else b""
     except OSError as error:
         raise _unreadable(root / name, error) from error
+    size = max(found.st_size, len(content))
+    if size > limit:
+        raise BundleError(f"{root / name} must be at most {limit} bytes, got {size}")
+    return content
 
 
-def _unreadable(path: Path, error: OSError) -> BundleError:
-    return BundleError(f"{path} must be a readable file of the bundle, got {error.strerror}")
+def _unreadable(path: Path, error: OSError | ValueError) -> BundleError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return BundleError(f"{path} must be a readable file of the bundle, got {reason}")

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from sojourn.serving._jitable import register_jitable
+from sojourn.serving.errors import shown
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile, no tail and no point prediction is longer."""
@@ -31,6 +32,7 @@ CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
 _INF = math.inf
+_NOT_REAL = (str, bytes, complex, np.complexfloating)  # numpy's text and complex numbers have a __float__
 _ROUND = 1.5 * 2.0**52
 """x + _ROUND - _ROUND is x rounded half to even (|x| < 2^51) in a third of the time of `round`."""
 
@@ -197,28 +199,34 @@ class LifetimeCurve(Protocol):
 
 def checked_seconds(value: Any, name: str) -> float:
     """The value as a float; ValueError naming it unless it is a finite number of seconds >= 0."""
-    if not isinstance(value, str | bytes) and hasattr(value, "__float__"):
-        try:
-            seconds = float(value)
-        except (TypeError, ValueError, OverflowError):
-            seconds = math.nan
-        if 0.0 <= seconds < _INF:
-            return seconds
-    raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
+    seconds = _real(value)
+    if 0.0 <= seconds < _INF:
+        return seconds
+    raise ValueError(f"{name} must be finite and >= 0, got {shown(value)}")
 
 
 def checked_share(value: Any) -> float:
     """A quantile's share as a float; ValueError unless it is strictly between 0 and 1."""
-    if not isinstance(value, str | bytes) and hasattr(value, "__float__"):
-        if 0.0 < value < 1.0:
+    share = _real(value)
+    if 0.0 < share < 1.0:
+        return share
+    raise ValueError(f"q must be between 0 and 1, got {shown(value)}")
+
+
+def _real(value: Any) -> float:
+    """The value as a float; NaN where it is text, complex or no number."""
+    if isinstance(value, float | int) or (hasattr(value, "__float__") and not isinstance(value, _NOT_REAL)):
+        try:
             return float(value)
-    raise ValueError(f"q must be between 0 and 1, got {value!r}")
+        except (TypeError, ValueError, OverflowError):
+            pass
+    return math.nan
 
 
 def refuse_uptime(uptime_s: Any) -> NoReturn:
     """Raise the ValueError for an uptime that a curve did not take."""
     checked_seconds(uptime_s, "uptime_s")
-    raise ValueError(f"uptime_s must be a number, got {uptime_s!r}")
+    raise ValueError(f"uptime_s must be a number, got {shown(uptime_s)}")
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)  # frozen ones take 0.5 us longer to make
@@ -254,7 +262,7 @@ class HazardCurve:
         # be unpacked; NaN and infinity lie beyond the last; another type is made a float once, which is faster.
         try:
             if type(uptime_s) is not float:
-                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else uptime_s.__float__()
+                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else checked_seconds(uptime_s, "uptime_s")
             upper_s, rate, gap_s, after_s = self.steps[bisect_right(self.bounds, uptime_s)]
             return after_s + expm1((uptime_s - upper_s) * rate) * gap_s + _ROUND - _ROUND
         except (AttributeError, IndexError, OverflowError, TypeError):
@@ -334,7 +342,7 @@ class PointCurve:
     def remaining(self, uptime_s: float) -> float:
         try:
             if type(uptime_s) is not float:
-                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else uptime_s.__float__()
+                uptime_s = uptime_s + 0.0 if type(uptime_s) is int else checked_seconds(uptime_s, "uptime_s")
             if 0.0 <= uptime_s < _INF:
                 return self.seconds[bisect_left(self.thresholds, uptime_s)]
         except (AttributeError, TypeError, OverflowError):

@@ -12,7 +12,7 @@ from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
 from sojourn.serving.first_answer import FirstAnswer, first_answer
-from sojourn.serving.forest import Forest
+from sojourn.serving.forest import LARGEST, Forest
 from sojourn.serving.runtime import OnnxForest
 from sojourn.serving.varying_walk import check_stepwise, varying_walk
 
@@ -24,6 +24,9 @@ except ImportError:  # numba is optional: `sojourn[fast]`
 _kernels: Any = _compiled
 IS_COMPILED = _kernels is not None
 """True where numba is installed and the compiled walk is used instead of ONNX Runtime."""
+
+N_STEPS_MAX = 4_096
+"""Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
 
 
 class CurveBuilder:
@@ -41,6 +44,7 @@ class CurveBuilder:
                 check_stepwise(self.forest, schema.age_features)
             except ValueError as error:
                 raise BundleError(f"model.onnx: {error}") from error
+            self._check_steps()
         self.is_compiled = is_compiled and IS_COMPILED
         self._onnx = OnnxForest(model, schema.n_features)
         self.grid = varying_grid(schema, self.forest)
@@ -55,6 +59,14 @@ class CurveBuilder:
     def first_answer(self) -> FirstAnswer | None:
         """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
         return first_answer(self.schema, self.forest) if self.is_compiled else None
+
+    def _check_steps(self) -> None:
+        if self.schema.kind != "uptime":
+            return
+        steps = self.forest.splits_on(self.forest.n_features - 1)
+        if len(steps) > N_STEPS_MAX or (np.abs(steps) > LARGEST).any():
+            raise BundleError(f"model.onnx: uptime steps must be at most {N_STEPS_MAX}, within {LARGEST:g} s, "
+                              f"got {len(steps)}")
 
     def scores(self, features: list[float]) -> np.ndarray:
         """Raw scores on the grid of the varying feature: (J,) intervals, (K + 1,) uptime steps, or (1,)."""

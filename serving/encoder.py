@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving.errors import shown
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
 _NAN = math.nan
 _DAY_S = 86_400
+_NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ class Encoder:
         ValueError: an unknown column, a number that is not one, an infinite number, a name that is no text,
         whole number or boolean.
         """
-        if type(request) is not dict and not isinstance(request, Mapping):
-            raise ValueError(f"request must be a mapping from columns to values, got {request!r}")
+        if type(request) is not dict:
+            if not isinstance(request, Mapping):
+                raise ValueError(f"request must be a mapping from columns to values, got {shown(request)}")
+            request = dict(request)  # read once: what a caller's own class raises passes through, and changes nothing
         if not request.keys() <= self._known:
             stranger = next(column for column in request if column not in self._known)
-            raise ValueError(f"column must be one of {', '.join(self.columns())}, got {stranger!r}")
+            raise ValueError(f"column must be one of {', '.join(self.columns())}, got {shown(stranger)}")
         unknown = []
         numbers = []
         get = request.get
@@ -139,14 +143,14 @@ def _number(column: str, value: Any) -> float:
         return _NAN
     if type(value) is float or type(value) is int:
         pass
-    elif isinstance(value, bool | np.bool_ | str | bytes) or not hasattr(value, "__float__"):
-        raise ValueError(f"{column} must be a number, got {value!r}")
+    elif isinstance(value, _NO_NUMBERS) or not hasattr(value, "__float__"):
+        raise ValueError(f"{column} must be a number, got {shown(value)}")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{column} must be a finite number, got {value!r}") from error
+        raise ValueError(f"{column} must be a finite number, got {shown(value)}") from error
     if math.isinf(number):
-        raise ValueError(f"{column} must be finite, got {value!r}")
+        raise ValueError(f"{column} must be finite, got {shown(value)}")
     return number
 
 
@@ -154,12 +158,12 @@ def _text(column: str, value: Any) -> str | None:
     if value is None or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # a subclass may hash or compare otherwise, and the history keeps it
     if isinstance(value, np.bool_):
         return str(int(value))
     whole: Any = value
     try:
         return str(operator.index(whole))
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: more digits than Python prints
         pass
-    raise ValueError(f"{column} must be text or a whole number, got {value!r}")
+    raise ValueError(f"{column} must be text or a whole number, got {shown(value)}")

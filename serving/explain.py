@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.serving import document_fields
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.document_fields import N_BACKGROUND_MAX
 from sojourn.serving.encoder import CLOCK_FEATURES, Encoder
 from sojourn.serving.errors import BundleError
 
@@ -81,8 +83,10 @@ def background_of(schema: Schema) -> np.ndarray | None:
         return None
     n_features = len(schema.encoder.feature_names())
     try:
-        background = np.array([[math.nan if value is None else value for value in row] for row in rows], np.float64)
-    except (TypeError, ValueError) as error:
+        background = np.array([[math.nan if value is None else document_fields.number(value, "background") for value in
+                                document_fields.sequence(row, "background's rows", n_features)]
+                               for row in document_fields.sequence(rows, "background", N_BACKGROUND_MAX)], np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise BundleError(f"schema.json: background must be rows of numbers, got {error}") from error
     if background.ndim != 2 or background.shape[1] != n_features or np.isinf(background).any():
         raise BundleError(f"schema.json: background must be finite rows of {n_features}, got {background.shape}")

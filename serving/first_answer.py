@@ -23,7 +23,7 @@ def first_answer(schema: Schema, forest: Forest) -> FirstAnswer | None:
     """The compiled first answer of a model; None where it is no hazard model or does not fit into leaf masks."""
     if schema.kind != "hazard" or len(schema.age_features) >= N_VARYING_MAX:
         return None
-    masks = leaf_masks(forest)
+    masks = leaf_masks(forest, schema.age_features)
     return None if masks is None else FirstAnswer(schema, masks)
 
 

@@ -12,6 +12,8 @@ ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold: it takes every feature within it for zero."""
 LARGEST = 1e12
 """No leaf is larger: sums stay finite, whatever the file says."""
+DEPTH_MAX = 1_000
+"""No tree is deeper: ONNX Runtime builds trees by recursion, and one of 40,000 nodes in a row overflows its stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Forest:
             raise ValueError(f"children must name each of the {n_leaves} leaves once")
         if (children[children >= 0] <= np.tile(np.arange(n_nodes), 2)[children >= 0]).any():
             raise ValueError("children must come after their parents, so that every walk ends")
+        if self.depth() > DEPTH_MAX:
+            raise ValueError(f"trees must be at most {DEPTH_MAX} nodes deep")
 
     def is_stepwise(self, idx_feature: int) -> bool:
         """True where the score is a step function of the feature: no sets on it, zeros not missing."""
@@ -78,13 +82,13 @@ class Forest:
         return not is_member.any() and not self.is_zero_missing[idx_feature]
 
     def depth(self) -> int:
-        """The most nodes on any way from a root to a leaf."""
-        depth = [1] * len(self.feature)
-        for idx, children in enumerate(zip(self.on_true.tolist(), self.on_false.tolist(), strict=True)):
-            for child in children:
-                if child >= 0:  # children come after their parents
-                    depth[child] = depth[idx] + 1
-        return max(depth)
+        """The most nodes on any way from a root to a leaf; counting ends beyond DEPTH_MAX."""
+        level, depth = self.roots, 0
+        while len(level) and depth <= DEPTH_MAX:
+            level = np.concatenate([self.on_true[level], self.on_false[level]])
+            level = level[level >= 0]
+            depth += 1
+        return depth
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Feature rows as the walks read them: NaN for zeros where zeros are missing values."""

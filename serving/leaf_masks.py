@@ -8,10 +8,11 @@ tree is left. After QuickScorer (Lucchese et al., SIGIR 2015), with the bins loo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest import MEMBER, Forest
 
 N_LEAVES_MAX = 64
@@ -48,32 +49,40 @@ class LeafMasks:
     def spans(self, idx_feature: int) -> tuple[np.ndarray, np.ndarray]:
         """For each leaf the first bin of a feature at which it can be reached, and the first after; int64 (L,) each."""
         first = self.first_row(idx_feature)
-        n_bins = len(self.thresholds_of(idx_feature)) + 1
-        tree = np.repeat(np.arange(len(self.leaf_starts)), np.diff(np.append(self.leaf_starts, len(self.leaves))))
-        bit = (np.arange(len(self.leaves)) - self.leaf_starts[tree]).astype(np.uint64)
-        is_met = (self.masks[first:first + n_bins, tree] >> bit) & np.uint64(1) == 1
-        low = np.where(is_met.any(axis=0), is_met.argmax(axis=0), 0)
-        return low, low + is_met.sum(axis=0)
+        words = self.masks[first:first + len(self.thresholds_of(idx_feature)) + 1]
+        lows, sizes = np.zeros(len(self.leaves), np.int64), np.zeros(len(self.leaves), np.int64)
+        bounds = np.append(self.leaf_starts, len(self.leaves)).tolist()
+        for tree, (start, stop) in enumerate(pairwise(bounds)):  # bins x all leaves would not fit into memory
+            is_met = (words[:, tree, None] >> np.arange(stop - start, dtype=np.uint64)) & np.uint64(1) == 1
+            lows[start:stop] = is_met.argmax(axis=0)
+            sizes[start:stop] = is_met.sum(axis=0)
+        return lows, lows + sizes
 
 
-def leaf_masks(forest: Forest) -> LeafMasks | None:
-    """The masks of a forest; None where it has sets, a tree of more than 64 leaves, or the tables were too large."""
+def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> LeafMasks | None:
+    """The masks of a forest whose features before the last one are set against ages, if any are.
+
+    None where it has sets, a tree of more than 64 leaves, or the tables, or those of `age_bins`, would be too large.
+    """
     if (forest.mode == MEMBER).any():
         return None
     n_trees, n_features = len(forest.roots), forest.n_features
     tree, spans, leaf_tree, leaf_place = _places(forest)
     n_leaves = np.bincount(leaf_tree, minlength=n_trees)
-    thresholds = [np.unique(forest.split[forest.feature == idx]) for idx in range(n_features)]
+    by_feature = np.argsort(forest.feature, kind="stable")
+    nodes_of = np.split(by_feature, np.searchsorted(forest.feature[by_feature], np.arange(1, n_features)))
+    thresholds = [np.unique(forest.split[nodes]) for nodes in nodes_of]
     starts = np.concatenate([[0], np.cumsum([len(values) for values in thresholds])])
     n_rows = int(starts[-1]) + 2 * n_features
-    if n_leaves.max() > N_LEAVES_MAX or (n_rows + 1) * n_trees * 8 > N_BYTES_MAX:
+    n_aged = sum(map(len, thresholds[n_features - 1 - len(age_features):-1]))
+    n_age_bytes = n_aged * len(age_features.ages_s) ** 2 * 8  # each threshold is passed elsewhere at each age
+    if n_leaves.max() > N_LEAVES_MAX or max((n_rows + 1) * n_trees * 8, n_age_bytes) > N_BYTES_MAX:
         return None
     masks = np.tile(_below(n_leaves), (n_rows + 1, 1))
     true_start, false_start, false_end = spans
     if_true = ~(_below(false_end) ^ _below(false_start))
     if_false = ~(_below(false_start) ^ _below(true_start))
-    for idx, values in enumerate(thresholds):
-        nodes = np.flatnonzero(forest.feature == idx)
+    for idx, (values, nodes) in enumerate(zip(thresholds, nodes_of, strict=True)):
         first = int(starts[idx]) + 2 * idx
         last = first + len(values) + 1  # NaN's row
         for node, place in zip(nodes.tolist(), np.searchsorted(values, forest.split[nodes]).tolist(), strict=True):
@@ -122,7 +131,8 @@ def _last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray
     for _ in range(65):
         middle = (low >> 1) + (high >> 1) + ((low & 1) + (high & 1) + 1 >> 1)  # rounded up, without overflow
         value = _double(middle)
-        is_within = (value - age if is_log else value / age) <= limit
+        with np.errstate(over="ignore"):
+            is_within = (value - age if is_log else value / age) <= limit
         low = np.where(is_within, middle, low)
         high = np.where(is_within, high, middle - 1)
     return _double(low)

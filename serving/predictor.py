@@ -13,6 +13,7 @@ import numpy as np
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curve import checked_seconds
+from sojourn.serving.errors import shown
 from sojourn.serving.explain import Explanation, explain
 from sojourn.serving.forking import join_forks
 from sojourn.serving.history import Admission, HistoryState
@@ -95,7 +96,7 @@ class Predictor:
             if arrival_s is not None:
                 start_s = _whole(arrival_s, "arrival_s")
             if start_s > now:
-                raise ValueError(f"arrival_s must be <= now_s ({now_s}), got {arrival_s!r}")
+                raise ValueError(f"arrival_s must be <= now_s ({now}), got {start_s}")
             return self._predict(self._served, request, start_s, is_recorded=True)
         except ValueError:
             self._count("errors")
@@ -122,9 +123,9 @@ class Predictor:
                 admission = self._running(vm)
                 began_s = admission.arrival_s if start_s is None else start_s
                 if end_s < began_s:
-                    raise ValueError(f"now_s must be >= the arrival {began_s}, got {now_s!r}")
+                    raise ValueError(f"now_s must be >= the arrival {began_s}, got {end_s}")
                 if began_s < admission.arrival_s:
-                    raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {arrival_s!r}")
+                    raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {began_s}")
                 vm._admission = None
                 self._history.ended(admission, end_s, start_s)
                 self._counts["ended"] += 1
@@ -152,10 +153,13 @@ class Predictor:
         """
         served = self._served
         try:
-            uptimes = _uptimes(uptimes_s, requests)
+            asked, given = _elements(requests, "requests"), _elements(uptimes_s, "uptimes_s")
+            if len(asked) != len(given):
+                raise ValueError(f"uptimes_s must have {len(asked)} elements, got {len(given)}")
+            uptimes = [checked_seconds(uptime_s, "uptime_s") for uptime_s in given]
             now = _whole(now_s, "now_s")
             answers = [self._predict(served, request, now, is_recorded=False).remaining(uptime_s)
-                       for request, uptime_s in zip(requests, uptimes, strict=True)]
+                       for request, uptime_s in zip(asked, uptimes, strict=True)]
         except ValueError:
             self._count("errors")
             raise
@@ -170,7 +174,7 @@ class Predictor:
         """
         served = self._served
         if not isinstance(vm, Lifetime):
-            raise ValueError(f"vm must be a Lifetime, got {vm!r}")
+            raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
         if vm.version != served.version:
             raise ValueError(f"vm must be of the version that is served ({served.version}), got one of {vm.version}")
         background = served.background
@@ -235,7 +239,7 @@ class Predictor:
 
     def _running(self, vm: Lifetime) -> Admission:
         if not isinstance(vm, Lifetime):
-            raise ValueError(f"vm must be a Lifetime, got {vm!r}")
+            raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
         if vm._admission is None:
             raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
         if vm._admission.history != self._history.number:
@@ -252,14 +256,13 @@ class Predictor:
             self._counts[name] += 1
 
 
-def _uptimes(uptimes_s: Any, requests: Any) -> list[float]:
-    """The uptimes as floats, one for each request; ValueError where they are not."""
-    for name, given in (("requests", requests), ("uptimes_s", uptimes_s)):
-        if isinstance(given, str | bytes) or not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
-            raise ValueError(f"{name} must be a sequence, got {given!r}")
-    if len(requests) != len(uptimes_s):
-        raise ValueError(f"uptimes_s must have {len(requests)} elements, got {len(uptimes_s)}")
-    return [checked_seconds(uptime_s, "uptime_s") for uptime_s in uptimes_s]
+def _elements(given: Any, name: str) -> list[Any]:
+    """The elements of a list, an array or another sequence; ValueError for what is none."""
+    is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    is_scalar = isinstance(given, str | bytes | bytearray | Mapping | type) or getattr(given, "ndim", 1) == 0
+    if is_scalar or not is_sequence:
+        raise ValueError(f"{name} must be a sequence, got {shown(given)}")
+    return list(given)
 
 
 def _whole(value: Any, name: str) -> int:
@@ -268,5 +271,5 @@ def _whole(value: Any, name: str) -> int:
     except TypeError:
         seconds = _LATEST_S
     if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
-        raise ValueError(f"{name} must be whole seconds, got {value!r}")
+        raise ValueError(f"{name} must be whole seconds, got {shown(value)}")
     return seconds

@@ -24,17 +24,27 @@ class OnnxForest:
         try:
             self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime raises its own types, one for each stage of loading
-            reason = str(error).splitlines()[0][:200]
-            raise BundleError(f"{source} must be a model that ONNX Runtime can load, got {reason}") from error
+            raise BundleError(f"{source} must be a model that ONNX Runtime can load, got {_reason(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if (len(inputs) != 1 or len(outputs) != 1 or inputs[0].type != "tensor(double)"
                 or len(inputs[0].shape) != 2 or inputs[0].shape[1] != n_features):
             raise BundleError(f"{source} must take doubles of shape (n, {n_features}) and give one output, "
                               f"got {[(i.type, i.shape) for i in inputs]}")
         self._input, self._output = inputs[0].name, [outputs[0].name]
+        for n in (1, 2):  # what does not fit together shows only when it runs
+            try:
+                n_scores = len(self.scores(np.full((n, n_features), np.nan)))
+            except Exception as error:
+                raise BundleError(f"{source} must be one that ONNX Runtime can run, got {_reason(error)}") from error
+            if n_scores != n:
+                raise BundleError(f"{source} must give one score for each row, got {n_scores} for {n}")
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Raw scores, float64 (n,), of float64 rows (n, n_features); bit-equal to LightGBM's."""
         result: Any = self._session.run(self._output, {self._input: rows})[0]
         scores: np.ndarray = result.reshape(-1)
         return scores
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -33,7 +33,7 @@ def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = N
     feature.
     """
     check_stepwise(forest, age_features)
-    masks = leaf_masks(forest) if len(age_features) < N_VARYING_MAX else None
+    masks = leaf_masks(forest, age_features) if len(age_features) < N_VARYING_MAX else None
     return RangeWalk(forest, grid, age_features) if masks is None else MaskWalk(masks, forest, grid, age_features)
 
 

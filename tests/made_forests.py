@@ -9,7 +9,7 @@ import numpy as np
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.bundle import Bundle, Schema, varying_names
 from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
-from sojourn.serving.history import HistoryState
+from sojourn.serving.history import HistoryDefinition, HistoryState
 
 SPLITS = (-2.0, -1e-34, 0.0, 1e-34, 0.1, 0.5, 1.0, 3.0, 7.5, np.inf)
 NUMBERS = ("a", "b", "c", "d")
@@ -83,7 +83,9 @@ def made_bundle(forest: Forest, kind: str, **changes: Any) -> Bundle:
         numbers = document["numbers"]
         document["age_features"] = {"sources": [[numbers[2], "log10"], [numbers[3], "seconds"]],
                                     "ages_s": list(AGES_S), "log_ages": np.log10(AGES_S).tolist()}
-    draft = Schema.from_document({**document, "kind": "once", "features": [*document["numbers"], "hour", "weekday"]})
+    history = HistoryDefinition.from_dict(document["history"]).feature_names()
+    draft = Schema.from_document({**document, "kind": "once",
+                                  "features": [*document["numbers"], "hour", "weekday", *history]})
     names = draft.encoder.feature_names()
     aged = [f"{names[2]}/age", f"{names[3]}/age"] if kind == "hazard" else []
     document["features"] = [*names, *aged, *varying_names(kind, draft.encoder, draft.age_features)[-1:]]

@@ -52,7 +52,7 @@ def test_a_changed_byte_is_refused_with_both_hashes(folder: Path, name: str) -> 
 @pytest.mark.parametrize(("content", "message"), [
     (b"", "MANIFEST.json must be JSON"),
     (b"\xff", "MANIFEST.json must be JSON"),
-    (b"[" * 100_000, "MANIFEST.json must be JSON"),
+    (b"[" * 60_000, "MANIFEST.json must be JSON"),
     (b"[1]", "MANIFEST.json must hold a JSON object, got list"),
     (b"{}", "format_version must be 1, got None"),
     (b'{"format_version": 2}', "format_version must be 1, got 2"),
@@ -118,7 +118,7 @@ def test_pickles_are_never_read(folder: Path) -> None:
     stream = io.BytesIO()
     np.savez(stream, overall=np.array([print], dtype=object))
     rewrite(folder, "history.npz", stream.getvalue())
-    with pytest.raises(BundleError, match="Object arrays cannot be loaded"):
+    with pytest.raises(BundleError, match="which is not of plain numbers"):
         load_bundle(folder)
 
 
@@ -128,7 +128,7 @@ def test_an_archive_that_claims_too_much_is_refused(folder: Path) -> None:
         for _ in range(1_025):
             file.write(bytes(1 << 20))
     rewrite(folder, "history.npz", stream.getvalue())
-    with pytest.raises(BundleError, match="more than 1073741824"):
+    with pytest.raises(BundleError, match=r"arrays of 1074790400 bytes, more than 25\d{6}"):
         load_bundle(folder)
 
 

@@ -19,9 +19,9 @@ from made_c import GCC, CModels, compiled, needs_c
 from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
 from sojourn.serving import BundleError, load_bundle
 from sojourn.serving.bundle import Bundle
-from sojourn.serving.c_source import N_STEPS_MAX, CSource, c_source, plain_text
+from sojourn.serving.c_source import CSource, c_source, plain_text
 from sojourn.serving.curve import lifetime_class
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.curve_builder import N_STEPS_MAX, CurveBuilder
 from sojourn.serving.forest import LEQ, MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
 

@@ -1,0 +1,152 @@
+"""Forests at the edge of what is accepted, and every compiled walk over them beside its slow twin.
+
+`python tests/hostile_forests.py N` walks N of each kind: under NUMBA_BOUNDSCHECK=1 an index out of range raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import naive_forest
+from made_forests import NUMBERS, made_bundle
+from sojourn.serving import _mask_kernels
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.bundle import Schema
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.first_answer import FirstAnswer, first_answer
+from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.history import HistoryState
+from sojourn.serving.leaf_masks import leaf_masks
+from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
+
+SPLITS = (np.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, np.nextafter(1.0, 2.0), 2.0**53, 1e-35, -1e-35)
+VALUES = (*SPLITS, np.nan, -np.inf, 3.0, 1e12)
+KEYS = [{"name": "a", "columns": ["a"], "kind": "owner"}, {"name": "b+c", "columns": ["b", "c"], "kind": "category"}]
+
+
+def edge_forest(rng: np.random.Generator, n_features: int, n_fixed: int, has_sets: bool) -> Forest:
+    """Trees of one node to many, bushes, chains and twins; features from `n_fixed` on are steps."""
+    columns: list[list[Any]] = [[] for _ in range(6)]
+    sets: list[list[float]] = []
+    roots, n_leaves = [], 0
+    for _ in range(int(rng.choice([1, 2, 3, 70]))):
+        n_nodes = int(rng.choice([1, 2, 5, 63, 64, 200])) if rng.random() < 0.3 else int(rng.integers(1, 8))
+        first = len(columns[0])
+        roots.append(first)
+        is_chain = rng.random() < 0.5
+        own = rng.integers(n_features) if rng.random() < 0.3 else None
+        free: list[tuple[int, int]] = []
+        for node in range(first, first + n_nodes):
+            feature = int(rng.integers(n_features) if own is None else own)
+            is_member = has_sets and feature < n_fixed and rng.random() < 0.3
+            split = float(rng.choice(SPLITS)) if rng.random() < 0.6 else float(rng.normal() * 10.0 ** rng.integers(-3, 7))
+            for column, value in zip(columns, (feature, 0.0 if is_member else split, MEMBER if is_member else LEQ, 0, 0,
+                                               bool(rng.integers(2))), strict=True):  # fmt: skip
+                column.append(value)
+            sets.append(rng.choice(SPLITS[1:], rng.integers(1, 4), replace=False).tolist() if is_member else [])
+            if node > first:
+                parent, side = free.pop(-1 if is_chain else int(rng.integers(len(free))))
+                columns[side][parent] = node
+            free += [(node, side) for side in rng.permutation([3, 4]).tolist()]
+        for parent, side in free:
+            columns[side][parent] = ~n_leaves
+            n_leaves += 1
+    is_zero_missing = np.zeros(n_features, bool)
+    is_zero_missing[:2] = rng.random(2) < 0.5
+    return Forest(
+        n_features, np.array(roots), np.array(columns[0]), np.array(columns[1], float), np.array(columns[2], np.uint8),
+        np.array(columns[3]), np.array(columns[4]), np.array(columns[5], bool),
+        rng.choice([-1e12, 1e12, 0.0, -0.0, 5e-324, 0.25, -3.0], n_leaves),
+        np.concatenate([[0], np.cumsum([len(members) for members in sets])]).astype(np.int64),
+        np.array([value for members in sets for value in members], float), is_zero_missing,
+    )  # fmt: skip
+
+
+def edge_rows(rng: np.random.Generator, forest: Forest, n: int) -> np.ndarray:
+    """Rows float64 (n, n_features): the forest's own thresholds, and what is largest, smallest or missing."""
+    pool = np.concatenate([forest.split, np.nextafter(forest.split, -np.inf), VALUES])
+    return rng.choice(pool, (n, forest.n_features))
+
+
+def check_walks(rng: np.random.Generator) -> None:
+    """Both walks of a forest, with and without what is set against the age, have the bits of the slow twin."""
+    n_ages = int(rng.choice([0, 0, 1, 2, 7, 8, 11]))
+    n_grid = int(rng.choice([1, 2, 3, 4, 5, 40]))
+    n_fixed = int(rng.integers(2, 5))
+    forest = edge_forest(rng, n_fixed + n_ages + 1, n_fixed, has_sets=rng.random() < 0.3)
+    ages_s = np.sort(rng.choice([1e-3, 0.5, 1.0, 7.0, 60.0, 3_600.0, 1e12], min(n_grid, 7), replace=False))
+    ages_s = np.unique(np.concatenate([ages_s, 2.0 + np.arange(n_grid - len(ages_s))])) if n_grid > 7 else ages_s
+    n_grid = len(ages_s)
+    sources = tuple(int(idx) for idx in rng.integers(0, n_fixed, n_ages))
+    ages = NO_AGE_FEATURES
+    if n_ages:
+        forest.is_zero_missing[list(sources)] = False
+        ages = AgeFeatures(sources, tuple(bool(log) for log in rng.integers(0, 2, n_ages)), tuple(ages_s.tolist()),
+                           tuple(np.log10(ages_s).tolist()))
+    grid = np.arange(n_grid, dtype=float) if n_ages else np.append(forest.splits_on(n_fixed), np.inf)
+    rows = edge_rows(rng, forest, 4)
+    expected = []
+    for row in rows[:, :n_fixed]:
+        repeated = np.tile(row, (len(grid), 1))
+        whole = np.column_stack([ages.rows(repeated, np.arange(len(grid)))[:, :-1] if n_ages else repeated, grid])
+        expected.append([naive_forest.forest_score(forest, each) for each in whole.tolist()])
+    assert RangeWalk(forest, grid, ages).scores(rows).tolist() == expected
+    walk = varying_walk(forest, grid, ages)
+    assert walk.scores(rows).tolist() == expected
+    masks = leaf_masks(forest)
+    if masks is None:
+        assert isinstance(walk, RangeWalk)
+        return
+    assert isinstance(walk, MaskWalk) == (n_ages < 8)
+    scores = np.empty(len(rows))
+    _mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
+                             masks.leaf_starts, rows, scores)
+    assert scores.tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
+
+
+def check_first_answer(rng: np.random.Generator) -> None:
+    """The compiled way from a request to its curve has the bits of the long way, with odd histories and clocks."""
+    n_features = len(NUMBERS) + 2 + 15 + 2 + 3
+    forest = edge_forest(rng, n_features, n_features - 3, has_sets=False)
+    forest.is_zero_missing[2:4] = False
+    phase_s = int(rng.choice([0, 1, -1, 2**53, -(2**53), 5 * 86_400]))
+    history = {"keys": KEYS, "window": int(rng.choice([1, 16, 10_000])), "batch_gap_s": int(rng.choice([0, 300, 2**53])),
+               "prior_strength": float(rng.choice([0.0, 1e-300, 20.0, 1e12])), "category_memory": 1, "n_keys_max": 2}
+    bundle = made_bundle(forest, "hazard", history=history, phase_s=phase_s, tail_s=float(rng.choice([1.0, 5e5, 1e12])))
+    schema, builder = bundle.schema, CurveBuilder(bundle.schema, bundle.model)
+    first = first_answer(schema, builder.forest)
+    slow = CurveBuilder(schema, bundle.model, is_compiled=False)
+    state = HistoryState(schema.encoder.history)
+    now_s = int(rng.choice([0, -(2**53) + 1, 10**6, 2**52]))
+    for _ in range(12):
+        now_s = min(now_s + int(rng.choice([0, 1, 300, 86_400, 2**40])), 2**53 - 1)
+        request = {name: float(value) for name, value in zip(NUMBERS, rng.choice(VALUES, 4), strict=True)
+                   if np.isfinite(value)}  # fmt: skip
+        parsed = schema.encoder.parse(request)
+        features = schema.encoder.encode(parsed, now_s, state)
+        curves = [builder.curve(features), slow.curve(features)]
+        if first is not None:
+            curves.append(_first_curve(first, schema, builder, parsed, now_s, state, features))
+        for curve in curves:
+            assert [curve.remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)] == [
+                curves[-1].remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)]  # fmt: skip
+        receipt = state.admit(parsed.keys, now_s)
+        if rng.random() < 0.7:
+            state.ended(receipt, min(now_s + int(rng.choice([0, 5, 10**7])), 2**53 - 1))
+
+
+def _first_curve(first: FirstAnswer, schema: Schema, builder: CurveBuilder, parsed: Any, now_s: int,
+                 state: HistoryState, features: list[float]) -> Any:
+    answer = first.answer(parsed.numbers, state.slots(parsed.keys), now_s, state.overall, state.rows)
+    assert answer[first.n_numbers:].tobytes() == np.array(features).tobytes()
+    return builder.hazard_curve(answer)
+
+
+if __name__ == "__main__":
+    for seed in range(int(sys.argv[1])):
+        check_walks(np.random.default_rng(seed))
+        check_first_answer(np.random.default_rng(seed))
+    print("ok")
