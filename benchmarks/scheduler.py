@@ -58,11 +58,13 @@ def choose(free_cores: np.ndarray, free_gib: np.ndarray, exits_s: np.ndarray, co
 
 
 def choose_compiled(free_cores: Any, free_gib: Any, exits_s: Any, cores: Any, gib: Any, exit_s: Any) -> Any:
-    """The same, as loops for numba."""
+    """The same, as loops for numba, which go over all hosts without branches that are hard to guess."""
+    extension_s = np.empty(len(exits_s))
     least_s = np.inf
     for host in range(len(exits_s)):
-        if free_cores[host] >= cores and free_gib[host] >= gib:
-            least_s = min(least_s, exit_s - exits_s[host])
+        fits = (free_cores[host] >= cores) & (free_gib[host] >= gib)
+        extension_s[host] = exit_s - exits_s[host] if fits else np.inf
+        least_s = min(least_s, extension_s[host])
     if least_s == np.inf:
         return -1
     bound_s = np.inf
@@ -71,8 +73,7 @@ def choose_compiled(free_cores: Any, free_gib: Any, exits_s: Any, cores: Any, gi
             bound_s = BUCKET_S[idx]
     chosen, fewest = -1, HOST_CORES + 1
     for host in range(len(exits_s)):
-        is_better = free_cores[host] < fewest and free_cores[host] >= cores and free_gib[host] >= gib
-        if is_better and exit_s - exits_s[host] < bound_s:
+        if free_cores[host] < fewest and extension_s[host] < bound_s:
             chosen, fewest = host, free_cores[host]
     return chosen
 

@@ -244,28 +244,55 @@ def hazard_totals(steps, interval, changes_s):
 def refresh_host(hosts, host, now_s):
     """Set a non-empty host's exit, its last-leaving request, and when to look at it again."""
     rows = hosts.members[host, : hosts.n_members[host]]
-    host_exit_s, last = -np.inf, -1
+    exit_s, last = -np.inf, -1
     for row in rows:
-        step = held_step(hosts, row, now_s)
-        total_s = hosts.totals_s[row, step]
-        if hosts.changes_s[hosts.model[row], step + 1] == np.inf:
-            total_s = outlived_total(total_s, now_s - hosts.arrival_s[row])
-        if hosts.arrival_s[row] + total_s > host_exit_s:
-            host_exit_s, last = hosts.arrival_s[row] + total_s, row
+        row_exit_s = held_exit(hosts, row, now_s)
+        if row_exit_s > exit_s:
+            exit_s, last = row_exit_s, row
     due_s = np.inf
     for row in rows:
-        arrival_s, changes_s = hosts.arrival_s[row], hosts.changes_s[hosts.model[row]]
-        step = held_step(hosts, row, now_s) + 1
-        while row != last and changes_s[step] < np.inf and arrival_s + hosts.totals_s[row, step] <= host_exit_s:
-            step += 1
-        if changes_s[step] < np.inf:
-            due_s = min(due_s, arrival_s + changes_s[step])
-        else:
-            due_s = min(due_s, arrival_s + outlived_total(hosts.totals_s[row, step - 1], now_s - arrival_s))
-    hosts.exit_s[host], hosts.last[host], hosts.due_s[host] = host_exit_s, last, due_s
+        due_s = min(due_s, rises_at(hosts, row, -np.inf if row == last else exit_s, now_s))
+    hosts.exit_s[host], hosts.last[host], hosts.due_s[host] = exit_s, last, due_s
+
+
+@njit(cache=True, nogil=True)
+def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
+    """Note a request on a host; where the host's exit is that of `now_s`, it stays so."""
+    hosts.arrival_s[row], hosts.model[row] = arrival_s, model
+    hosts.totals_s[row, : len(totals_s)] = totals_s
+    hosts.totals_s[row, len(totals_s) :] = -np.inf
+    hosts.members[host, hosts.n_members[host]] = row
+    hosts.n_members[host] += 1
+    if hosts.due_s[host] <= now_s:
+        return
+    limit_s, exit_s = hosts.exit_s[host], held_exit(hosts, row, now_s)
+    if exit_s > limit_s:
+        hosts.exit_s[host], hosts.last[host], limit_s = exit_s, row, -np.inf
+    hosts.due_s[host] = min(hosts.due_s[host], rises_at(hosts, row, limit_s, now_s))
+
+
+@njit(cache=True, nogil=True)
+def held_exit(hosts, row, now_s):
+    """A request's held exit."""
+    step = held_step(hosts, row, now_s)
+    total_s = hosts.totals_s[row, step]
+    if step == hosts.n_changes[hosts.model[row]] - 1:
+        total_s = outlived_total(total_s, now_s - hosts.arrival_s[row])
+    return hosts.arrival_s[row] + total_s
+
+
+@njit(cache=True, nogil=True)
+def rises_at(hosts, row, limit_s, now_s):
+    """When a request's held exit is next asked and above a limit; if it never is, when the last one is outlived."""
+    arrival_s, model = hosts.arrival_s[row], hosts.model[row]
+    n_changes = hosts.n_changes[model]
+    for step in range(held_step(hosts, row, now_s) + 1, n_changes):
+        if arrival_s + hosts.totals_s[row, step] > limit_s:
+            return arrival_s + hosts.changes_s[model, step]
+    return arrival_s + outlived_total(hosts.totals_s[row, n_changes - 1], now_s - arrival_s)
 
 
 @njit(cache=True, nogil=True)
 def held_step(hosts, row, now_s):
-    """Which of a request's held totals holds at `now_s`."""
+    """Which of a request's held totals holds."""
     return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)

@@ -99,12 +99,15 @@ class HostExits:
         row = self._free.pop() if self._free else len(self._placed)
         self._make_room(row, host)
         hosts = self._hosts
-        hosts.arrival_s[row], hosts.model[row] = start_s, model
-        hosts.totals_s[row, : len(totals_s)] = totals_s
-        hosts.totals_s[row, len(totals_s) :] = -math.inf
-        hosts.members[host, hosts.n_members[host]] = row
-        hosts.n_members[host] += 1
-        hosts.due_s[host] = -math.inf
+        if self._is_compiled:
+            _kernels.place_row(hosts, host, row, float(start_s), model, totals_s, self._now_s)
+        else:
+            hosts.arrival_s[row], hosts.model[row] = start_s, model
+            hosts.totals_s[row, : len(totals_s)] = totals_s
+            hosts.totals_s[row, len(totals_s) :] = -math.inf
+            hosts.members[host, hosts.n_members[host]] = row
+            hosts.n_members[host] += 1
+            hosts.due_s[host] = -math.inf
         self._placed[vm] = row, int(host)
 
     def leave(self, vm: Lifetime) -> None:

@@ -102,7 +102,7 @@ def test_hosts_are_looked_at_only_when_due(is_compiled: bool) -> None:
     grid = tuple(np.arange(100.0).tolist())
     exits.place(0, vm_of(HazardCurve.from_hazards((0.0, 100.0), (5.0,), 20.0, grid)))
     exits.place(0, vm_of(OnceCurve.from_score(6.0, 1.0, (-0.1, 0.1))))
-    exits.at(0)
+    exits.at(1)
     assert exits._hosts.due_s.tolist() == [119.0]  # last asked at 99, 20 s left; outlived then
 
 
