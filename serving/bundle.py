@@ -260,13 +260,11 @@ def _read(root: Path, folder: int, name: str) -> bytes:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise BundleError(f"{root / name} must be a readable file of the bundle, got something else")
-            content = file.read(limit + 1) if found.st_size <= limit else b""
+            if found.st_size > limit:
+                raise BundleError(f"{root / name} must be at most {limit} bytes, got {found.st_size}")
+            return file.read(found.st_size)
     except OSError as error:
         raise _unreadable(root / name, error) from error
-    size = max(found.st_size, len(content))
-    if size > limit:
-        raise BundleError(f"{root / name} must be at most {limit} bytes, got {size}")
-    return content
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> BundleError:

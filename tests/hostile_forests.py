@@ -42,7 +42,7 @@ def edge_forest(rng: np.random.Generator, n_features: int, n_fixed: int, has_set
         for node in range(first, first + n_nodes):
             feature = int(rng.integers(n_features) if own is None else own)
             is_member = has_sets and feature < n_fixed and rng.random() < 0.3
-            split = float(rng.choice(SPLITS)) if rng.random() < 0.6 else float(rng.normal() * 10.0 ** rng.integers(-3, 7))
+            split = float(rng.choice(SPLITS) if rng.random() < 0.6 else rng.normal() * 10.0 ** rng.integers(-3, 7))
             for column, value in zip(columns, (feature, 0.0 if is_member else split, MEMBER if is_member else LEQ, 0, 0,
                                                bool(rng.integers(2))), strict=True):  # fmt: skip
                 column.append(value)
@@ -113,9 +113,11 @@ def check_first_answer(rng: np.random.Generator) -> None:
     forest = edge_forest(rng, n_features, n_features - 3, has_sets=False)
     forest.is_zero_missing[2:4] = False
     phase_s = int(rng.choice([0, 1, -1, 2**53, -(2**53), 5 * 86_400]))
-    history = {"keys": KEYS, "window": int(rng.choice([1, 16, 10_000])), "batch_gap_s": int(rng.choice([0, 300, 2**53])),
-               "prior_strength": float(rng.choice([0.0, 1e-300, 20.0, 1e12])), "category_memory": 1, "n_keys_max": 2}
-    bundle = made_bundle(forest, "hazard", history=history, phase_s=phase_s, tail_s=float(rng.choice([1.0, 5e5, 1e12])))
+    window, batch_gap_s = int(rng.choice([1, 16, 10_000])), int(rng.choice([0, 300, 2**53]))
+    history = {"keys": KEYS, "window": window, "batch_gap_s": batch_gap_s, "category_memory": 1, "n_keys_max": 2,
+               "prior_strength": float(rng.choice([0.0, 1e-300, 20.0, 1e12]))}
+    tail_s = float(rng.choice([1.0, 5e5, 1e12]))
+    bundle = made_bundle(forest, "hazard", history=history, phase_s=phase_s, tail_s=tail_s)
     schema, builder = bundle.schema, CurveBuilder(bundle.schema, bundle.model)
     first = first_answer(schema, builder.forest)
     slow = CurveBuilder(schema, bundle.model, is_compiled=False)

@@ -58,6 +58,16 @@ def random_forest(rng: np.random.Generator, kind: str, n_trees: int = 4, depth: 
     )  # fmt: skip
 
 
+def comb(splits: list[float], n_features: int = 2, feature: int = 0) -> Forest:
+    """One tree that cuts a leaf off at each split, on one feature: value <= split goes to the leaf."""
+    n = len(splits)
+    return Forest(
+        n_features, np.array([0]), np.full(n, feature), np.array(splits, float), np.full(n, LEQ, np.uint8),
+        ~np.arange(n), np.array([*range(1, n), ~n]), np.zeros(n, bool), np.arange(n + 1.0), np.zeros(n + 1, np.int64),
+        np.zeros(0), np.zeros(n_features, bool),
+    )  # fmt: skip
+
+
 def random_rows(rng: np.random.Generator, forest: Forest, n: int) -> np.ndarray:
     """Rows float64 (n, n_features): thresholds and one ulp beside each, members of sets, zeros, NaN, other values."""
     rows = np.empty((n, forest.n_features))

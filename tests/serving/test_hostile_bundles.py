@@ -195,23 +195,23 @@ def test_every_byte_of_a_small_model_with_zeros_marked(kind: str) -> None:
     assert n_refused > len(bundle.model) // 3
 
 
-def deep_model(depth: int, n_features: int) -> bytes:
-    """A tree that is a single row of nodes; a Forest would not take it."""
+def deep_forest(n_features: int, depth: int = 1) -> Forest:
+    """A tree that is a single row of nodes; made as it is, for a Forest would not take a deep one."""
     nodes = np.arange(depth)
-    return to_onnx(cast(Forest, SimpleNamespace(
+    return cast(Forest, SimpleNamespace(
         n_features=n_features, roots=np.array([0]), feature=np.zeros(depth, int), split=-nodes.astype(float),
         mode=np.full(depth, LEQ, np.uint8), on_true=~nodes, on_false=np.array([*range(1, depth), ~depth]),
         is_nan_true=np.zeros(depth, bool), leaves=np.zeros(depth + 1), member_start=np.zeros(depth + 1, int),
         members=np.zeros(0), is_zero_missing=np.zeros(n_features, bool),
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
 def test_a_tree_that_would_overflow_the_runtimes_stack_is_refused_before_it_sees_it() -> None:
-    assert read_forest(deep_model(DEPTH_MAX, 3), 3).depth() == DEPTH_MAX
+    assert read_forest(to_onnx(deep_forest(3, DEPTH_MAX)), 3).depth() == DEPTH_MAX
     schema = made_bundle(random_forest(np.random.default_rng(0), "once"), "once").schema
     for depth in (DEPTH_MAX + 1, 100_000):
         with pytest.raises(BundleError, match=r"model.onnx must hold one .*: trees must be at most 1000 nodes deep"):
-            CurveBuilder(schema, deep_model(depth, schema.n_features))
+            CurveBuilder(schema, to_onnx(deep_forest(schema.n_features, depth)))
 
 
 def comb_bundle(splits: np.ndarray) -> Bundle:
@@ -408,7 +408,9 @@ def test_a_file_may_be_a_link_to_one_as_mounts_make_them(made: Made, folder: Pat
 LOADS = """
 import resource, sys
 from sojourn.serving import BundleError, Predictor
-resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
+with open("/proc/self/statm") as file:
+    limit = int(file.read().split()[0]) * resource.getpagesize() + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     Predictor.load(sys.argv[1])
@@ -420,7 +422,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, said)
 
 
 def loaded_apart(folder: Path, limit: int = 3 << 29) -> tuple[int, str]:
-    """MiB that loading took in a process of its own with a limit of address space, and what came of it."""
+    """MiB that loading took in a process of its own, which may map `limit` bytes more; and what came of it."""
     run = subprocess.run([sys.executable, "-c", LOADS, str(folder), str(limit)], capture_output=True, text=True,
                          timeout=120, check=False)
     assert run.returncode == 0, run.stderr
@@ -488,3 +490,49 @@ def test_an_archive_may_expand_so_far_and_no_further() -> None:
     assert read_arrays(kept)["a"].shape == (500_000,)
     with pytest.raises(ValueError, match="more than 42"):
         read_arrays(refused)
+
+
+def crowded(n: int) -> dict[str, np.ndarray]:
+    """A history of n owners, of one ended request each: what costs a loader most per byte."""
+    names = [f"{idx:x}".encode() for idx in range(n)]
+    ones, none = np.ones(n, np.int64), np.zeros(0, np.int64)
+    return {"overall": np.array([1.0, 3.0]), "0:text": np.frombuffer(b"".join(names), np.uint8),
+            "0:length": np.array([len(name) for name in names], np.int64), "0:ended_n": ones, "0:last": 0 * ones,
+            "0:batch_n": 0 * ones, "0:batch": none, "0:recent_n": ones, "0:recent": ones.astype(float)}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Path) -> None:
+    keys = [{"name": "a", "columns": ["a"], "kind": "owner"}]
+    bundle = made_bundle(deep_forest(4 + 2 + 15), "once", history={"keys": keys})
+    (tmp_path / MANIFEST).write_text('{"format_version": 1, "sha256": {}}')
+    schema, history = json.dumps(bundle.schema.document).encode(), packed_arrays(crowded(420_000))
+    assert 900_000 < len(history) + len(bundle.model) + len(schema) < 1_000_000
+    for name, content in zip(FILES, (bundle.model, schema, history), strict=True):
+        rewrite(tmp_path, name, content)
+    n_mib, said = loaded_apart(tmp_path)
+    assert said == "loaded" and 200 < n_mib < 1_024
+    n_mib, said = loaded_apart(tmp_path, 200 << 20)  # and where there is less memory, the error is a BundleError
+    assert "history.npz must hold the schema's history, got MemoryError" in said
+
+
+AUDITED = """
+import sys
+import sojourn.serving.curve_builder as curve_builder
+curve_builder.IS_COMPILED = False
+from sojourn.serving import Predictor
+Predictor.load(sys.argv[1]).predict({}, 0)
+events = set()
+sys.addaudithook(lambda event, given: events.add(f"{event} {given[0]}" if event == "open" else event))
+Predictor.load(sys.argv[1]).predict({}, 0).remaining(60)
+print(*sorted(events), sep="\\n")
+"""
+
+
+def test_loading_runs_no_code_and_opens_nothing_else(folder: Path) -> None:
+    """By Python's own audit events: no pickle, compile, exec, import, process, library or connection."""
+    run = subprocess.run([sys.executable, "-c", AUDITED, str(folder)], capture_output=True, text=True, timeout=120,
+                         check=True)
+    opened = {line.split(maxsplit=1)[1] for line in run.stdout.splitlines() if line.startswith("open ")}
+    assert {name for name in opened if not name.isdigit()} == {str(folder), MANIFEST, *FILES}
+    assert {line.split()[0] for line in run.stdout.splitlines()} == {"open", "array.__new__"}

@@ -10,21 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_forest
+from made_forests import comb
 from sojourn.serving._mask_kernels import score_rows
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.forest import MEMBER, Forest
 from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
 from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
-
-
-def comb(splits: list[float], n_features: int = 2, feature: int = 0) -> Forest:
-    """One tree that cuts a leaf off at each split, on one feature: value <= split goes to the leaf."""
-    n = len(splits)
-    return Forest(
-        n_features, np.array([0]), np.full(n, feature), np.array(splits, float), np.full(n, LEQ, np.uint8),
-        ~np.arange(n), np.array([*range(1, n), ~n]), np.zeros(n, bool), np.arange(n + 1.0), np.zeros(n + 1, np.int64),
-        np.zeros(0), np.zeros(n_features, bool),
-    )  # fmt: skip
 
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:
