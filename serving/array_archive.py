@@ -9,6 +9,7 @@ import io
 import math
 import re
 import zipfile
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ _N_ENTRIES_MAX = 1_000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
-_DTYPES = {b"<f8": np.dtype("<f8"), b"<i8": np.dtype("<i8"), b"|u1": np.dtype("u1")}
+_DTYPES: dict[bytes, np.dtype[Any]] = {b"<f8": np.dtype("<f8"), b"<i8": np.dtype("<i8"), b"|u1": np.dtype("u1")}
 
 
 def read_arrays(content: bytes) -> dict[str, np.ndarray]:
