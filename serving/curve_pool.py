@@ -49,7 +49,7 @@ class CurvePool:
 
     The answers are those of the curves one by one, to the bit. ValueError where a slot holds no curve, and where an
     uptime is not finite and >= 0. Equal curves are not shared: they are rare. With J intervals a hazard curve takes
-    32 (J + 1) bytes, with K thresholds a point curve 16 (K + 1); next to wider ones, as much as they. `capacity`, the
+    32 (J + 1) + 8 bytes, with K thresholds a point curve 16 (K + 1) + 8; next to wider ones, as they. `capacity`, the
     number of slots, doubles when it is exceeded. For one thread at a time.
 
     >>> from sojourn.serving.curve import HazardCurve

@@ -48,7 +48,7 @@ class HostExits:
     """The latest predicted exit of each of `n_hosts` hosts; hosts are numbered from 0. For one thread at a time.
 
     A held total that is outlived before it is asked again counts as the next uptime of asking; the last one doubles.
-    Kept per request: 8 bytes for each uptime of asking (hazard: 71 or so; point: one per threshold of the forest).
+    Kept per request: 8 bytes for each uptime of asking (hazard: two per interval; point: one per threshold).
 
     >>> from sojourn.serving.curve import OnceCurve
     >>> vms = [Lifetime(OnceCurve.from_score(score, 1.0, (-0.1, 0.1)), 0, (), "v1", None) for score in (2.0, 3.0)]
