@@ -1,5 +1,4 @@
-"""What a scheduler imports: bundle reading, encoder, owner history, predictor, lifetime curves
-one by one and many at once, hosts' exits.
+"""What a scheduler imports: bundle reading, predictor, lifetime curves one by one and in a pool, hosts' exits.
 
 >>> from sojourn.serving import BundleError, Predictor
 >>> try:

@@ -28,8 +28,6 @@ from sojourn.serving.curve_builder import IS_COMPILED, _kernels
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.predictor import _whole
 
-N_SLOTS_MIN = 16
-"""Fewest slots of a pool."""
 Slots: TypeAlias = Sequence[int] | np.ndarray
 Seconds: TypeAlias = Sequence[float] | np.ndarray
 
@@ -52,7 +50,7 @@ class CurvePool:
 
     The answers are those of the curves one by one, to the bit. ValueError where a slot holds no curve, and where an
     uptime is not finite and >= 0. Equal curves are not shared: they are rare. With J intervals a hazard curve takes
-    32 (J + 1) bytes, with K thresholds a point curve 16 (K + 1); next to wider ones, as much as they. `capacity`, the
+    32 (J + 1) + 8 bytes, with K thresholds a point curve 16 (K + 1) + 8; next to wider ones, as they. `capacity`, the
     number of slots, doubles when it is exceeded. For one thread at a time.
 
     >>> from sojourn.serving.curve import HazardCurve
@@ -63,13 +61,14 @@ class CurvePool:
     ([266.0, 642.0], [1000.0, 642.0])
     """
 
-    def __init__(self, capacity: int = N_SLOTS_MIN, *, is_compiled: bool = IS_COMPILED) -> None:
-        n_slots = max(_whole(capacity, "capacity"), N_SLOTS_MIN)
+    def __init__(self, capacity: int = 16, *, is_compiled: bool = IS_COMPILED) -> None:
+        if not isinstance(capacity, int | np.integer) or capacity < 1:
+            raise ValueError(f"capacity must be a whole number >= 1, got {capacity!r}")
         self._is_compiled = is_compiled and IS_COMPILED
         self._models = CurveModels(self._is_compiled)
-        self._model = np.full(n_slots, -1, np.int32)
-        self._arrival_s = np.zeros(n_slots)
-        self._numbers = np.empty((n_slots, 0))
+        self._model = np.full(capacity, -1, np.int32)
+        self._arrival_s = np.zeros(capacity)
+        self._numbers = np.empty((capacity, 0))
         self._free: list[int] = []
         self._n_opened = 0
 

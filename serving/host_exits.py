@@ -49,7 +49,7 @@ class HostExits:
     """The latest predicted exit of each of `n_hosts` hosts; hosts are numbered from 0. For one thread at a time.
 
     A held total that is outlived before it is asked again counts as the next uptime of asking; the last one doubles.
-    Kept per request: 8 bytes for each uptime of asking (hazard: 71 or so; point: one per threshold of the forest).
+    Kept per request: 8 bytes for each uptime of asking (hazard: two per interval; point: one per threshold).
 
     >>> from sojourn.serving.curve import OnceCurve
     >>> curves = [OnceCurve.from_score(score, 1.0, (-0.1, 0.1)) for score in (2.0, 3.0)]
@@ -65,17 +65,16 @@ class HostExits:
     """
 
     def __init__(self, n_hosts: int, *, is_compiled: bool = IS_COMPILED) -> None:
-        n = _whole(n_hosts, "n_hosts")
-        if n < 1:
-            raise ValueError(f"n_hosts must be >= 1, got {n_hosts!r}")
+        if not isinstance(n_hosts, int | np.integer) or n_hosts < 1:
+            raise ValueError(f"n_hosts must be a whole number >= 1, got {n_hosts!r}")
         self._is_compiled = is_compiled and IS_COMPILED
         self._models = CurveModels(self._is_compiled)
         self._now_s = -math.inf
         self._placed: dict[Lifetime, tuple[int, int]] = {}  # row and host
         self._free: list[int] = []
         self._hosts = Hosts(
-            np.full(n, -math.inf), np.full(n, math.inf), np.full(n, -1, np.int32),
-            np.empty((n, _N_MEMBERS_MIN), np.int32), np.zeros(n, np.int32), np.empty(_N_ROWS_MIN),
+            np.full(n_hosts, -math.inf), np.full(n_hosts, math.inf), np.full(n_hosts, -1, np.int32),
+            np.empty((n_hosts, _N_MEMBERS_MIN), np.int32), np.zeros(n_hosts, np.int32), np.empty(_N_ROWS_MIN),
             np.empty(_N_ROWS_MIN, np.int32), np.empty((_N_ROWS_MIN, 0)), self._models.changes,
             self._models.n_changes,
         )  # fmt: skip

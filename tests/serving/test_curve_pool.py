@@ -186,6 +186,9 @@ def test_refusals_name_what_is_wrong(is_compiled: bool) -> None:
         remaining_of([vm_of(HAZARD)], [0.0, 1.0])
     with pytest.raises(TypeError, match="curve must be a HazardCurve, PointCurve or OnceCurve, got OtherCurve"):
         pool.add(vm_of(OtherCurve()))
+    for capacity in (0, -1, 2.0):
+        with pytest.raises(ValueError, match=f"capacity must be a whole number >= 1, got {capacity}"):
+            CurvePool(capacity)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(ValueError, match="slots must hold a curve, got 1"):
             pool.remove(1)

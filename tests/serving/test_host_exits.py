@@ -137,9 +137,9 @@ def test_refusals_name_what_is_wrong() -> None:
     for bad_s in (10.5, "11", None):
         with pytest.raises(ValueError, match="now_s must be whole seconds, got"):
             exits.at(bad_s)  # type: ignore[arg-type]
-    for n_hosts in (0, -1):
-        with pytest.raises(ValueError, match=f"n_hosts must be >= 1, got {n_hosts}"):
-            HostExits(n_hosts)
+    for n_hosts in (0, -1, 2.0):
+        with pytest.raises(ValueError, match=f"n_hosts must be a whole number >= 1, got {n_hosts}"):
+            HostExits(n_hosts)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="curve must be a HazardCurve, PointCurve or OnceCurve, got OtherCurve"):
         exits.place(0, vm_of(OtherCurve()))
     assert len(exits) == 1
