@@ -258,9 +258,8 @@ class Predictor:
 
 def _elements(given: Any, name: str) -> list[Any]:
     """The elements of a list, an array or another sequence; ValueError for what is none."""
-    is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
-    is_scalar = isinstance(given, str | bytes | bytearray | Mapping | type) or getattr(given, "ndim", 1) == 0
-    if is_scalar or not is_sequence:
+    is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__") and getattr(given, "ndim", 1) > 0
+    if not is_sequence or issubclass(type(given), str | bytes | bytearray | Mapping | type):
         raise ValueError(f"{name} must be a sequence, got {shown(given)}")
     return list(given)
 
