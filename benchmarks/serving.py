@@ -38,12 +38,16 @@ from sojourn.models.lifetime import Exported
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.serving import Predictor, load_bundle
+from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.history import HistoryState
+from sojourn.serving.row_scores import row_scores
+from sojourn.serving.varying_walk import varying_walk
 
-SIZES = ((100, 31), (300, 63))
+SIZES = ((40, 63), (100, 31), (300, 63))
 N_REQUESTS = 12_000
 N_ROWS_MAX = 80_000
+N_MANY = 10_000
 BATCH_S = 0.004
 N_BATCHES = 60
 
@@ -79,6 +83,16 @@ def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
     return (statistics.median(loop(n, call) for _ in range(N_BATCHES)) - empty) * 1e6
 
 
+def batch_us(call: Callable[[], object]) -> float:
+    """Median cost of a call on N_MANY rows, in microseconds a row."""
+    seconds = []
+    for _ in range(7):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds) / N_MANY * 1e6
+
+
 def empty_graph_us() -> float:
     graph = helper.make_graph([helper.make_node("Identity", ["rows"], ["scores"])], "empty",
                               [helper.make_tensor_value_info("rows", TensorProto.DOUBLE, [1, 1])],
@@ -106,20 +120,23 @@ def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], o
     return lambda row: function(config, ctypes.c_void_p(row.ctypes.data), length_at, score_at)
 
 
-def hazard_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random.Generator) -> tuple[Boosted, Exported]:
-    intervals = fit_intervals(examples, 36)
+def hazard_model(examples: Examples, names: Sequence[str], n_trees: int, n_leaves: int,
+                 rng: np.random.Generator) -> tuple[Boosted, Exported]:
+    intervals = fit_intervals(examples)
+    ages = AgeFeatures.of(names, intervals.edges)
     periods = person_periods(examples, intervals.edges)
     kept = np.sort(rng.permutation(len(periods.idx))[:N_ROWS_MAX])
-    features = np.column_stack([examples.features[periods.idx[kept]], periods.interval[kept]])
+    features = ages.rows(examples.features[periods.idx[kept]], periods.interval[kept])
     rows = Rows(features, periods.is_end[kept].astype(float), None, intervals.offsets[periods.interval[kept]])
-    boosted = boost("binary", rows, None, n_varying=1, n_rounds=n_trees, n_threads=1, params={
+    boosted = boost("binary", rows, None, n_varying=len(ages) + 1, n_rounds=n_trees, n_threads=1, params={
         "num_leaves": n_leaves, "min_data_in_leaf": 5})
     return boosted, Exported("hazard", boosted.forest, {
         "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
-        "grid": intervals.grid.tolist()})
+        "grid": intervals.grid.tolist()}, ages)
 
 
-def point_model(examples: Examples, n_trees: int, n_leaves: int, rng: np.random.Generator) -> tuple[Boosted, Exported]:
+def point_model(examples: Examples, names: Sequence[str], n_trees: int, n_leaves: int,
+                rng: np.random.Generator) -> tuple[Boosted, Exported]:
     idx, uptime_s = augment_uptime(examples.lifetime_s, examples.entry_s)
     kept = np.sort(rng.permutation(len(idx))[:N_ROWS_MAX])
     left_s = np.maximum(examples.lifetime_s[idx[kept]] - uptime_s[kept], 1.0)
@@ -136,7 +153,9 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     bundle = load_bundle(folder)
     booster = lgb.Booster(model_str=boosted.text)
     features = rows.features[rng.integers(0, len(rows), 200)]
-    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full(200, 3.0)])[:, None, :]]
+    width = bundle.schema.n_features - features.shape[1]
+    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full((200, width), 3.0)])[:, None, :]]
+    many = np.repeat(np.concatenate(full), N_MANY // 200, axis=0)[rng.permutation(N_MANY)]
     plain = features.tolist()
     compiled = CurveBuilder(bundle.schema, bundle.model)
     portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
@@ -144,6 +163,8 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     curve = compiled.curve(plain[0])
     vm = predictor.predict(requests[0], now_s)
     uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, 5_000)).tolist()
+    scored = row_scores(compiled.forest)
+    walk = varying_walk(compiled.forest, compiled.grid, bundle.schema.age_features)
     lightgbm_us = median_us(lambda row: booster.predict(row, raw_score=True, num_threads=1), full)
     costs = {
         "LightGBM predict, one row": lightgbm_us,
@@ -155,6 +176,10 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         "predict from the raw dict": median_us(lambda request: predictor.predict(request, now_s), requests),
         "admit + withdraw, raw dict": median_us(
             lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
+        "predict and remaining(0)": median_us(lambda request: predictor.predict(request, now_s).remaining(0), requests),
+        "batch, a row: LightGBM predict": batch_us(lambda: booster.predict(many, raw_score=True, num_threads=1)),
+        "batch, a row: compiled scores": batch_us(lambda: scored(many)),
+        "batch, a row: compiled, all ages": batch_us(lambda: walk.scores(many)),
         "remaining, float uptime": median_us(vm.remaining, uptimes_s),
         "remaining, int uptime": median_us(vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),
         "next_change": median_us(vm.next_change, uptimes_s),
@@ -232,7 +257,7 @@ def main() -> None:
             for kind, train in (("hazard", hazard_model), ("point", point_model)):
                 name = f"{kind} {n_trees}x{n_leaves}"
                 print(f"training and measuring {name}", file=sys.stderr)
-                boosted, exported = train(examples, n_trees, n_leaves, rng)
+                boosted, exported = train(examples, rows.names, n_trees, n_leaves, rng)
                 folder = write_bundle(Path(root) / name.replace(" ", "-"), kind, exported, encoder, history, {})
                 figures += measure(name, boosted, folder, rows, requests, trace.horizon_s, empty_us, rng)
                 if kind == "hazard":

@@ -116,10 +116,10 @@ def _material(config: RetrainConfig) -> Material:
     split = windows(config, rows)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    return Material(ingested.name, _without_test(split), settings, threshold_s)
+    return Material(ingested.name, without_test(split), settings, threshold_s)
 
 
-def _without_test(split: Split) -> Split:
+def without_test(split: Split) -> Split:
     """The split with a stub for the refit, which a trial does not need, and nothing of the test window."""
     train = split.train
     ends = train.is_event.nonzero()[0][:_N_REFIT]

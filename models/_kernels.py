@@ -1,27 +1,22 @@
-"""Compiled loops over the scalar functions of `serving.curve`; rows of curves in, rows of answers out."""
+"""Compiled loops over the scalar functions of `serving`; rows of curves in, rows of answers out."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
 
 from sojourn.serving.curve import (
-    LONGEST_S,
     fill_hazard,
-    hazard_at,
     hazard_remaining,
-    hazard_time,
     interval_hazard,
     mean_seconds,
     once_quantile,
     once_remaining,
     once_survival,
     residual_quantile,
-    residual_share_above,
     score_seconds,
 )
+from sojourn.serving.curve_arrays import hazard_quantile, hazard_survival, point_survival
 
 
 @njit(cache=True)
@@ -58,11 +53,7 @@ def hazard_remaining_rows(edges, rates, after, gaps, uptime_s):
 def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
-        end_s = uptime_s[row] + horizon_s[row]
-        first = np.searchsorted(edges, uptime_s[row], side="right") - 1
-        last = np.searchsorted(edges, end_s, side="right") - 1
-        answers[row] = math.exp(hazard_at(edges[first], rates[row, first], cumulative[row, first], uptime_s[row])
-                                - hazard_at(edges[last], rates[row, last], cumulative[row, last], end_s))
+        answers[row] = hazard_survival(edges, rates[row], cumulative[row], horizon_s[row], uptime_s[row])
     return answers
 
 
@@ -70,12 +61,7 @@ def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
 def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
-        first = np.searchsorted(edges, uptime_s[row], side="right") - 1
-        start = hazard_at(edges[first], rates[row, first], cumulative[row, first], uptime_s[row])
-        target = start - math.log1p(-q)
-        idx = np.searchsorted(cumulative[row], target, side="right") - 1
-        time_s = hazard_time(edges[idx], rates[row, idx], cumulative[row, idx], target)
-        answers[row] = min(max(time_s - uptime_s[row], 0.0), LONGEST_S)
+        answers[row] = hazard_quantile(edges, rates[row], cumulative[row], q, uptime_s[row])
     return answers
 
 
@@ -107,10 +93,9 @@ def point_quantile_rows(scores, residuals, q):
 
 @njit(cache=True)
 def point_survival_rows(scores, residuals, horizon_s):
-    answers = np.ones(len(scores))
+    answers = np.empty(len(scores))
     for row in range(len(scores)):
-        if horizon_s[row] > 0.0:
-            answers[row] = residual_share_above(residuals, math.log10(horizon_s[row]) - scores[row])
+        answers[row] = point_survival(scores[row], residuals, horizon_s[row])
     return answers
 
 

@@ -1,18 +1,20 @@
-"""Does the exported model give LightGBM's own bits? Asked on real rows and on rows put on and beside thresholds."""
+"""Do the exported file and the kernels give LightGBM's own bits? Asked on real rows and on and beside thresholds."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sojourn.models.onnx_export import to_onnx
+from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.forest import Forest
+from sojourn.serving.row_scores import row_scores
 from sojourn.serving.runtime import OnnxForest
 
 _CHUNK = 20_000
 
 
 def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
-    """How many raw scores of ONNX Runtime differ from LightGBM's in any bit, of how many rows.
+    """How many rows' raw scores differ from LightGBM's in any bit, by ONNX Runtime or compiled, of how many rows.
 
     text: LightGBM's model. rows: float64 (n, n_features), real feature rows. Each is asked as it is and once
     with half of its values moved onto a threshold of their feature, or one ulp above or below it.
@@ -20,13 +22,15 @@ def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0)
     import lightgbm as lgb
 
     booster = lgb.Booster(model_str=text)
-    runtime = OnnxForest(to_onnx(forest), forest.n_features)
+    file = to_onnx(forest)
+    runtime, compiled = OnnxForest(file, forest.n_features).scores, row_scores(read_forest(file, forest.n_features))
     asked = np.concatenate([rows, on_thresholds(forest, rows, seed)])
     n_different = 0
     for start in range(0, len(asked), _CHUNK):
         chunk = np.ascontiguousarray(asked[start:start + _CHUNK])
-        expected = np.asarray(booster.predict(chunk, raw_score=True, num_threads=1))
-        n_different += int((expected.view(np.int64) != runtime.scores(chunk).view(np.int64)).sum())
+        expected = np.asarray(booster.predict(chunk, raw_score=True, num_threads=1)).view(np.int64)
+        n_different += int(((expected != runtime(chunk).view(np.int64))
+                            | (expected != compiled(chunk).view(np.int64))).sum())
     return n_different, len(asked)
 
 

@@ -1,11 +1,27 @@
-"""Compiled walks over a Forest; imported only where numba is installed. Slow twins: tests/naive_forest.py."""
+"""Compiled walks over a Forest and loops over packed curves; imported only where numba is installed.
+
+Slow twins: tests/naive_forest.py, and the curves themselves.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from sojourn.serving.curve import fill_hazard, interval_hazard, mean_seconds
+from sojourn.serving.curve import fill_hazard, interval_hazard, mean_seconds, once_remaining, outlived_total
+from sojourn.serving.curve_arrays import (
+    HAZARD,
+    POINT,
+    hazard_mean,
+    n_at_most,
+    n_below,
+    next_change_at,
+    quantile_at,
+    survival_at,
+)
+
+N_BATCH = 128
+"""Size of the batches within which a kernel does one thing after the other; from 64 to 8,192 it matters little."""
 
 
 @njit(cache=True, nogil=True)
@@ -129,3 +145,154 @@ def point_seconds(scores, smearing):
     for idx in range(len(scores)):
         seconds[idx] = np.rint(mean_seconds(scores[idx], smearing))
     return seconds
+
+
+@njit(cache=True, nogil=True)
+def remaining_rows(curves, slots, uptimes_s):
+    """`remaining_at` of each slot at its uptime, whole seconds float64 (n,); nothing if a slot or an uptime is bad.
+
+    In batches, within which searches, loads and arithmetic stand apart and the loads are the same for all kinds: so
+    those from a large table overlap, which halves the time.
+    """
+    answers = np.empty(len(slots))
+    model, column = np.empty(N_BATCH, np.int64), np.empty(N_BATCH, np.int64)
+    upper_s, first, second, third = np.empty(N_BATCH), np.empty(N_BATCH), np.empty(N_BATCH), np.empty(N_BATCH)
+    for start in range(0, len(slots), N_BATCH):
+        n = min(N_BATCH, len(slots) - start)
+        for idx in range(n):
+            slot, uptime_s = slots[start + idx], uptimes_s[start + idx]
+            model[idx] = curves.model[slot] if 0 <= slot < len(curves.model) else -1
+            if model[idx] < 0 or not 0.0 <= uptime_s < np.inf:
+                return np.empty(0)
+        for idx in range(n):
+            kind, bounds = curves.kind[model[idx]], curves.bounds[model[idx]]
+            if kind == HAZARD:
+                position = n_at_most(bounds, uptimes_s[start + idx])
+                column[idx], upper_s[idx] = 4 * (position - 1), bounds[position]
+            elif kind == POINT:
+                column[idx] = 2 * n_below(bounds, uptimes_s[start + idx])
+            else:
+                column[idx] = 0
+        for idx in range(n):
+            slot = slots[start + idx]
+            first[idx] = curves.numbers[slot, column[idx]]
+            second[idx], third[idx] = curves.numbers[slot, column[idx] + 1], curves.numbers[slot, column[idx] + 2]
+        for idx in range(n):
+            kind, uptime_s = curves.kind[model[idx]], uptimes_s[start + idx]
+            if kind == HAZARD:
+                answers[start + idx] = hazard_mean(upper_s[idx], first[idx], second[idx], third[idx], uptime_s)
+            elif kind == POINT:
+                answers[start + idx] = first[idx]
+            else:
+                answers[start + idx] = np.rint(once_remaining(first[idx], uptime_s))
+    return answers
+
+
+@njit(cache=True, nogil=True)
+def quantile_rows(curves, slots, shares, uptimes_s):
+    answers = np.empty(len(slots))
+    for idx in range(len(slots)):
+        answers[idx] = quantile_at(curves, slots[idx], shares[idx], uptimes_s[idx])
+    return answers
+
+
+@njit(cache=True, nogil=True)
+def survival_rows(curves, slots, horizons_s, uptimes_s):
+    answers = np.empty(len(slots))
+    for idx in range(len(slots)):
+        answers[idx] = survival_at(curves, slots[idx], horizons_s[idx], uptimes_s[idx])
+    return answers
+
+
+@njit(cache=True, nogil=True)
+def next_change_rows(curves, slots, uptimes_s):
+    answers = np.empty(len(slots))
+    for idx in range(len(slots)):
+        answers[idx] = next_change_at(curves, slots[idx], uptimes_s[idx])
+    return answers
+
+
+@njit(cache=True, nogil=True)
+def host_exits(hosts, now_s):
+    """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
+    n_hosts = len(hosts.exit_s)
+    for start in range(0, n_hosts, N_BATCH):
+        stop = min(start + N_BATCH, n_hosts)
+        n_due = 0
+        for host in range(start, stop):  # counted first: that takes vector instructions
+            n_due += hosts.due_s[host] <= now_s
+        for host in range(start, stop if n_due else start):
+            if hosts.due_s[host] <= now_s:
+                refresh_host(hosts, host, now_s)
+    return np.maximum(hosts.exit_s, now_s)
+
+
+@njit(cache=True, nogil=True)
+def hazard_totals(steps, interval, changes_s):
+    """Held totals of a hazard curve (see `CurveModels.held_totals`) from its steps, laid flat, at its changes."""
+    totals_s = np.empty(len(changes_s))
+    for idx in range(len(changes_s)):
+        start = 4 * interval[idx]
+        left_s = hazard_mean(steps[start], steps[start + 1], steps[start + 2], steps[start + 3], changes_s[idx])
+        totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
+        if idx + 1 < len(changes_s):
+            totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])
+    return totals_s
+
+
+@njit(cache=True, nogil=True)
+def refresh_host(hosts, host, now_s):
+    """Set a non-empty host's exit, its last-leaving request, and when to look at it again."""
+    rows = hosts.members[host, : hosts.n_members[host]]
+    exit_s, last = -np.inf, -1
+    for row in rows:
+        row_exit_s = held_exit(hosts, row, now_s)
+        if row_exit_s > exit_s:
+            exit_s, last = row_exit_s, row
+    due_s = np.inf
+    for row in rows:
+        due_s = min(due_s, rises_at(hosts, row, -np.inf if row == last else exit_s, now_s))
+    hosts.exit_s[host], hosts.last[host], hosts.due_s[host] = exit_s, last, due_s
+
+
+@njit(cache=True, nogil=True)
+def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
+    """Note a request on a host; where the host's exit is that of `now_s`, it stays so."""
+    hosts.arrival_s[row], hosts.model[row] = arrival_s, model
+    hosts.totals_s[row, : len(totals_s)] = totals_s
+    hosts.totals_s[row, len(totals_s) :] = -np.inf
+    hosts.members[host, hosts.n_members[host]] = row
+    hosts.n_members[host] += 1
+    if hosts.due_s[host] <= now_s:
+        return
+    limit_s, exit_s = hosts.exit_s[host], held_exit(hosts, row, now_s)
+    if exit_s > limit_s:
+        hosts.exit_s[host], hosts.last[host], limit_s = exit_s, row, -np.inf
+    hosts.due_s[host] = min(hosts.due_s[host], rises_at(hosts, row, limit_s, now_s))
+
+
+@njit(cache=True, nogil=True)
+def held_exit(hosts, row, now_s):
+    """A request's held exit."""
+    step = held_step(hosts, row, now_s)
+    total_s = hosts.totals_s[row, step]
+    if step == hosts.n_changes[hosts.model[row]] - 1:
+        total_s = outlived_total(total_s, now_s - hosts.arrival_s[row])
+    return hosts.arrival_s[row] + total_s
+
+
+@njit(cache=True, nogil=True)
+def rises_at(hosts, row, limit_s, now_s):
+    """When a request's held exit is next asked and above a limit; if it never is, when the last one is outlived."""
+    arrival_s, model = hosts.arrival_s[row], hosts.model[row]
+    n_changes = hosts.n_changes[model]
+    for step in range(held_step(hosts, row, now_s) + 1, n_changes):
+        if arrival_s + hosts.totals_s[row, step] > limit_s:
+            return arrival_s + hosts.changes_s[model, step]
+    return arrival_s + outlived_total(hosts.totals_s[row, n_changes - 1], now_s - arrival_s)
+
+
+@njit(cache=True, nogil=True)
+def held_step(hosts, row, now_s):
+    """Which of a request's held totals holds."""
+    return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)

@@ -113,9 +113,10 @@ def interval_scores(masks, words, at, leaves, leaf_starts, pairs, scores):
             mask_0, mask_1, mask_2, mask_3 = masks[at[0, idx]], masks[at[1, idx]], masks[at[2, idx]], masks[at[3, idx]]
             mask_4, mask_5, mask_6, mask_7 = masks[at[4, idx]], masks[at[5, idx]], masks[at[6, idx]], masks[at[7, idx]]
             pair = pairs[part]
+            for tree in range(n_trees):  # in two loops: of more arrays at once the compiler makes no vector code
+                pair[tree] = words[tree] & mask_0[tree] & mask_1[tree] & mask_2[tree] & mask_3[tree]
             for tree in range(n_trees):
-                pair[tree] = (words[tree] & mask_0[tree] & mask_1[tree] & mask_2[tree] & mask_3[tree]
-                              & mask_4[tree] & mask_5[tree] & mask_6[tree] & mask_7[tree])
+                pair[tree] &= mask_4[tree] & mask_5[tree] & mask_6[tree] & mask_7[tree]
         sum_0 = sum_1 = sum_2 = sum_3 = 0.0
         for tree in range(n_trees):
             start = leaf_starts[tree]

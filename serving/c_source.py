@@ -21,10 +21,11 @@ from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, Nod
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.curve import CLASS_BOUNDS_S, LEAST_HAZARD, LONGEST_S
-from sojourn.serving.curve_builder import N_STEPS_MAX, check_stepwise, varying_grid
+from sojourn.serving.curve_builder import N_STEPS_MAX, varying_grid
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import ZERO
+from sojourn.serving.varying_walk import check_stepwise
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60

@@ -229,7 +229,7 @@ def refuse_uptime(uptime_s: Any) -> NoReturn:
     raise ValueError(f"uptime_s must be a number, got {shown(uptime_s)}")
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)  # frozen ones take 0.5 us longer to make
 class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
@@ -279,9 +279,10 @@ class HazardCurve:
         """`remaining` in an interval that has not been asked for; ValueError where the uptime is none."""
         seconds = checked_seconds(uptime_s, "uptime_s")
         idx = bisect_right(self.bounds, seconds)
-        rate, _, after_s, gap_s = self.numbers[idx - 1:4 * len(self.edges):len(self.edges)].tolist()
-        self.steps[idx] = (self.bounds[idx], rate, gap_s, after_s)
-        return self.remaining(seconds)
+        upper_s, n, number = self.bounds[idx], len(self.edges), self.numbers.item
+        rate, after_s, gap_s = number(idx - 1), number(2 * n + idx - 1), number(3 * n + idx - 1)
+        self.steps[idx] = (upper_s, rate, gap_s, after_s)
+        return after_s + expm1((seconds - upper_s) * rate) * gap_s + _ROUND - _ROUND
 
     def quantile(self, q: float, uptime_s: float) -> float:
         share = checked_share(q)

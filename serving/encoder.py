@@ -95,9 +95,11 @@ class Encoder:
         numbers = []
         get = request.get
         for column in self.numbers:
-            number = _number(column, get(column))
-            if number != number:
-                unknown.append(column)
+            number = get(column)
+            if type(number) is not float or number - number != 0.0:  # finite floats need no second look
+                number = _number(column, number)
+                if number != number:
+                    unknown.append(column)
             numbers.append(number)
         texts = []
         for column in self.names:
@@ -137,8 +139,6 @@ def _number_text(number: float) -> str:
 
 
 def _number(column: str, value: Any) -> float:
-    if type(value) is float and value - value == 0.0:  # finite: the usual case first
-        return value
     if value is None:
         return _NAN
     if type(value) is float or type(value) is int:

@@ -6,6 +6,7 @@ predictor keeps it up to date. Plain Python on purpose: the same floats in the s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows, fill_category_features
-from sojourn.serving.owner import OWNER_FEATURES, OwnerState, fill_owner_features
+from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
+from sojourn.serving.running import Group
 
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 _NAN = math.nan
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ class HistoryDefinition:
     batch_gap_s: arrivals of an owner no further apart than this belong to one batch.
     category_memory: the category mean moves by at least 1 / category_memory at each end.
     prior_strength: how many requests the overall mean counts for in a category's mean.
-    n_keys_max: owners kept per key; beyond it the one whose last arrival is oldest is forgotten.
+    n_keys_max: owners or categories kept per key. Beyond it the owner whose last arrival is oldest is forgotten, or
+        the category of which the last end is oldest, in training too. An owner takes 700 to 850 bytes in a full table
+        (1 to 16 ended requests, churn included), so a full table of the default size 105 to 130 MB.
     """
 
     keys: tuple[HistoryKey, ...]
@@ -59,7 +64,7 @@ class HistoryDefinition:
     batch_gap_s: int = 300
     category_memory: int = 2_000
     prior_strength: float = 20.0
-    n_keys_max: int = 1_000_000
+    n_keys_max: int = 150_000
 
     def __post_init__(self) -> None:
         for name, least in (("window", 1), ("n_keys_max", 1), ("category_memory", 1), ("batch_gap_s", 0)):
@@ -95,8 +100,12 @@ class HistoryDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The receipt of one admission: what `ended` and `withdraw` need to find it again."""
+    """The receipt of one admission: what `ended` and `withdraw` need to find it again.
 
+    history: the number of the history that it was admitted to, in this process.
+    """
+
+    history: int
     number: int
     keys: tuple[tuple[str, ...] | None, ...]
     arrival_s: int
@@ -117,9 +126,10 @@ class HistoryState:
 
     def __init__(self, definition: HistoryDefinition) -> None:
         self.definition = definition
+        self.number = next(_NUMBERS)
         self.rows = HistoryRows()
         self._owners: list[OrderedDict[tuple[str, ...], OwnerState]] = [OrderedDict() for _ in definition.keys]
-        self._categories: list[dict[tuple[str, ...], int]] = [{} for _ in definition.keys]  # slots
+        self._categories: list[OrderedDict[tuple[str, ...], int]] = [OrderedDict() for _ in definition.keys]  # slots
         self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
         self._n_admitted = 0
         self._is_owner = [key.kind == "owner" for key in definition.keys]
@@ -183,55 +193,59 @@ class HistoryState:
             if owner is None:
                 if len(owners) >= definition.n_keys_max:
                     self.rows.free(owners.popitem(last=False)[1].slot)
-                owner = owners[key] = OwnerState(definition.window, self.rows.new())
+                owner = owners[key] = OwnerState(self.rows.new())
+                self.rows.write(owner.slot, UNKNOWN_OWNER)
             else:
                 owners.move_to_end(key)  # last = latest arrival
             owner.arrive(number, now_s, definition.batch_gap_s)
-            self.rows.write(owner.slot, owner.row())
-        return Admission(number, tuple(keys), now_s)
+            self.rows.write_head(owner.slot, owner.head(definition.window))
+        return Admission(self.number, number, tuple(keys), now_s)
 
     def ended(self, admission: Admission, now_s: int, arrival_s: int | None = None) -> None:
         """Record the end of an admitted request; its lifetime runs from `arrival_s` (default: its admission)."""
         start_s = admission.arrival_s if arrival_s is None else arrival_s
         log_lifetime = math.log10(max(now_s - start_s, 1))
-        overall = self._overall
-        memory = self.definition.category_memory
-        _move(overall, log_lifetime, memory)
+        definition = self.definition
+        _move(self._overall, log_lifetime, definition.category_memory)
         for idx, key in enumerate(admission.keys):
             if key is None:
                 continue
             if self._is_owner[idx]:
                 owner = self._owners[idx].get(key)
-                if owner is None or admission.number not in owner.running:
-                    continue  # forgotten since: the size bound came first
-                owner.end(admission.number, log_lifetime)
-                self.rows.write(owner.slot, owner.row())
+                if owner is not None and owner.end(admission.number, log_lifetime, definition.window,
+                                                   definition.batch_gap_s):
+                    self.rows.write(owner.slot, owner.head(definition.window) + owner.ended_part())
             else:
-                slot = self._categories[idx].get(key)
-                if slot is None:
-                    slot, moments = self.rows.new(), [0.0, 0.0]
-                    self._categories[idx][key] = slot
-                else:
-                    moments = self.rows.of(slot)[:2]
-                _move(moments, log_lifetime, memory)
+                slot, moments = self._category(self._categories[idx], key)
+                _move(moments, log_lifetime, definition.category_memory)
                 self.rows.write_moments(slot, moments)
+
+    def _category(self, categories: OrderedDict[tuple[str, ...], int], key: tuple[str, ...]) -> tuple[int, list[float]]:
+        """The slot and moments of a category of which one ends; the least recently ended one makes room."""
+        slot = categories.get(key)
+        if slot is not None:
+            categories.move_to_end(key)
+            return slot, self.rows.of(slot)[:2]
+        if len(categories) >= self.definition.n_keys_max:
+            self.rows.free(categories.popitem(last=False)[1])
+        slot = categories[key] = self.rows.new()
+        return slot, [0.0, 0.0]
 
     def withdraw(self, admission: Admission) -> None:
         """Undo an admission that was not placed: features are then as if it had never been.
 
-        Two things stay: an owner that it pushed out of a full table, and its own owner's place in line there.
+        Two things stay: an owner that it pushed out of a full table, and its own owner's place in line there. Undoing
+        an owner's latest admission, before anything else happens to the owner, takes the same time whatever runs.
         """
         for idx, key in enumerate(admission.keys):
             owner = None if key is None or not self._is_owner[idx] else self._owners[idx].get(key)
-            if key is None or owner is None or admission.number not in owner.running:
+            if key is None or owner is None or not owner.withdraw(admission.number, self.definition.batch_gap_s):
                 continue
-            owner.running_sum_s -= owner.running.pop(admission.number)
-            owner.recount(self.definition.batch_gap_s)
-            if owner.n_ended == 0 and not owner.running:
+            if owner.n_ended == 0 and owner.running is None:
                 del self._owners[idx][key]
                 self.rows.free(owner.slot)
             else:
-                self.rows.write(owner.slot, owner.row())
+                self.rows.write_head(owner.slot, owner.head(self.definition.window))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The state as plain arrays (no pickle), without running requests: a scheduler admits those again.
@@ -246,10 +260,11 @@ class HistoryState:
                 arrays |= _packed(f"{idx}", kept)
                 arrays[f"{idx}:ended_n"] = np.array([o.n_ended for o in owners], np.int64)
                 arrays[f"{idx}:last"] = np.array([o.last_ended_s for o in owners], np.int64)
-                arrays[f"{idx}:batch_n"] = np.array([len(o.batch_ended) for o in owners], np.int64)
-                arrays[f"{idx}:batch"] = np.array([time_s for o in owners for time_s in o.batch_ended], np.int64)
-                arrays[f"{idx}:recent_n"] = np.array([len(o.recent) for o in owners], np.int64)
-                arrays[f"{idx}:recent"] = np.array([value for o in owners for value in o.recent], np.float64)
+                groups = [o.batch_groups() for o in owners]
+                arrays[f"{idx}:group_n"] = np.array([len(each) for each in groups], np.int64)
+                arrays[f"{idx}:group"] = np.array([group for each in groups for group in each], np.int64).reshape(-1, 3)
+                arrays[f"{idx}:recent_n"] = np.array([len(o.recent) // 8 for o in owners], np.int64)
+                arrays[f"{idx}:recent"] = np.frombuffer(b"".join(o.recent for o in owners), np.float64)
             else:
                 arrays |= _packed(f"{idx}", self._categories[idx])
                 slots = np.array(list(self._categories[idx].values()), np.int64)
@@ -266,6 +281,9 @@ class HistoryState:
         state._overall = [float(value) for value in overall]
         for idx, key in enumerate(definition.keys):
             names = _unpacked(f"{idx}", arrays, len(key.columns))
+            if len(names) > definition.n_keys_max:
+                raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} values, "
+                                 f"got {len(names)}")
             if key.kind == "category":
                 moments = _array(arrays, f"{idx}:moments", np.float64)
                 if (moments.shape != (len(names), 2) or not np.isfinite(moments).all()
@@ -275,8 +293,6 @@ class HistoryState:
                     slot = state._categories[idx][name] = state.rows.new()
                     state.rows.write_moments(slot, pair)
             else:
-                if len(names) > definition.n_keys_max:
-                    raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} owners")
                 owners = _owners(f"{idx}", arrays, len(names), definition, state.rows)
                 state._owners[idx] = OrderedDict(zip(names, owners, strict=True))
         return state
@@ -284,28 +300,35 @@ class HistoryState:
 
 def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: HistoryDefinition,
             rows: HistoryRows) -> list[OwnerState]:
-    ended_n, last, batch_n, batch, recent_n = (_array(arrays, f"{prefix}:{part}", np.int64)
-                                               for part in ("ended_n", "last", "batch_n", "batch", "recent_n"))
+    ended_n, last, group_n, group, recent_n = (_array(arrays, f"{prefix}:{part}", np.int64)
+                                               for part in ("ended_n", "last", "group_n", "group", "recent_n"))
     recent = _array(arrays, f"{prefix}:recent", np.float64)
-    if (any(array.shape != (n,) for array in (ended_n, last, batch_n, recent_n)) or (ended_n < 1).any()
-            or (batch_n < 0).any() or (batch_n > ended_n).any() or batch.shape != (batch_n.sum(),)
+    if (any(array.shape != (n,) for array in (ended_n, last, group_n, recent_n)) or (ended_n < 1).any()
+            or (group_n < 0).any() or group.shape != (group_n.sum(), 3)
             or (recent_n < 1).any() or (recent_n > np.minimum(ended_n, definition.window)).any()
             or recent.shape != (recent_n.sum(),) or not (np.abs(recent) <= 20.0).all()):
         raise ValueError(f"the arrays of history key number {prefix} must fit together")
     owners = []
-    batches = np.split(batch, np.cumsum(batch_n)[:-1]) if n else []
+    groups = np.split(group, np.cumsum(group_n)[:-1]) if n else []
     recents = np.split(recent, np.cumsum(recent_n)[:-1]) if n else []
     for idx in range(n):
-        owner = OwnerState(definition.window, rows.new())
-        owner.n_ended = int(ended_n[idx])
-        owner.last_ended_s = int(last[idx])
-        owner.batch_ended.extend(batches[idx].tolist())
-        owner.recent.extend(recents[idx].tolist())
-        owner.recount(definition.batch_gap_s)
-        owner.refresh_ended()
-        rows.write(owner.slot, owner.row())
+        owner = OwnerState(rows.new())
+        links = [(latest_s, earliest_s, n_ended) for latest_s, earliest_s, n_ended in groups[idx].tolist()]
+        _check_groups(prefix, links, int(ended_n[idx]), int(last[idx]), definition.batch_gap_s)
+        owner.restore(int(ended_n[idx]), int(last[idx]), links, recents[idx].tobytes(), definition.batch_gap_s)
+        rows.write(owner.slot, owner.head(definition.window) + owner.ended_part())
         owners.append(owner)
     return owners
+
+
+def _check_groups(prefix: str, groups: list[Group], n_ended: int, last_ended_s: int, batch_gap_s: int) -> None:
+    after_s = -math.inf
+    for latest_s, earliest_s, n in groups:
+        if not after_s < earliest_s <= latest_s or n < 1 or (n == 1 and earliest_s < latest_s):
+            raise ValueError(f"{prefix}:group must hold (latest, earliest, count) of groups apart, in order")
+        after_s = latest_s + batch_gap_s
+    if groups and (groups[-1][0] != last_ended_s or sum(n for _, _, n in groups) > n_ended):
+        raise ValueError(f"{prefix}:group must hold only requests that ended, the latest among them")
 
 
 def _array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> np.ndarray:

@@ -15,6 +15,7 @@ from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER
 UNKNOWN = 0
 """The slot of all that is not known: of an owner that never arrived, a category of which none has ended."""
 _ROW = Struct(f"={len(OWNER_FEATURES)}d")
+_HEAD = Struct("=6d")
 _MOMENTS = Struct("=2d")
 _N_SLOTS = 64
 
@@ -22,7 +23,8 @@ _N_SLOTS = 64
 class HistoryRows:
     """Rows by slot, with room that doubles and slots that are used again.
 
-    values: float64 (n, 15); an owner's row is `OwnerState.row`, a category's begins with its count and its mean.
+    values: float64 (n, 15); an owner's row is its `OwnerState.head` and `OwnerState.ended_part`, a category's
+    begins with its count and its mean.
     """
 
     def __init__(self) -> None:
@@ -37,7 +39,9 @@ class HistoryRows:
         if self._free:
             return self._free.pop()
         if self._n == len(self.values):
-            self.values = np.concatenate([self.values, np.zeros_like(self.values)])
+            grown = np.zeros((2 * self._n, len(OWNER_FEATURES)))  # not concatenated: rows not yet used take no memory
+            grown[:self._n] = self.values
+            self.values = grown
             self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
         self._n += 1
         return self._n - 1
@@ -53,6 +57,10 @@ class HistoryRows:
     def write(self, slot: int, row: Sequence[float]) -> None:
         """Set an owner's row."""
         _ROW.pack_into(self._bytes, slot * _ROW.size, *row)
+
+    def write_head(self, slot: int, head: Sequence[float]) -> None:
+        """Set the first 6 numbers of an owner's row."""
+        _HEAD.pack_into(self._bytes, slot * _ROW.size, *head)
 
     def write_moments(self, slot: int, moments: Sequence[float]) -> None:
         """Set a category's count and mean."""

@@ -24,7 +24,7 @@ _ALL = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True, slots=True)
 class LeafMasks:
-    """masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last of them NaN's; row R has all leaves.
+    """masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last one NaN's; row R has all leaves.
 
     thresholds: float64, each feature's rising, those of feature f from starts[f]; starts: int64 (F + 1,). A value's bin
     is the number of its feature's thresholds below it. leaves: float64, tree by tree from the left, those of tree t
@@ -47,7 +47,7 @@ class LeafMasks:
         return self.thresholds[self.starts[idx_feature]:self.starts[idx_feature + 1]]
 
     def spans(self, idx_feature: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each leaf the first bin of one feature at which it can be reached, and the first after; int64 (L,) each."""
+        """For each leaf the first bin of a feature at which it can be reached, and the first after; int64 (L,) each."""
         first = self.first_row(idx_feature)
         words = self.masks[first:first + len(self.thresholds_of(idx_feature)) + 1]
         lows, sizes = np.zeros(len(self.leaves), np.int64), np.zeros(len(self.leaves), np.int64)
@@ -155,7 +155,7 @@ def _below(place: np.ndarray) -> np.ndarray:
 
 
 def _places(forest: Forest) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray, np.ndarray]:
-    """Of each node its tree and where its true leaves, its false leaves and their end stand; of each leaf tree and place."""
+    """Of each node its tree and where its true leaves, its false ones and their end stand; of each leaf tree, place."""
     n_nodes = len(forest.feature)
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
     n_leaves = [0] * n_nodes

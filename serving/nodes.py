@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from sojourn.serving import pods
+from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.pod_columns import PodColumns
-from sojourn.serving.predictor import Lifetime, Predictor
+from sojourn.serving.predictor import Predictor
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
-"""Left-closed buckets of the time by which a pod would extend its node's exit (LAVA, section 4.2): costs 0 to 10."""
+"""Left-closed buckets of the seconds by which a pod would extend its node's exit: temporal cost 0 to 10 (NILAS)."""
 BEST_SCORE = 10
 """Kubernetes' MaxExtenderPriority; its least is 0."""
 ABSENT_GRACE_S = 60
@@ -25,25 +28,17 @@ N_GONE = 65_536
 _N_VOID_MAX = 1_000
 
 
-def extension_cost(extension_s: float) -> int:
-    """Temporal cost, 0 (none) to 10, of extending a node's exit by some seconds.
+def node_scores(exits_s: np.ndarray, end_s: float) -> np.ndarray:
+    """Scores, int64 (n,), 0 to 10, higher = better, of nodes with these exits for a pod with this predicted end.
 
-    >>> [extension_cost(minutes * 60) for minutes in (0, 29, 30, 70, 24 * 60, 10_080)]
-    [0, 0, 1, 2, 9, 10]
-    """
-    return bisect_right(EXTENSION_EDGES_S, extension_s)
+    exits_s: float64 (n,), seconds, -infinity for an empty node, which scores 0: its cost is never less than that of a
+    node in use, so it comes last; costs 9 and 10 of nodes in use share the score 1.
 
-
-def node_score(exit_s: float | None, end_s: float) -> int:
-    """Score, 0 to 10, higher = better, of a node with this exit for a pod with this predicted end, seconds.
-
-    An empty node (None) scores 0: its cost is never less than that of a node in use, so it comes last, and costs 9
-    and 10 of nodes in use share the score 1.
-
-    >>> [node_score(exit_s, 10_000) for exit_s in (20_000, 10_000, 5_800, 0, None)]
+    >>> node_scores(np.array([20_000.0, 10_000.0, 5_800.0, 0.0, -np.inf]), 10_000.0).tolist()
     [10, 10, 8, 6, 0]
     """
-    return 0 if exit_s is None else max(BEST_SCORE - extension_cost(end_s - exit_s), 1)
+    costs = np.searchsorted(EXTENSION_EDGES_S, end_s - exits_s, side="right")
+    return np.where(exits_s == -math.inf, 0, np.maximum(BEST_SCORE - costs, 1))
 
 
 @dataclass(slots=True)
@@ -63,21 +58,6 @@ class _Placed:
         self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
 
 
-@dataclass(slots=True)
-class _Node:
-    """The pods of a node by uid, and the latest of their exits."""
-
-    pods: dict[str, _Placed] = field(default_factory=dict)
-    exit_s: float = -math.inf
-
-    def moved(self, old_s: float, new_s: float) -> None:
-        """One pod's exit has moved (-infinity: it is none of them)."""
-        if new_s >= self.exit_s:
-            self.exit_s = new_s
-        elif old_s == self.exit_s:
-            self.exit_s = max((pod.exit_s for pod in self.pods.values()), default=-math.inf)
-
-
 class Nodes:
     """What runs where, as reported, with predictions kept fresh. One caller at a time.
 
@@ -93,7 +73,8 @@ class Nodes:
         self._columns = columns
         self._epoch_s = epoch_s
         self._n_pods_max = n_pods_max
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, dict[str, _Placed]] = {}  # pods in use by node and uid
+        self._exits_s: dict[str, float] = {}  # the latest of their exits
         self._placed: dict[str, _Placed] = {}
         self._gone: dict[str, None] = {}
         self._due: list[tuple[float, str]] = []  # a heap of (stale_s, uid); an entry that is not a pod's own is void
@@ -134,8 +115,7 @@ class Nodes:
         arrival_s = now_s if started_s is None else min(started_s - self._epoch_s, now_s)
         vm = self._predictor.admit(self._columns.request(pod), now_s, arrival_s=arrival_s)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
-        node = self._nodes.setdefault(name, _Node())
-        node.pods[uid] = placed
+        self._nodes.setdefault(name, {})[uid] = placed
         self._ask(uid, placed, now_s)
         return "placed"
 
@@ -156,11 +136,10 @@ class Nodes:
         if placed is None:
             return "unknown"
         self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))
-        node = self._nodes[placed.node]
-        del node.pods[uid]
-        node.moved(placed.exit_s, -math.inf)
-        if not node.pods:
-            del self._nodes[placed.node]
+        del self._nodes[placed.node][uid]
+        self._move(placed.node, placed.exit_s, -math.inf)
+        if not self._nodes[placed.node]:
+            del self._nodes[placed.node], self._exits_s[placed.node]
         return "ended"
 
     def end_absent(self, uids: Iterable[str], now_s: int) -> int:
@@ -175,15 +154,14 @@ class Nodes:
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""
         self._refresh(now_s)
-        node = self._nodes.get(name)
-        return None if node is None else node.exit_s
+        return self._exits_s.get(name)
 
     def scores(self, names: Sequence[str], remaining_s: float, now_s: int) -> list[int]:
         """Scores, 0 to 10, higher = better, of nodes for a pod that would stay for `remaining_s` from now."""
         self._refresh(now_s)
-        found = map(self._nodes.get, names)
-        end_s = now_s + remaining_s
-        return [node_score(None if node is None else node.exit_s, end_s) for node in found]
+        exits_s = np.fromiter(map(self._exits_s.get, names, repeat(-math.inf)), np.float64, len(names))
+        scores: list[int] = node_scores(exits_s, now_s + remaining_s).tolist()
+        return scores
 
     def _refresh(self, now_s: int) -> None:
         due, placed = self._due, self._placed
@@ -199,5 +177,13 @@ class Nodes:
     def _ask(self, uid: str, pod: _Placed, now_s: int) -> None:
         before_s = pod.exit_s
         pod.ask(now_s)
-        self._nodes[pod.node].moved(before_s, pod.exit_s)
+        self._move(pod.node, before_s, pod.exit_s)
         heapq.heappush(self._due, (pod.stale_s, uid))
+
+    def _move(self, name: str, old_s: float, new_s: float) -> None:
+        """One pod's exit has moved (-infinity: it was or is none of them)."""
+        latest_s = self._exits_s.get(name, -math.inf)
+        if new_s >= latest_s:
+            self._exits_s[name] = new_s
+        elif old_s == latest_s:
+            self._exits_s[name] = max((pod.exit_s for pod in self._nodes[name].values()), default=-math.inf)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 from sojourn.serving._jitable import register_jitable
+from sojourn.serving.running import Group, RunningRequests
 
 OWNER_FEATURES = (
     "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",
@@ -18,8 +20,9 @@ OWNER_FEATURES = (
 `arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
 is and how late it is, and no later row lies where it learnt.
 """
-_SHARES_LOG10 = tuple(math.log10(seconds) for seconds in (3_600.0, 86_400.0, 604_800.0))
+_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = math.log10(3_600.0), math.log10(86_400.0), math.log10(604_800.0)
 _NAN = math.nan
+_DOUBLE = Struct("=d")
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
 UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
 """The row of an owner that has not been seen, or was forgotten: its features whatever the time."""
@@ -29,8 +32,8 @@ UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
 def fill_owner_features(row: Sequence[float], now_s: float, batch_gap_s: float, values: Any, at: int) -> None:
     """Write an owner's features at a time into values[at:], from its row.
 
-    row: what `OwnerState.row` gives: the features, but arrivals in s in place of ages, and the latest batch whatever
-    the time since.
+    row: `OwnerState.head` and `OwnerState.ended_part`: the features, but arrivals in s in place of ages, and the
+    latest batch whatever the time since.
     """
     values[at] = row[0]
     values[at + 1] = row[1]
@@ -43,98 +46,39 @@ def fill_owner_features(row: Sequence[float], now_s: float, batch_gap_s: float, 
 
 
 class OwnerState:
-    """One owner's state. `running` maps an admission's number to its arrival, in order of admission.
+    """One owner's state: small, for most owners of a full table rest. `running` is None while nothing of it runs.
 
-    A batch is a chain of arrivals no further apart than the gap; only the latest one is kept. `batch_ended` holds
-    the arrivals of its ended requests, so that it can be counted again when an admission is withdrawn.
+    A batch is a chain of arrivals no further apart than the gap; only the latest one is kept. recent: log10 lifetimes
+    of the last that ended, as doubles one after the other.
     """
 
-    __slots__ = ("batch", "batch_ended", "batch_start_s", "ended_part", "last_arrival_s", "last_ended_s", "n_ended",
-                 "n_passed", "order", "recent", "running", "running_sum_s", "slot", "window")  # fmt: skip
+    __slots__ = ("batch", "batch_start_s", "last_arrival_s", "last_ended_s", "n_ended", "recent", "running", "slot")
 
-    def __init__(self, window: int, slot: int) -> None:
-        self.window = window
+    def __init__(self, slot: int) -> None:
         self.slot = slot
         self.n_ended = 0
         self.last_arrival_s: int | None = None
         self.last_ended_s: int | None = None  # the latest arrival among those that have ended
         self.batch = 0
         self.batch_start_s = 0
-        self.batch_ended = array("q")
-        self.running: dict[int, int] = {}
-        self.order = array("q")  # numbers as admitted, some of them gone; n_passed of them at the front are
-        self.n_passed = 0
-        self.running_sum_s = 0
-        self.recent = array("d")
-        self.ended_part: tuple[float, ...] = _NOTHING_ENDED
+        self.recent = b""
+        self.running: RunningRequests | None = None
 
-    def row(self) -> tuple[float, ...]:
-        """What `fill_owner_features` reads, as it is now."""
-        n_running = len(self.running)
+    def head(self, window: int) -> tuple[float, ...]:
+        """The first 6 numbers of the owner's row, which arrivals change."""
+        n_running = 0
         oldest_s = mean_s = _NAN
-        if n_running:
-            oldest_s = self._oldest_s()
-            mean_s = self.running_sum_s / n_running
+        if self.running is not None and self.running.arrivals:
+            n_running = len(self.running.arrivals)
+            oldest_s = self.running.oldest_s()
+            mean_s = self.running.sum_s / n_running
         last_s = _NAN if self.last_arrival_s is None else self.last_arrival_s
-        return (math.log1p(min(self.n_ended + n_running, self.window)), math.log1p(n_running), oldest_s, mean_s, last_s,
-                math.log1p(self.batch), *self.ended_part)  # fmt: skip
+        return (math.log1p(min(self.n_ended + n_running, window)), math.log1p(n_running), oldest_s, mean_s, last_s,
+                math.log1p(self.batch))  # fmt: skip
 
-    def _oldest_s(self) -> int:
-        """The arrival of the first of those running. A dict's own first entry is found by passing all that are gone."""
-        order, running = self.order, self.running
-        if len(order) > 2 * len(running) + 16:
-            self.order = order = array("q", running)
-            self.n_passed = 0
-        while order[self.n_passed] not in running:
-            self.n_passed += 1
-        return running[order[self.n_passed]]
-
-    def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
-        last_s = self.last_arrival_s
-        self.running[number] = now_s
-        self.order.append(number)
-        self.running_sum_s += now_s
-        if last_s is None or now_s - last_s > batch_gap_s:
-            self.last_arrival_s = self.batch_start_s = now_s
-            self.batch = 1
-            self.batch_ended = array("q")
-        elif now_s >= last_s:
-            self.last_arrival_s = now_s
-            self.batch += 1
-        else:  # it was running already
-            self.recount(batch_gap_s)
-
-    def end(self, number: int, log_lifetime: float) -> None:
-        arrival_s = self.running.pop(number)
-        self.running_sum_s -= arrival_s
-        if self.last_ended_s is None or arrival_s > self.last_ended_s:
-            self.last_ended_s = arrival_s
-        if arrival_s >= self.batch_start_s:
-            self.batch_ended.append(arrival_s)
-        self.n_ended += 1
-        self.recent.append(log_lifetime)
-        if len(self.recent) > self.window:
-            del self.recent[0]
-        self.refresh_ended()
-
-    def recount(self, batch_gap_s: int) -> None:
-        """Find the latest arrival and its batch again, from those running and those ended."""
-        times = sorted([*self.running.values(), *self.batch_ended])
-        if not times or (self.last_ended_s is not None and self.last_ended_s > times[-1]):
-            # Of an earlier batch: too long ago to be continued, so its size does not matter.
-            self.last_arrival_s, self.batch = self.last_ended_s, 0
-            self.batch_start_s = 0 if self.last_ended_s is None else self.last_ended_s
-            return
-        self.last_arrival_s = self.batch_start_s = times[-1]
-        self.batch = 1
-        for time_s in reversed(times[:-1]):
-            if self.batch_start_s - time_s > batch_gap_s:
-                break
-            self.batch_start_s = time_s
-            self.batch += 1
-
-    def refresh_ended(self) -> None:
-        recent = self.recent
+    def ended_part(self) -> tuple[float, ...]:
+        """The other 9 numbers of the row, which only ends change; one has ended."""
+        recent = array("d", self.recent)
         n = len(recent)
         total = 0.0
         for value in recent:
@@ -142,15 +86,95 @@ class OwnerState:
         mean = total / n
         squares = 0.0
         longest = -1.0
-        above = [0, 0, 0]
+        n_1h = n_1d = n_7d = 0
         for value in recent:
-            squares += (value - mean) * (value - mean)
+            deviation = value - mean
+            squares += deviation * deviation
             if value > longest:
                 longest = value
-            for idx, bound in enumerate(_SHARES_LOG10):
-                if value >= bound:
-                    above[idx] += 1
+            if value >= _HOUR_LOG10:
+                n_1h += 1
+                if value >= _DAY_LOG10:
+                    n_1d += 1
+                    if value >= _WEEK_LOG10:
+                        n_7d += 1
         last = recent[-1]
         mean_2 = last if n == 1 else (last + recent[-2]) / 2.0
-        self.ended_part = (math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest,
-                           above[0] / n, above[1] / n, above[2] / n)  # fmt: skip
+        return math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest, n_1h / n, n_1d / n, n_7d / n
+
+    def batch_groups(self) -> list[Group]:
+        """The ended requests of the batch in groups; of an owner at rest they are the whole batch."""
+        if self.running is not None:
+            return self.running.ended
+        return [(self.last_arrival_s, self.batch_start_s, self.batch)] if self.batch else []  # type: ignore[list-item]
+
+    def arrive(self, number: int, now_s: int, batch_gap_s: int) -> None:
+        if self.running is None:
+            self.running = RunningRequests(self.batch_groups())
+        running, last_s = self.running, self.last_arrival_s
+        running.undo = (number, last_s, self.batch, self.batch_start_s, running.ended)
+        running.add(number, now_s)
+        if last_s is None or now_s - last_s > batch_gap_s:
+            self.last_arrival_s = self.batch_start_s = now_s
+            self.batch = 1
+            running.ended = []
+        elif now_s >= self.batch_start_s:
+            if now_s > last_s:
+                self.last_arrival_s = now_s
+            self.batch += 1
+        elif self.batch_start_s - now_s <= batch_gap_s:  # it was running already, and may join others to the batch
+            self._recount(running, batch_gap_s)
+
+    def end(self, number: int, log_lifetime: float, window: int, batch_gap_s: int) -> bool:
+        """Count the end of an admission; False where it does not run, since the owner was forgotten meanwhile."""
+        running = self.running
+        if running is None or number not in running.arrivals:
+            return False
+        arrival_s = running.remove(number)
+        running.undo = None
+        if self.last_ended_s is None or arrival_s > self.last_ended_s:
+            self.last_ended_s = arrival_s
+        if arrival_s >= self.batch_start_s:
+            running.group_ended(arrival_s, batch_gap_s)
+        self.n_ended += 1
+        self.recent = (self.recent + _DOUBLE.pack(log_lifetime))[-window * _DOUBLE.size:]
+        self._rest(running)
+        return True
+
+    def withdraw(self, number: int, batch_gap_s: int) -> bool:
+        """Undo an admission: at once if nothing happened since, else by counting the batch again. False as in `end`."""
+        running = self.running
+        if running is None or number not in running.arrivals:
+            return False
+        running.remove(number)
+        undo, running.undo = running.undo, None
+        if undo is not None and undo[0] == number:
+            _, self.last_arrival_s, self.batch, self.batch_start_s, running.ended = undo
+        else:
+            start_s = self.batch_start_s
+            self._recount(running, batch_gap_s)
+            running.ended = [group for group in running.ended if not start_s <= group[1] < self.batch_start_s]
+        self._rest(running)
+        return True
+
+    def restore(self, n_ended: int, last_ended_s: int, groups: list[Group], recent: bytes, batch_gap_s: int) -> None:
+        """Set what a snapshot holds; what runs is admitted again, and may join the groups to one batch."""
+        self.n_ended = n_ended
+        self.last_ended_s = last_ended_s
+        self.recent = recent
+        self.running = RunningRequests(groups)
+        self._recount(self.running, batch_gap_s)
+        self._rest(self.running)
+
+    def _recount(self, running: RunningRequests, batch_gap_s: int) -> None:
+        latest = running.batch(batch_gap_s)
+        if latest is not None and (self.last_ended_s is None or self.last_ended_s <= latest[0]):
+            self.last_arrival_s, self.batch_start_s, self.batch = latest
+        else:  # the latest is of an earlier batch: too long ago to be continued, so its size does not matter
+            self.last_arrival_s, self.batch = self.last_ended_s, 0
+            self.batch_start_s = 0 if self.last_ended_s is None else self.last_ended_s
+
+    def _rest(self, running: RunningRequests) -> None:
+        """Drop what an owner at rest does not need: its one group is the batch (`batch_groups`)."""
+        if not running.arrivals and len(running.ended) <= 1:
+            self.running = None

@@ -111,7 +111,7 @@ class Predictor:
             raise
 
     def ended(self, vm: Lifetime, now_s: int, *, arrival_s: int | None = None) -> None:
-        """Record that an admitted request ended at `now_s`; ValueError where it is not running.
+        """Record that an admitted request ended at `now_s`; ValueError where it is not running, or another's.
 
         arrival_s: when it began to run, for a job that waited in a queue after its admission; the wait is no part
         of its lifetime, here as in training.
@@ -120,7 +120,7 @@ class Predictor:
             end_s = _whole(now_s, "now_s")
             start_s = None if arrival_s is None else _whole(arrival_s, "arrival_s")
             with self._lock:
-                admission = _running(vm)
+                admission = self._running(vm)
                 began_s = admission.arrival_s if start_s is None else start_s
                 if end_s < began_s:
                     raise ValueError(f"now_s must be >= the arrival {began_s}, got {end_s}")
@@ -134,10 +134,10 @@ class Predictor:
             raise
 
     def withdraw(self, vm: Lifetime) -> None:
-        """Undo an `admit` that was not placed; ValueError where it is not running."""
+        """Undo an `admit` that was not placed; ValueError where it is not running, or another predictor's."""
         try:
             with self._lock:
-                admission = _running(vm)
+                admission = self._running(vm)
                 vm._admission = None
                 self._history.withdraw(admission)
                 self._counts["withdrawn"] += 1
@@ -237,6 +237,15 @@ class Predictor:
         return Lifetime(served.builder.hazard_curve(answer), answer[first.n_numbers:], start_s, unknown, served.version,
                         admission)
 
+    def _running(self, vm: Lifetime) -> Admission:
+        if not isinstance(vm, Lifetime):
+            raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
+        if vm._admission is None:
+            raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
+        if vm._admission.history != self._history.number:
+            raise ValueError("vm must be admitted by this predictor, got one of another")
+        return vm._admission
+
     def _followed(self) -> Path:
         if self._folder is None:
             raise ValueError("folder must be given, since this predictor was not loaded from one, got None")
@@ -245,14 +254,6 @@ class Predictor:
     def _count(self, name: str) -> None:
         with self._lock:
             self._counts[name] += 1
-
-
-def _running(vm: Lifetime) -> Admission:
-    if not isinstance(vm, Lifetime):
-        raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
-    if vm._admission is None:
-        raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
-    return vm._admission
 
 
 def _elements(given: Any, name: str) -> list[Any]:

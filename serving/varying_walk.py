@@ -5,7 +5,7 @@ Forests that fit into leaf masks are ANDed, others walked; the bits are the same
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class MaskWalk:
         varying = forest.n_features - 1
         n_fixed = varying - len(age_features)
         self._n_grid = len(grid)
+        self._rows: Any
+        self._arrays: tuple[Any, ...]
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
         if len(age_features):
             self._rows = _mask_kernels.interval_rows
@@ -64,7 +66,7 @@ class MaskWalk:
 
 
 def interval_masks(masks: LeafMasks, grid: np.ndarray, varying: int) -> np.ndarray:
-    """Rows of masks int64 (8, K): the last those of the varying feature's values, the others of all leaves, to be filled."""
+    """Rows of masks int64 (8, K): the last of the varying feature's values, the others of all leaves, to be filled."""
     rows = np.full((N_VARYING_MAX, len(grid)), len(masks.masks) - 1)
     rows[-1] = masks.first_row(varying) + np.searchsorted(masks.thresholds_of(varying), grid)
     return rows
@@ -80,7 +82,7 @@ class RangeWalk:
         check_stepwise(forest, age_features)
         cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         self._forest = forest
-        self._rows = _kernels.range_walk_rows
+        self._rows: Any = _kernels.range_walk_rows
         self._n_grid = len(grid)
         self._stack = (forest.depth() + 2, 3)
         self._arrays = (

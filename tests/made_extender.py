@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from sojourn.serving import Lifetime, Predictor
 from sojourn.serving.curve import OnceCurve
 from sojourn.serving.drains import Drains
 from sojourn.serving.extender_calls import ExtenderCalls
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
 from sojourn.serving.pod_columns import PodColumns
-from sojourn.serving.predictor import Lifetime, Predictor
 
 EXAMPLES = Path(__file__).parent / "serving" / "extender_examples"
 SIX_OCLOCK_S = 1_772_344_800
@@ -30,6 +30,16 @@ def example(name: str) -> Any:
     return json.loads((EXAMPLES / f"{name}.json").read_bytes())
 
 
+class FixedLifetime:
+    """What of a `Lifetime` the extender uses, with a pod's name for its version."""
+
+    def __init__(self, name: str, total_s: float, arrival_s: int) -> None:
+        curve = OnceCurve(total_s, math.log10(total_s), (0.0, 0.0))
+        self.remaining, self.quantile, self.next_change = curve.remaining, curve.quantile, curve.next_change
+        self.version = name
+        self.arrival_s = arrival_s
+
+
 class FixedPredictor:
     """Each pod's total lifetime in seconds by its name; it doubles once it is outlived. Notes admissions and ends."""
 
@@ -39,8 +49,8 @@ class FixedPredictor:
         self.ends: list[tuple[str, int]] = []
 
     def predict(self, request: Mapping[str, Any], now_s: int) -> Lifetime:
-        total_s = self.totals_s[request["user"]]
-        return Lifetime(OnceCurve(total_s, math.log10(total_s), (0.0, 0.0)), now_s, (), request["user"], None)
+        name = request["user"]
+        return cast(Lifetime, FixedLifetime(name, self.totals_s[name], now_s))
 
     def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int) -> Lifetime:
         assert arrival_s <= now_s

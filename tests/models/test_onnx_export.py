@@ -13,9 +13,9 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
 from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.curve import PointCurve
-from sojourn.serving.varying_walk import RangeWalk
 from sojourn.serving.forest import MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.varying_walk import RangeWalk
 
 N_ROWS = 200_000
 N_FEATURES = 6
@@ -60,6 +60,14 @@ def test_bits_equal_on_200_000_rows_and_on_their_thresholds(missing: str) -> Non
     assert forest.is_zero_missing.any() == (missing == "zero")
     # n_different_bits asks each row as it is and once moved on or beside thresholds: 200 000 in all
     assert n_different_bits(booster.model_to_string(), forest, rows_of(N_ROWS // 2)) == (0, N_ROWS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("missing", "n_leaves"), [("nan", 63), ("none", 63), ("zero", 63), ("nan", 100)])
+def test_bits_equal_on_a_million_rows(missing: str, n_leaves: int) -> None:
+    """Trees of up to 64 leaves go by masks, larger ones are walked."""
+    booster = boosted(n_leaves=n_leaves, **MISSING[missing])
+    assert n_different_bits(booster.model_to_string(), forest_of(booster), rows_of(500_000)) == (0, 1_000_000)
 
 
 def test_bits_equal_with_categories() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from made_curves import curves, hazard_curves, once_curves, point_curves, shares, uptimes
 from sojourn.serving.curve import LONGEST_S, HazardCurve, LifetimeCurve, OnceCurve, PointCurve, hazard_remaining
 
 EDGES = (0.0, 10.0, 100.0)
@@ -20,30 +21,6 @@ POINT = PointCurve.from_scores((60.0, 100.5), (2.0, 3.0, 3.5), 1.5, (-0.1, 0.0, 
 ONCE = OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1))
 CURVES = pytest.mark.parametrize("curve", [HAZARD, POINT, ONCE], ids=["hazard", "point", "once"])
 QUESTIONS = ("remaining", "quantile", "survival", "next_change")
-
-uptimes = st.floats(0.0, 1e7) | st.integers(0, 10**7)
-shares = st.floats(0.01, 0.99)
-residual_grids = st.lists(st.floats(-3.0, 2.0), min_size=2, max_size=30).map(sorted)
-
-
-@st.composite
-def hazard_curves(draw: st.DrawFn) -> HazardCurve:
-    n = draw(st.integers(1, 12))
-    spans = draw(st.lists(st.floats(0.5, 1e5), min_size=n, max_size=n))
-    hazards = draw(st.lists(st.floats(0.0, 5.0) | st.sampled_from([0.0, 1e-13, 1e-9, 40.0]), min_size=n, max_size=n))
-    edges = (0.0, *np.cumsum(spans).tolist())
-    return HazardCurve.from_hazards(edges, hazards, draw(st.floats(1.0, 1e7)), edges)
-
-
-@st.composite
-def point_curves(draw: st.DrawFn) -> PointCurve:
-    thresholds = sorted(set(draw(st.lists(st.floats(0.0, 1e6), max_size=8))))
-    scores = draw(st.lists(st.floats(-1.0, 6.0), min_size=len(thresholds) + 1, max_size=len(thresholds) + 1))
-    return PointCurve.from_scores(thresholds, scores, draw(st.floats(0.5, 3.0)), draw(residual_grids))
-
-
-once_curves = st.builds(OnceCurve.from_score, st.floats(-1.0, 6.0), st.floats(0.5, 3.0), residual_grids)
-curves = st.one_of(hazard_curves(), point_curves(), once_curves)
 
 
 def ask(curve: LifetimeCurve, question: str, uptime_s: Any) -> float:

@@ -53,7 +53,8 @@ for _ in range(n_forks):
         predictor.reload(other)
         again = predictor.predict(request, 10**7 + 1)
         owner = predictor._history._owners[0].get(("busy",))
-        whole = owner is None or owner.running_sum_s == sum(owner.running.values())
+        running = owner and owner.running
+        whole = running is None or running.sum_s == sum(running.arrivals.values())
         same &= again.version == predictor.version
         predictor.ended(vm, 10**7 + 9)
         os._exit(not (same and whole))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,51 @@ def test_eviction_forgets_the_oldest_last_arrival() -> None:
     assert owner_features(state, (("b",),), 11)["arrived"] == math.log1p(1)
 
 
+def test_categories_are_bounded_too() -> None:
+    definition = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),), prior_strength=0.0, n_keys_max=2)
+    state = HistoryState(definition)
+    for zone, lifetime_s in (("a", 10), ("b", 100), ("a", 10), ("c", 1_000)):  # a ended after b: b is forgotten
+        state.ended(state.admit(((zone,),), 0), lifetime_s)
+    assert [state.is_known(0, (zone,)) for zone in "abc"] == [True, False, True]
+    assert state.features((("a",),), 0) == [math.log1p(2), 1.0]
+    assert state.features((("c",),), 0) == [math.log1p(1), 3.0]  # in the slot of b, which has left nothing there
+    assert state.features((("b",),), 0) == [0.0, state.overall]
+    restored = HistoryState.from_arrays(definition, state.to_arrays())
+    for each in (state, restored):  # the order of eviction is restored: a's last end is now the oldest
+        each.ended(each.admit((("d",),), 0), 10)
+        assert [each.is_known(0, (zone,)) for zone in "abcd"] == [False, False, True, True]
+
+
+def test_a_full_table_stays_flat() -> None:
+    """Neither rows nor memory grow with the owners and categories that pass through; every slot is used again."""
+    n_max, n_owners = 1_000, 20_000
+    state = HistoryState(HistoryDefinition(DEFINITION.keys, n_keys_max=n_max))
+
+    def stream(first: int, n: int) -> None:
+        for number in range(first, first + n):
+            key = (f"{number:09d}",)
+            receipt = state.admit((key, key), 500 * number)
+            if number % 3 == 0:
+                state.withdraw(receipt)
+            elif number % 3 == 1:
+                state.ended(receipt, 500 * number + 100)
+
+    stream(0, 8 * n_max)
+    n_slots = len(state.rows.values)
+    tracemalloc.start()
+    try:
+        stream(8 * n_max, 8 * n_max)  # by now all that is in the table is counted
+        tracemalloc.reset_peak()
+        full, _ = tracemalloc.get_traced_memory()
+        stream(16 * n_max, n_owners)
+        grown = tracemalloc.get_traced_memory()[1] - full
+    finally:
+        tracemalloc.stop()
+    assert len(state) == 2 * n_max
+    assert len(state.rows.values) == n_slots <= 4 * n_max
+    assert grown < 100 * n_max  # a table's dicts are made anew now and then; the owners' own are over 500 bytes each
+
+
 @dataclass
 class Event:
     kind: str
@@ -90,13 +136,13 @@ class Event:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[Event]:
+def logs(draw: st.DrawFn, n_max: int = 25, steps_s: tuple[int, ...] = (0, 1, 100, 300, 301, 5_000)) -> list[Event]:
     """A log in time order: admissions, and ends or withdrawals of those that still run."""
     events: list[Event] = []
     running: list[int] = []
     now_s = draw(st.integers(-1_000, 1_000))
-    for number in range(draw(st.integers(1, 25))):
-        now_s += draw(st.sampled_from([0, 1, 100, 300, 301, 5_000]))
+    for number in range(draw(st.integers(1, n_max))):
+        now_s += draw(st.sampled_from(steps_s))
         kind = draw(st.sampled_from(["admit", "admit", "end", "withdraw"]))
         if kind == "admit" or not running:
             events.append(Event("admit", draw(st.sampled_from("ab")), now_s, number))
@@ -167,7 +213,17 @@ def test_features_equal_the_slow_twin(events: list[Event], later_s: int) -> None
         np.testing.assert_allclose(found, naive_owner(events, owner, now_s), rtol=1e-12, atol=1e-15)
 
 
-@given(logs(), st.sampled_from([0, 300, 4_000]))
+@given(logs(n_max=80, steps_s=(0, 100, 150, 200, 300)))
+@settings(deadline=None, max_examples=100)
+def test_unbroken_batches_equal_the_slow_twin(events: list[Event]) -> None:
+    """Batches that hardly ever pause, parted and joined again by withdrawals."""
+    state, _ = replay(events)
+    for owner in "ab":
+        found = state.features(((owner,), None), events[-1].now_s)[:len(OWNER_FEATURES)]
+        np.testing.assert_allclose(found, naive_owner(events, owner, events[-1].now_s), rtol=1e-12, atol=1e-15)
+
+
+@given(st.one_of(logs(), logs(n_max=80, steps_s=(0, 100, 150, 200, 300))), st.sampled_from([0, 300, 4_000]))
 @settings(deadline=None, max_examples=300)
 def test_a_withdrawn_admission_never_was(events: list[Event], later_s: int) -> None:
     withdrawn = {event.target for event in events if event.kind == "withdraw"}
@@ -213,7 +269,13 @@ def test_any_text_is_a_name() -> None:
     ("0:ended_n", lambda array: array - array),
     ("0:ended_n", lambda array: array.astype(np.float64)),
     ("0:last", lambda array: array[:0]),
-    ("0:batch_n", lambda array: array + 1),
+    ("0:group_n", lambda array: array + 1),
+    ("0:group", lambda array: array[:, :2]),
+    ("0:group", lambda array: array + 1),  # after the latest that ended
+    ("0:group", lambda array: array - np.array([0, 9, 0])),  # one request that arrived twice
+    ("0:group", lambda array: array + np.array([0, 9, 0])),  # earliest after latest
+    ("0:group", lambda array: array - np.array([0, 0, 1])),
+    ("0:group", lambda array: array + np.array([0, 0, 1])),  # more than ended
     ("0:recent_n", lambda array: array + 1),
     ("0:recent", lambda array: array * np.inf),
     ("0:length", lambda array: array + 1),
@@ -229,6 +291,33 @@ def test_arrays_that_do_not_fit_are_refused(name: str, change: object) -> None:
     arrays[name] = change(arrays[name])  # type: ignore[operator]
     with pytest.raises(ValueError):
         HistoryState.from_arrays(DEFINITION, arrays)
+
+
+def test_groups_that_belong_together_are_refused() -> None:
+    state = HistoryState(DEFINITION)
+    receipts = [state.admit(ANN, now_s) for now_s in (0, 300, 600)]
+    state.ended(receipts[0], 700)
+    state.ended(receipts[2], 700)
+    arrays = state.to_arrays()
+    assert arrays["0:group"].tolist() == [[0, 0, 1], [600, 600, 1]]
+    HistoryState.from_arrays(DEFINITION, arrays)
+    for group in ([[300, 300, 1], [600, 600, 1]], [[600, 600, 1], [600, 600, 1]], [[900, 900, 1], [600, 600, 1]]):
+        with pytest.raises(ValueError, match="of groups apart, in order"):
+            HistoryState.from_arrays(DEFINITION, arrays | {"0:group": np.array(group)})
+
+
+def test_more_values_than_the_bound_are_refused() -> None:
+    state = HistoryState(DEFINITION)
+    for name in "ab":
+        state.ended(state.admit(((name,), (name,)), 0), 50)
+    for keys in (DEFINITION.keys[:1], DEFINITION.keys[1:]):
+        arrays = {"overall": state.to_arrays()["overall"]}
+        idx = DEFINITION.keys.index(keys[0])
+        arrays |= {f"0:{name.split(':')[1]}": array for name, array in state.to_arrays().items()
+                   if name.startswith(f"{idx}:")}
+        assert len(HistoryState.from_arrays(HistoryDefinition(keys, window=3), arrays)) == 2
+        with pytest.raises(ValueError, match="must have at most 1 values, got 2"):
+            HistoryState.from_arrays(HistoryDefinition(keys, window=3, n_keys_max=1), arrays)
 
 
 def test_missing_and_doubled_names_are_refused() -> None:

@@ -20,8 +20,8 @@ from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:
     scores = np.empty(len(rows))
-    score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts, rows,
-               scores)
+    score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts,
+               rows, scores)
     return scores.tolist()
 
 
@@ -73,7 +73,7 @@ def test_a_value_falls_in_the_bins_that_it_has_against_each_age(splits: list[flo
     masks = leaf_masks(comb(splits, feature=1))
     assert masks is not None
     turns, turn_starts, rows = age_bins(masks, ages, 1)
-    beside = [float(value) for turn in turns for value in (turn, np.nextafter(turn, -np.inf), np.nextafter(turn, np.inf))]
+    beside = np.concatenate([turns, np.nextafter(turns, -np.inf), np.nextafter(turns, np.inf)]).tolist()
     value = data.draw(st.sampled_from(beside) | st.floats(-1e4, 1e4) | st.just(math.inf))
     found = rows[turn_starts[0] + int((turns < value).sum())] - masks.first_row(1)
     against = value - np.log10(ages_s) if is_log else value / ages_s

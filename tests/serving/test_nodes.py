@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from made_bundles import Made
 from made_extender import HOUR_S, SIX_OCLOCK_S, fixed_nodes, pod
 from sojourn.serving import Predictor, load_bundle, nodes
 from sojourn.serving.drains import Drains
-from sojourn.serving.nodes import ABSENT_GRACE_S, Nodes, extension_cost, node_score
+from sojourn.serving.nodes import ABSENT_GRACE_S, Nodes, node_scores
 from sojourn.serving.pod_columns import PodColumns
 from sojourn.serving.pods import finished_unix_s, unix_s
 
@@ -24,13 +25,13 @@ NOW_S = SIX_OCLOCK_S
     (-60, 0), (0, 0), (29, 0), (30, 1), (59, 1), (60, 2), (70, 2), (90, 3), (120, 4), (179, 4), (180, 5), (240, 6),
     (360, 7), (12 * 60, 8), (24 * 60, 9), (168 * 60 - 1, 9), (168 * 60, 10), (10**6, 10),
 ])  # fmt: skip
-def test_temporal_cost_by_its_left_closed_buckets(extension_min: int, cost: int) -> None:
-    assert extension_cost(extension_min * 60) == cost
+def test_scores_by_left_closed_buckets_of_temporal_cost(extension_min: int, cost: int) -> None:
+    assert node_scores(np.array([1e9]), 1e9 + extension_min * 60).tolist() == [max(10 - cost, 1)]
 
 
 def test_empty_nodes_come_last_and_the_longest_extensions_share_a_score() -> None:
-    assert [node_score(exit_s, 200 * HOUR_S) for exit_s in (190 * HOUR_S, 100 * HOUR_S, 0, None)] == [3, 1, 1, 0]
-    assert node_score(None, 0) == 0
+    exits_s = np.array([190.0, 100.0, 0.0, -np.inf]) * HOUR_S
+    assert node_scores(exits_s, 200.0 * HOUR_S).tolist() == [3, 1, 1, 0]  # 10 h more cost 7, 100 h 9, 200 h 10
 
 
 def test_a_nodes_exit_is_its_latest_and_follows_reprediction() -> None:

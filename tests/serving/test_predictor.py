@@ -300,7 +300,22 @@ def test_threads_admit_and_end_without_loss(made: Made, predictor: Predictor) ->
     counters = predictor.counters
     assert counters["predictions"] == counters["ended"] == n_threads * n_each
     shared = predictor._history._owners[0][("shared",)]
-    assert (shared.n_ended, len(shared.running), shared.running_sum_s) == (n_threads * n_each, 0, 0)
+    assert (shared.n_ended, shared.running) == (n_threads * n_each, None)
+
+
+def test_a_handle_of_another_predictor_is_refused(made: Made, predictor: Predictor) -> None:
+    """Its admission's number may be one of this predictor's own, even for the same owner."""
+    other = Predictor.load(made.folders["once"], is_history_kept=False)
+    theirs = other.admit(made.request(0), 10**7)
+    predictor.admit(made.request(0), 10**7)
+    before = predictor._history.to_arrays()
+    with pytest.raises(ValueError, match="vm must be admitted by this predictor, got one of another"):
+        predictor.ended(theirs, 10**7 + 9)
+    with pytest.raises(ValueError, match="vm must be admitted by this predictor, got one of another"):
+        predictor.withdraw(theirs)
+    assert {name: array.tobytes() for name, array in predictor._history.to_arrays().items()} == {
+        name: array.tobytes() for name, array in before.items()}
+    other.ended(theirs, 10**7 + 9)
 
 
 def test_only_one_thread_can_end_a_request(made: Made, predictor: Predictor) -> None:

@@ -76,9 +76,9 @@ def test_nothing_is_torn_or_lost_while_models_are_swapped(made: Made) -> None:
                                               "reload_errors")} == {
         "predictions": total["admit"] + total["predict"], "ended": total["end"], "withdrawn": total["withdraw"],
         "errors": 0, "reloads": N_RELOADS, "reload_errors": 0}
-    owners = predictor._history._owners[0].values()
-    assert sum(len(owner.running) for owner in owners) == total["admit"] - total["end"] - total["withdraw"]
-    assert all(owner.running_sum_s == sum(owner.running.values()) for owner in owners)
+    running = [owner.running for owner in predictor._history._owners[0].values() if owner.running is not None]
+    assert sum(len(each.arrivals) for each in running) == total["admit"] - total["end"] - total["withdraw"]
+    assert all(each.sum_s == sum(each.arrivals.values()) for each in running)
 
 
 def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

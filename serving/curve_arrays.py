@@ -1,0 +1,178 @@
+"""Many lifetime curves as arrays, and their answers one by one, for compiled code and plain Python alike.
+
+The functions are known to numba: a scheduler's own compiled loop may call them (see `remaining_at`). They check
+nothing: slots must be in use, uptimes and horizons finite and >= 0. Times are seconds; larger = longer-lived.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.serving._jitable import register_inlined, register_jitable
+from sojourn.serving.curve import (
+    LONGEST_S,
+    hazard_at,
+    hazard_time,
+    once_quantile,
+    once_remaining,
+    once_survival,
+    outlived_total,
+    residual_quantile,
+    residual_share_above,
+    score_seconds,
+)
+
+HAZARD, POINT, ONCE = 0, 1, 2
+"""The kinds of curve, as numbers."""
+
+
+class CurveArrays(NamedTuple):
+    """Curves by slot, and what the curves of one model share.
+
+    model: int32 (capacity,), the row of each slot's model, -1 where the slot is free. numbers: float64
+    (capacity, width): of a hazard curve rate, gap, after and cumulative of each interval (see `curve.fill_hazard`);
+    of a point curve seconds and raw score of each step; of a one-shot prediction its total and raw score. What one
+    answer needs lies side by side, as a large table costs a cache miss per place it is read at.
+    kind: int64 (n_models,). bounds: float64 (n_models, ...), edges or thresholds in s, and changes: likewise, the
+    uptimes from 0 at which a held exit is asked again; both end in infinity. residuals: float64 (n_models, ...).
+    n_bounds, n_residuals: int64 (n_models,), how many of them count.
+    """
+
+    model: np.ndarray
+    numbers: np.ndarray
+    kind: np.ndarray
+    bounds: np.ndarray
+    n_bounds: np.ndarray
+    changes: np.ndarray
+    residuals: np.ndarray
+    n_residuals: np.ndarray
+
+
+@register_inlined
+def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
+    """E[Tr | Tu] in whole seconds of the curve in a slot: what `vm.remaining(uptime_s)` answers, to the bit.
+
+    >>> from sojourn.serving import CurvePool, Lifetime
+    >>> from sojourn.serving.curve import OnceCurve
+    >>> pool = CurvePool()
+    >>> slot = pool.add(Lifetime(OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1)), np.empty(0), 0, (), "v1", None))
+    >>> float(remaining_at(pool.arrays, slot, 40.0))
+    60.0
+    """
+    model = curves.model[slot]
+    kind = curves.kind[model]
+    if kind == ONCE:
+        return np.rint(once_remaining(float(curves.numbers[slot, 0]), uptime_s))
+    if kind == POINT:
+        return curves.numbers[slot, 2 * n_below(curves.bounds[model], uptime_s)]
+    idx = n_at_most(curves.bounds[model], uptime_s) - 1
+    return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, 4 * idx], curves.numbers[slot, 4 * idx + 1],
+                       curves.numbers[slot, 4 * idx + 2], uptime_s)
+
+
+@register_jitable
+def quantile_at(curves: CurveArrays, slot: int, q: float, uptime_s: float) -> float:
+    """The remaining time that a share `q` does not exceed, whole seconds."""
+    model = curves.model[slot]
+    kind = curves.kind[model]
+    residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
+    if kind == ONCE:
+        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
+        return np.rint(once_quantile(score, residuals, total_s, q, uptime_s))
+    n = curves.n_bounds[model]
+    bounds = curves.bounds[model, :n]
+    if kind == POINT:
+        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
+        return np.rint(score_seconds(score + residual_quantile(residuals, q)))
+    numbers = curves.numbers[slot]
+    return np.rint(hazard_quantile(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], q, uptime_s))
+
+
+@register_jitable
+def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: float) -> float:
+    """P(still running after `horizon_s` more seconds), in [0, 1]."""
+    model = curves.model[slot]
+    kind = curves.kind[model]
+    residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
+    if kind == ONCE:
+        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
+        return once_survival(score, residuals, total_s, horizon_s, uptime_s)
+    n = curves.n_bounds[model]
+    bounds = curves.bounds[model, :n]
+    if kind == POINT:
+        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
+        return point_survival(score, residuals, horizon_s)
+    numbers = curves.numbers[slot]
+    return hazard_survival(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], horizon_s, uptime_s)
+
+
+@register_jitable
+def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
+    """The next uptime at which a held exit should be asked again, seconds; infinity if never."""
+    model = curves.model[slot]
+    kind = curves.kind[model]
+    if kind == ONCE:
+        return outlived_total(float(curves.numbers[slot, 0]), uptime_s)
+    if kind == POINT:
+        bounds = curves.bounds[model]
+        return np.floor(bounds[np.searchsorted(bounds, uptime_s, side="left")]) + 1.0
+    changes = curves.changes[model]
+    return changes[np.searchsorted(changes, uptime_s, side="right")]
+
+
+@register_jitable
+def n_below(bounds: np.ndarray, value: float) -> int:
+    """How many of the bounds lie below a value. Counting them all takes vector instructions and no guess of a branch:
+    5 ns for 40 bounds and 19 for 254, where a binary search takes 37 and 57.
+    """
+    n = 0
+    for idx in range(len(bounds)):
+        n += bounds[idx] < value
+    return n
+
+
+@register_jitable
+def n_at_most(bounds: np.ndarray, value: float) -> int:
+    """How many of the bounds do not lie above a value; see `n_below`."""
+    n = 0
+    for idx in range(len(bounds)):
+        n += bounds[idx] <= value
+    return n
+
+
+@register_jitable
+def hazard_mean(upper_s: float, rate: float, gap_s: float, after_s: float, uptime_s: float) -> float:
+    """Mean remaining time in whole seconds, from the numbers of the uptime's interval (upper edge infinite: gap 0)."""
+    return np.rint(after_s + math.expm1((uptime_s - upper_s) * rate) * gap_s)
+
+
+@register_jitable
+def hazard_survival(edges: np.ndarray, rates: np.ndarray, cumulative: np.ndarray, horizon_s: float,
+                    uptime_s: float) -> float:
+    """P(T > u + h | T > u) of a hazard curve, its arrays all of shape (J + 1,)."""
+    end_s = uptime_s + horizon_s
+    first = np.searchsorted(edges, uptime_s, side="right") - 1
+    last = np.searchsorted(edges, end_s, side="right") - 1
+    return math.exp(hazard_at(edges[first], rates[first], cumulative[first], uptime_s)
+                    - hazard_at(edges[last], rates[last], cumulative[last], end_s))
+
+
+@register_jitable
+def hazard_quantile(edges: np.ndarray, rates: np.ndarray, cumulative: np.ndarray, q: float, uptime_s: float) -> float:
+    """The remaining time that a share `q` does not exceed, of a hazard curve, s, unrounded."""
+    first = np.searchsorted(edges, uptime_s, side="right") - 1
+    target = hazard_at(edges[first], rates[first], cumulative[first], uptime_s) - math.log1p(-q)
+    idx = np.searchsorted(cumulative, target, side="right") - 1
+    time_s = hazard_time(edges[idx], rates[idx], cumulative[idx], target)
+    return min(max(time_s - uptime_s, 0.0), LONGEST_S)
+
+
+@register_jitable
+def point_survival(score: float, residuals: Any, horizon_s: float) -> float:
+    """P(still running after `horizon_s`) of a point curve's raw score, by its residuals."""
+    if horizon_s <= 0.0:
+        return 1.0
+    return residual_share_above(residuals, math.log10(horizon_s) - score)

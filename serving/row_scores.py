@@ -1,0 +1,32 @@
+"""Raw scores of many whole rows, compiled: by leaf masks where a forest fits into them, else walked. Needs numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from sojourn.serving.forest import Forest
+from sojourn.serving.leaf_masks import leaf_masks
+from sojourn.serving.varying_walk import RangeWalk
+
+
+def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from float64 rows (n, n_features) to their raw scores, float64 (n,); the bits are ONNX Runtime's."""
+    from sojourn.serving import _mask_kernels
+
+    masks = leaf_masks(forest)
+    if masks is None:
+        spare = replace(forest, n_features=forest.n_features + 1,
+                        is_zero_missing=np.append(forest.is_zero_missing, False))
+        walk = RangeWalk(spare, np.array([0.0]))  # it leaves the last column alone
+        return lambda rows: walk.scores(np.column_stack([rows, np.zeros(len(rows))]))[:, 0]
+
+    def scored(rows: np.ndarray) -> np.ndarray:
+        scores = np.empty(len(rows))
+        _mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
+                                 masks.leaf_starts, np.ascontiguousarray(rows), scores)
+        return scores
+
+    return scored

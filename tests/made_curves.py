@@ -1,0 +1,54 @@
+"""Lifetime curves of every kind, as Hypothesis draws them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sojourn.serving import Lifetime
+from sojourn.serving.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+
+uptimes = st.floats(0.0, 1e7) | st.integers(0, 10**7)
+shares = st.floats(0.01, 0.99)
+residual_grids = st.lists(st.floats(-3.0, 2.0), min_size=2, max_size=30).map(sorted)
+
+
+@st.composite
+def hazard_curves(draw: st.DrawFn) -> HazardCurve:
+    n = draw(st.integers(1, 12))
+    spans = draw(st.lists(st.floats(0.5, 1e5), min_size=n, max_size=n))
+    hazards = draw(st.lists(st.floats(0.0, 5.0) | st.sampled_from([0.0, 1e-13, 1e-9, 40.0]), min_size=n, max_size=n))
+    edges = (0.0, *np.cumsum(spans).tolist())
+    return HazardCurve.from_hazards(edges, hazards, draw(st.floats(1.0, 1e7)), edges)
+
+
+@st.composite
+def point_curves(draw: st.DrawFn) -> PointCurve:
+    thresholds = sorted(set(draw(st.lists(st.floats(0.0, 1e6), max_size=8))))
+    scores = draw(st.lists(st.floats(-1.0, 6.0), min_size=len(thresholds) + 1, max_size=len(thresholds) + 1))
+    return PointCurve.from_scores(thresholds, scores, draw(st.floats(0.5, 3.0)), draw(residual_grids))
+
+
+once_curves = st.builds(OnceCurve.from_score, st.floats(-1.0, 6.0), st.floats(0.5, 3.0), residual_grids)
+curves = st.one_of(hazard_curves(), point_curves(), once_curves)
+
+
+def vm_of(curve: LifetimeCurve, arrival_s: int = 0) -> Lifetime:
+    """A request with this curve, as `predict` would answer it."""
+    return Lifetime(curve, np.empty(0), arrival_s, (), "made", None)
+
+
+class OtherCurve:
+    """A curve that keeps to the protocol and is of no kind that can be packed."""
+
+    def remaining(self, uptime_s: float) -> float:
+        return 1.0
+
+    def quantile(self, q: float, uptime_s: float) -> float:
+        return 1.0
+
+    def survival(self, horizon_s: float, uptime_s: float) -> float:
+        return 1.0
+
+    def next_change(self, uptime_s: float) -> float:
+        return uptime_s + 1.0
