@@ -59,7 +59,7 @@ def test_what_is_written_can_be_loaded_and_asked(tmp_path: Path) -> None:
     assert bundle.schema.document["metrics"] == {"mae": 0.5}
     assert bundle.schema.encoder == ENCODER
     keys = (("user-1",), ("z",))
-    assert bundle.history.features(keys, 100) == history().features(keys, 100)
+    np.testing.assert_array_equal(bundle.history.features(keys, 100), history().features(keys, 100))
     vm = Predictor(bundle).admit({"cores": 2, "user": "user-1", "zone": "z"}, 200)
     assert (vm.remaining(60), vm.remaining(61)) == (100.0, 1_000.0)
     assert vm.unknown == ()

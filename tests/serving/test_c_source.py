@@ -146,19 +146,19 @@ def test_a_model_without_splits_on_the_age_and_without_a_grid_is_written(tmp_pat
 
 
 def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:
-    """One tree, a chain of 35,000 nodes; its last has a set of 70,000 values."""
+    """One tree of 35,000 nodes, as full as can be; its first has a set of 70,000 values."""
     n = 35_000
-    node = np.arange(n)
-    is_last = node == n - 1
+    node, rng = np.arange(n), np.random.default_rng(0)
+    on_true, on_false = (np.where(child < n, child, n - child - 1) for child in (2 * node + 1, 2 * node + 2))
     forest = Forest(
-        N_FEATURES, np.array([0]), np.where(is_last, 1, 0), np.where(is_last, 0.0, n - node.astype(float)),
-        np.where(is_last, MEMBER, LEQ).astype(np.uint8), np.where(is_last, ~n, node + 1), ~node, np.zeros(n, bool),
-        np.arange(n + 1.0), np.append(np.zeros(n, np.int64), 70_000), np.arange(70_000.0), np.zeros(N_FEATURES, bool),
+        N_FEATURES, np.array([0]), np.where(node == 0, 1, 0), np.where(node == 0, 0.0, rng.normal(0.0, 9.0, n)),
+        np.where(node == 0, MEMBER, LEQ).astype(np.uint8), on_true, on_false, np.zeros(n, bool), np.arange(n + 1.0),
+        np.append(0, np.full(n, 70_000)), np.arange(70_000.0), np.zeros(N_FEATURES, bool),
     )  # fmt: skip
     source = c_source(made_bundle(forest, "once"), "wide")
     assert "int32_t skip" in source.source
     models = CModels(tmp_path, [source])
-    rows = np.array([[depth + 0.5, value, 0, 0, 0, 0] for depth in (-1, 0, 1, 17, n - 2, n) for value in (-1, 69_999)])
+    rows = np.array([[depth + 0.5, value, 0, 0, 0, 0] for depth in range(-20, 20) for value in (-1, 69_999)])
     assert models.scores("wide", rows).tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
 
 
@@ -236,7 +236,7 @@ def test_the_same_bundle_gives_the_same_bytes_and_another_one_others(made: Made,
 
 
 HOSTILE = ("*/ int evil(void); /*", "\\", "ends in \\\n#error evil\n", "??/", "a??/\n#error evil", '"; int evil; "',
-           "// evil", "\r#define evil", "\x00evil", "\u202eevil\u2066", "${name} %s $NAME {0}", "evil" * 400, "",
+           "// evil", "\r#define evil", "\x00evil", "\u202eevil\u2066", "${name} %s $NAME {0}", "evil" * 100, "",
            "a b", "a_b", "A+B", "\ud800", "hour", "x_0", "é", "int", "N_FEATURES")  # fmt: skip
 
 
