@@ -146,8 +146,8 @@ def test_a_model_without_splits_on_the_age_and_without_a_grid_is_written(tmp_pat
 
 
 def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:
-    """One tree of 35,000 nodes, as full as can be; its first has a set of 70,000 values."""
-    n = 35_000
+    """One tree of 80,000 nodes, as full as can be; its first has a set of 70,000 values."""
+    n = 80_000
     node, rng = np.arange(n), np.random.default_rng(0)
     on_true, on_false = (np.where(child < n, child, n - child - 1) for child in (2 * node + 1, 2 * node + 2))
     forest = Forest(
