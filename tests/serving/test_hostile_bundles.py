@@ -407,23 +407,25 @@ def test_a_file_may_be_a_link_to_one_as_mounts_make_them(made: Made, folder: Pat
 
 LOADS = """
 import resource, sys
+from pathlib import Path
 from sojourn.serving import BundleError, Predictor
-with open("/proc/self/statm") as file:
-    limit = int(file.read().split()[0]) * resource.getpagesize() + int(sys.argv[2])
+def peak_kib():  # not getrusage, which counts the parent's memory in
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kib()
 try:
     Predictor.load(sys.argv[1])
     said = "loaded"
 except BundleError as error:
     said = str(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, said)
+print(peak_kib() - before >> 10, said)
 """
 
 
-def loaded_apart(folder: Path, limit: int = 3 << 29) -> tuple[int, str]:
-    """MiB that loading took in a process of its own, which may map `limit` bytes more; and what came of it."""
-    run = subprocess.run([sys.executable, "-c", LOADS, str(folder), str(limit)], capture_output=True, text=True,
+def loaded_apart(folder: Path) -> tuple[int, str]:
+    """MiB that loading took in a process of its own, which may map 1.5 GiB more; and what came of it."""
+    run = subprocess.run([sys.executable, "-c", LOADS, str(folder), str(3 << 29)], capture_output=True, text=True,
                          timeout=120, check=False)
     assert run.returncode == 0, run.stderr
     n_mib, said = run.stdout.strip().split(" ", 1)
@@ -495,16 +497,17 @@ def test_an_archive_may_expand_so_far_and_no_further() -> None:
 def crowded(n: int) -> dict[str, np.ndarray]:
     """A history of n owners, of one ended request each: what costs a loader most per byte."""
     names = [f"{idx:x}".encode() for idx in range(n)]
-    ones, none = np.ones(n, np.int64), np.zeros(0, np.int64)
+    ones = np.ones(n, np.int64)
     return {"overall": np.array([1.0, 3.0]), "0:text": np.frombuffer(b"".join(names), np.uint8),
             "0:length": np.array([len(name) for name in names], np.int64), "0:ended_n": ones, "0:last": 0 * ones,
-            "0:batch_n": 0 * ones, "0:batch": none, "0:recent_n": ones, "0:recent": ones.astype(float)}  # fmt: skip
+            "0:group_n": 0 * ones, "0:group": np.zeros((0, 3), np.int64), "0:recent_n": ones,
+            "0:recent": ones.astype(float)}  # fmt: skip
 
 
 @pytest.mark.slow
 def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Path) -> None:
     keys = [{"name": "a", "columns": ["a"], "kind": "owner"}]
-    bundle = made_bundle(deep_forest(4 + 2 + 15), "once", history={"keys": keys})
+    bundle = made_bundle(deep_forest(4 + 2 + 15), "once", history={"keys": keys, "n_keys_max": 10_000_000})
     (tmp_path / MANIFEST).write_text('{"format_version": 1, "sha256": {}}')
     schema, history = json.dumps(bundle.schema.document).encode(), packed_arrays(crowded(420_000))
     assert 900_000 < len(history) + len(bundle.model) + len(schema) < 1_000_000
@@ -512,8 +515,6 @@ def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Pat
         rewrite(tmp_path, name, content)
     n_mib, said = loaded_apart(tmp_path)
     assert said == "loaded" and 200 < n_mib < 1_024
-    n_mib, said = loaded_apart(tmp_path, 200 << 20)  # and where there is less memory, the error is a BundleError
-    assert "history.npz must hold the schema's history, got MemoryError" in said
 
 
 AUDITED = """
