@@ -118,11 +118,11 @@ class OwnerState:
             self.last_arrival_s = self.batch_start_s = now_s
             self.batch = 1
             running.ended = []
-        elif now_s >= self.batch_start_s:
+        elif self.batch and now_s >= self.batch_start_s:
             if now_s > last_s:
                 self.last_arrival_s = now_s
             self.batch += 1
-        elif self.batch_start_s - now_s <= batch_gap_s:  # it was running already, and may join others to the batch
+        elif self.batch_start_s - now_s <= batch_gap_s:  # was running already, and may join others to a batch
             self._recount(running, batch_gap_s)
 
     def end(self, number: int, log_lifetime: float, window: int, batch_gap_s: int) -> bool:

@@ -6,7 +6,7 @@ import copy
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
@@ -56,7 +56,7 @@ def forget_undo(owner: OwnerState) -> None:
 
 
 @given(steps())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_undoing_equals_counting_again(events: list[Step]) -> None:
     undone, counted = OwnerState(0), OwnerState(0)
     now_s = 0
@@ -69,7 +69,8 @@ def test_undoing_equals_counting_again(events: list[Step]) -> None:
 
 
 @given(steps(late_s=(0, 0, 100, 300, 700, 5_000)))
-@settings(deadline=None, max_examples=300)
+@example([("arrive", 0, 0), ("arrive", 1, 301), ("end", 0, 301), ("withdraw", 1, 301), ("arrive", 4, 201)])
+@settings(deadline=None, max_examples=200)
 def test_what_is_kept_is_what_counting_again_finds(events: list[Step]) -> None:
     """The batch as it was carried along, also through admissions of requests that were running already."""
     owner = OwnerState(0)
@@ -79,7 +80,12 @@ def test_what_is_kept_is_what_counting_again_finds(events: list[Step]) -> None:
         n_running += 1 if step[0] == "arrive" else -1
         groups = owner.batch_groups()
         assert len(groups) <= n_running + 1
-        assert all(earliest_s <= latest_s for latest_s, earliest_s, _ in groups)
+        assert all((earliest_s < latest_s and n > 1) or (earliest_s == latest_s and n > 0)
+                   for latest_s, earliest_s, n in groups)
+        assert sum(n for _, _, n in groups) <= owner.n_ended
+        if groups:
+            assert owner.last_ended_s is not None
+            assert groups[-1][0] <= owner.last_ended_s
         assert all(later[1] - earlier[0] > GAP_S for earlier, later in pairwise(groups))
         assert n_running == (0 if owner.running is None else len(owner.running.arrivals))
         if owner.running is not None:
