@@ -81,8 +81,11 @@ class CurveBuilder:
         return self._onnx.scores(np.column_stack([repeated, self.grid]))
 
     def hazard_curve(self, numbers: np.ndarray) -> HazardCurve:
-        """The curve of what `fill_hazard` wrote, float64, 4 (J + 1) numbers or more."""
-        return HazardCurve(self.schema.edges, self._bounds, self.schema.grid, numbers, [None] * len(self._bounds))
+        """The curve of what `fill_hazard` wrote, float64, 4 (J + 1) numbers or more; ready to be asked at uptime 0."""
+        edges, number = self.schema.edges, numbers.item
+        steps: list[Any] = [None] * len(self._bounds)
+        steps[1] = (edges[1], number(0), number(3 * len(edges)), number(2 * len(edges)))
+        return HazardCurve(edges, self._bounds, self.schema.grid, numbers, steps)
 
     def curve(self, features: list[float]) -> HazardCurve | PointCurve | OnceCurve:
         """The lifetime curve of one request."""
