@@ -42,6 +42,7 @@ def _medians(name: str, train: Examples, valid: Examples) -> np.ndarray:
     return np.log10(model.curve_table(asked).quantile(0.5, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_censoring_brings_no_bias_unless_censored_rows_are_dropped(name: str) -> None:
     # The same draws watched to their ends are what each family would answer without censoring: a point model's

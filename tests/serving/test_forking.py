@@ -67,6 +67,7 @@ print(bad, predictor.counters["reload_errors"])
 """
 
 
+@pytest.mark.slow
 def test_children_forked_in_the_middle_of_work_answer_the_same(made: Made) -> None:
     arguments = [str(made.folders["hazard"]), str(made.folders["uptime"]), str(N_FORKS)]
     found = subprocess.run([sys.executable, "-c", FORKS, *arguments], capture_output=True, text=True, check=False,
