@@ -138,10 +138,6 @@ class HistoryState:
     def __len__(self) -> int:
         return sum(map(len, self._owners)) + sum(map(len, self._categories))
 
-    def is_known(self, idx: int, key: tuple[str, ...] | None) -> bool:
-        """True if the key's value has been seen and not forgotten; `idx` counts the definition's keys."""
-        return key is not None and key in (self._owners[idx] if self._is_owner[idx] else self._categories[idx])
-
     @property
     def overall(self) -> float:
         """Mean of log10 lifetimes (s) of all that ended; NaN before the first."""
