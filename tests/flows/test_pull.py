@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -267,6 +268,10 @@ def test_a_server_that_is_away_is_one_line_without_its_password(tmp_path: Path,
     assert "secret" not in err
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's job in the background inherits that they are ignored
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_following_ends_cleanly(made: Made, store: Path, tmp_path: Path, number: int) -> None:
@@ -274,12 +279,16 @@ def test_following_ends_cleanly(made: Made, store: Path, tmp_path: Path, number:
     arguments = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "pull", f"models:/{NAME}@champion",
                  str(folder), "--follow", "--interval-s", "0.05", "--store", str(store)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "PYTHONUNBUFFERED": "1"}) as command:
+                          env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                          preexec_fn=_heed_interrupts) as command:
         assert command.stdout is not None
         assert command.stderr is not None
+        watchdog = threading.Timer(120.0, command.kill)
+        watchdog.start()
         assert command.stdout.readline().startswith("pulled   made version 2, bundle ")
         command.send_signal(number)
         assert (command.stdout.read(), command.stderr.read()) == ("stopped\n", "")
+        watchdog.cancel()
     assert command.returncode == 0
     assert load_bundle(folder).version == load_bundle(made.folders["once"]).version
     assert _siblings(folder) == ["served"]
