@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.31 on it reports sessions over the net unless told not to
 import onnxruntime as ort
 
 from sojourn.serving.errors import BundleError
