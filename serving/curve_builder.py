@@ -58,7 +58,7 @@ class CurveBuilder:
 
     def first_answer(self) -> FirstAnswer | None:
         """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
-        return first_answer(self.schema, self.forest) if self.is_compiled else None
+        return first_answer(self.schema, self._walk)
 
     def _check_steps(self) -> None:
         if self.schema.kind != "uptime":

@@ -13,18 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.serving.bundle import Schema
-from sojourn.serving.forest import Forest
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows
-from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
-from sojourn.serving.varying_walk import N_VARYING_MAX, interval_masks
+from sojourn.serving.varying_walk import MaskWalk, VaryingWalk
 
 
-def first_answer(schema: Schema, forest: Forest) -> FirstAnswer | None:
-    """The compiled first answer of a model; None where it is no hazard model or does not fit into leaf masks."""
-    if schema.kind != "hazard" or len(schema.age_features) >= N_VARYING_MAX:
-        return None
-    masks = leaf_masks(forest, schema.age_features)
-    return None if masks is None else FirstAnswer(schema, masks)
+def first_answer(schema: Schema, walk: VaryingWalk | None) -> FirstAnswer | None:
+    """The compiled first answer of a model; None where it is no hazard model or is not walked by leaf masks."""
+    return FirstAnswer(schema, walk) if schema.kind == "hazard" and isinstance(walk, MaskWalk) else None
 
 
 class FirstAnswer:
@@ -34,20 +29,19 @@ class FirstAnswer:
     part, because each array costs 0.1 us to hand over.
     """
 
-    def __init__(self, schema: Schema, masks: LeafMasks) -> None:
+    def __init__(self, schema: Schema, walk: MaskWalk) -> None:
         from sojourn.serving import _mask_kernels
 
         self._answer = _mask_kernels.hazard_answer
         encoder, ages, history = schema.encoder, schema.age_features, schema.encoder.history
         n_features, n_grid = len(encoder.feature_names()), len(schema.offsets)
-        turns, turn_starts, self._turn_rows = age_bins(masks, ages, n_features)
-        interval = n_features + len(ages)
-        at = interval_masks(masks, np.arange(n_grid), interval)
+        masks = walk.masks
+        turns, turn_starts, self._turn_rows = walk.turns
         ints = [
             np.array([encoder.phase_s, history.batch_gap_s, history.window]),
             np.array([key.kind == "owner" for key in history.keys], np.int64), masks.starts,
             masks.is_zero_missing.astype(np.int64), np.array(ages.sources, np.int64), turn_starts, masks.leaf_starts,
-            at.ravel(),
+            walk.at.ravel(),
         ]  # fmt: skip
         floats = [masks.thresholds, turns, masks.leaves, np.array(schema.offsets), np.array(schema.edges),
                   np.array([history.prior_strength, schema.tail_s])]  # fmt: skip

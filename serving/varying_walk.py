@@ -38,21 +38,26 @@ def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = N
 
 
 class MaskWalk:
-    """`VaryingWalk` by leaf masks; see `varying_walk` for the arguments."""
+    """`VaryingWalk` by leaf masks; see `varying_walk` for the arguments.
+
+    masks: the forest's. turns: what `age_bins` gives of them and the age features. at: see `interval_masks`.
+    """
 
     def __init__(self, masks: LeafMasks, forest: Forest, grid: np.ndarray, age_features: AgeFeatures) -> None:
         from sojourn.serving import _mask_kernels
 
         varying = forest.n_features - 1
         n_fixed = varying - len(age_features)
+        self.masks = masks
+        self.turns = age_bins(masks, age_features, n_fixed)
+        self.at = interval_masks(masks, grid, varying)
         self._n_grid = len(grid)
         self._rows: Any
         self._arrays: tuple[Any, ...]
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
         if len(age_features):
             self._rows = _mask_kernels.interval_rows
-            self._arrays = (*tables, *age_bins(masks, age_features, n_fixed), np.array(age_features.sources),
-                            interval_masks(masks, grid, varying), n_fixed)  # fmt: skip
+            self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at.copy(), n_fixed)
         else:
             self._rows = _mask_kernels.step_rows
             bins = np.searchsorted(masks.thresholds_of(varying), grid)

@@ -16,7 +16,7 @@ from sojourn.serving import _mask_kernels
 from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.first_answer import FirstAnswer, first_answer
+from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forest import LEQ, MEMBER, Forest
 from sojourn.serving.history import HistoryState
 from sojourn.serving.leaf_masks import leaf_masks
@@ -119,7 +119,7 @@ def check_first_answer(rng: np.random.Generator) -> None:
     tail_s = float(rng.choice([1.0, 5e5, 1e12]))
     bundle = made_bundle(forest, "hazard", history=history, phase_s=phase_s, tail_s=tail_s)
     schema, builder = bundle.schema, CurveBuilder(bundle.schema, bundle.model)
-    first = first_answer(schema, builder.forest)
+    first = builder.first_answer()
     slow = CurveBuilder(schema, bundle.model, is_compiled=False)
     state = HistoryState(schema.encoder.history)
     now_s = int(rng.choice([0, -(2**53) + 1, 10**6, 2**52]))
