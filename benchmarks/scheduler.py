@@ -106,7 +106,7 @@ def decisions(curves: list[Any], build: Callable[[], Any], gap_s: int, rng: np.r
     host_of = np.repeat(np.arange(N_HOSTS), N_PER_HOST).tolist()
     running = []
     for idx, age_s in enumerate(rng.exponential(n * gap_s, n).astype(np.int64).tolist()):
-        running.append(Lifetime(curves[int(rng.integers(len(curves)))], now_s - age_s, (), "", None))
+        running.append(Lifetime(curves[int(rng.integers(len(curves)))], np.empty(0), now_s - age_s, (), "", None))
         exits.place(host_of[idx], running[idx])
         free_cores[host_of[idx]] -= cores[idx]
         free_gib[host_of[idx]] -= 3 * cores[idx]
@@ -115,7 +115,7 @@ def decisions(curves: list[Any], build: Callable[[], Any], gap_s: int, rng: np.r
     due = []
     for _ in range(N_WARM + N_DECISIONS):
         now_s += int(rng.poisson(gap_s))
-        vm = Lifetime(build(), now_s, (), "", None)
+        vm = Lifetime(build(), np.empty(0), now_s, (), "", None)
         leaving, n_cores = int(rng.integers(n)), int(rng.choice(CORES))
         due.append(int((exits._hosts.due_s <= now_s).sum()))
         started = time.perf_counter()

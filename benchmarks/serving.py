@@ -47,6 +47,7 @@ from sojourn.serving.varying_walk import varying_walk
 SIZES = ((40, 63), (100, 31), (300, 63))
 N_REQUESTS = 12_000
 N_ROWS_MAX = 80_000
+N_ROWS = 2_000
 N_MANY = 10_000
 BATCH_S = 0.004
 N_BATCHES = 60
@@ -64,9 +65,13 @@ class Figure:
 
 
 def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
-    """Median cost of call(argument) in microseconds, the loop's own cost subtracted."""
+    """Median cost of call(argument) in microseconds, the loop's own cost subtracted; each batch takes the next ones."""
+    first = 0
+
     def loop(n: int, function: Callable[[Any], object] | None) -> float:
-        chosen = [arguments[idx % len(arguments)] for idx in range(n)]
+        nonlocal first
+        chosen = [arguments[(first + idx) % len(arguments)] for idx in range(n)]
+        first += n
         started = time.perf_counter()
         if function is None:
             for _ in chosen:
@@ -152,10 +157,10 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     """All figures of one model."""
     bundle = load_bundle(folder)
     booster = lgb.Booster(model_str=boosted.text)
-    features = rows.features[rng.integers(0, len(rows), 200)]
+    features = rows.features[rng.integers(0, len(rows), N_ROWS)]
     width = bundle.schema.n_features - features.shape[1]
-    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full((200, width), 3.0)])[:, None, :]]
-    many = np.repeat(np.concatenate(full), N_MANY // 200, axis=0)[rng.permutation(N_MANY)]
+    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full((N_ROWS, width), 3.0)])[:, None, :]]
+    many = np.repeat(np.concatenate(full), N_MANY // N_ROWS, axis=0)[rng.permutation(N_MANY)]
     plain = features.tolist()
     compiled = CurveBuilder(bundle.schema, bundle.model)
     portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
@@ -246,7 +251,7 @@ def main() -> None:
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)
     examples = known_at(rows, np.ones(len(rows), bool), None)
-    last = trace.requests.iloc[rows.idx_request[-500:]]
+    last = trace.requests.iloc[rows.idx_request]  # in order of arrival, with as many repetitions as there are
     requests = [dict(zip(encoder.columns(), values, strict=True))
                 for values in last[list(encoder.columns())].astype(object).itertuples(index=False)]
     figures: list[Figure] = []

@@ -60,7 +60,7 @@ class CurveModels:
             kernel_totals_s: np.ndarray = _kernels.hazard_totals(flat_steps(curve), steps, changes_s)
             return kernel_totals_s
         if isinstance(curve, PointCurve):
-            left_s = np.array(curve.seconds)[steps]
+            left_s = point_seconds(curve, self._is_compiled)[steps]
         else:
             left_s = np.array(list(map(curve.remaining, changes_s.tolist())))
         totals_s = changes_s + np.maximum(left_s, 1.0)
@@ -91,6 +91,14 @@ class CurveModels:
         self.bounds = _padded([model.bounds for model in rows])
         self.changes = _padded([model.changes for model in rows])
         self.residuals = _padded([model.residuals for model in rows])
+
+
+def point_seconds(curve: PointCurve, is_compiled: bool) -> np.ndarray:
+    """Mean remaining in whole s at each step of a point curve, float64 (K + 1,)."""
+    if is_compiled:
+        seconds: np.ndarray = _kernels.point_seconds(curve.scores, curve.smearing)
+        return seconds
+    return np.array(curve.all_seconds())
 
 
 def flat_steps(curve: HazardCurve) -> np.ndarray:

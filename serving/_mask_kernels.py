@@ -22,11 +22,11 @@ N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)
 
 @intrinsic
 def lowest_bit(typing_context, word):
-    """The place of the lowest set bit of a word that has one: int64."""
+    """The place of the lowest set bit of a word that has one: uint64, since a signed index is checked for its sign."""
     def code(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
-    return types.int64(types.uint64), code
+    return types.uint64(types.uint64), code
 
 
 @njit(cache=True, nogil=True)
@@ -38,9 +38,9 @@ def n_below(values, start, stop, value):
     base = start
     while n > 1:
         half = n >> 1
-        base = base + half if values[base + half - 1] < value else base
+        base = base + half if values[np.uint64(base + half - 1)] < value else base
         n -= half
-    return base - start + (1 if values[base] < value else 0)
+    return base - start + (1 if values[np.uint64(base)] < value else 0)
 
 
 @njit(cache=True, nogil=True)
@@ -52,12 +52,11 @@ def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
             continue
         value = row[feature]
         if np.isnan(value) or (is_zero_missing[feature] and abs(value) <= ZERO):
-            idx = end + 2 * feature + 1
+            idx = np.uint64(end + 2 * feature + 1)
         else:
-            idx = start + 2 * feature + n_below(thresholds, start, end, value)
-        mask = masks[idx]
-        for tree in range(len(words)):
-            words[tree] &= mask[tree]
+            idx = np.uint64(start + 2 * feature + n_below(thresholds, start, end, value))
+        for tree in range(np.uint64(len(words))):
+            words[tree] &= masks[idx, tree]
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +68,7 @@ def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, 
         narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, rows.shape[1], words)
         total = 0.0
         for tree in range(len(words)):
-            total += leaves[leaf_starts[tree] + lowest_bit(words[tree])]
+            total += leaves[np.uint64(leaf_starts[tree]) + lowest_bit(words[tree])]
         scores[idx] = total
 
 
@@ -82,7 +81,7 @@ def step_scores(words, leaves, leaf_starts, lows, highs, scores):
     for tree in range(len(words)):
         word = words[tree]
         while word != np.uint64(0):
-            leaf = leaf_starts[tree] + lowest_bit(word)
+            leaf = np.uint64(leaf_starts[tree]) + lowest_bit(word)
             word &= word - np.uint64(1)
             value = leaves[leaf]
             for idx in range(lows[leaf], highs[leaf]):
@@ -100,37 +99,77 @@ def fill_age_rows(turns, turn_starts, turn_rows, sources, row, at):
 
 
 @njit(cache=True, nogil=True)
-def interval_scores(masks, words, at, leaves, leaf_starts, pairs, scores):
+def split_constant(masks, words, at, varying):
+    """AND the masks of what is the same at every age into words; writes which rows of `at` vary, returns how many."""
+    n_varying, n_ages = 0, at.shape[1]
+    for feature in range(at.shape[0]):
+        row = at[feature, 0]
+        age = 1
+        while age < n_ages and at[feature, age] == row:
+            age += 1
+        if age < n_ages:
+            varying[n_varying] = feature
+            n_varying += 1
+        elif row < len(masks) - 1:  # the last row has all leaves
+            mask = masks[row]
+            for tree in range(len(words)):
+                words[tree] &= mask[tree]
+    return n_varying
+
+
+@njit(cache=True, nogil=True)
+def meet(masks, words, at, varying, n_varying, met):
+    """The leaves that can be reached at each age: words ANDed with the masks of what varies, into met, uint64 (K, T).
+
+    varying: longer than n_varying, the last row of `at` again. In loops of few arrays: of more the compiler makes no
+    vector code.
+    """
+    n_grid, n_trees = np.uint64(met.shape[0]), np.uint64(met.shape[1])
+    if n_varying <= 1:
+        for idx in range(n_grid):
+            row = np.uint64(at[varying[0], idx])
+            for tree in range(n_trees):
+                met[idx, tree] = words[tree] & masks[row, tree]
+        return
+    for idx in range(n_grid):
+        row_0, row_1 = np.uint64(at[varying[0], idx]), np.uint64(at[varying[1], idx])
+        row_2 = np.uint64(at[varying[2], idx])
+        for tree in range(n_trees):
+            met[idx, tree] = words[tree] & masks[row_0, tree] & masks[row_1, tree] & masks[row_2, tree]
+    for position in range(3, n_varying, 4):
+        last = max(n_varying - 1, position + 1)
+        for idx in range(n_grid):
+            row_0, row_1 = np.uint64(at[varying[position], idx]), np.uint64(at[varying[position + 1], idx])
+            row_2 = np.uint64(at[varying[min(position + 2, last)], idx])
+            row_3 = np.uint64(at[varying[min(position + 3, last)], idx])
+            for tree in range(n_trees):
+                met[idx, tree] &= masks[row_0, tree] & masks[row_1, tree] & masks[row_2, tree] & masks[row_3, tree]
+
+
+@njit(cache=True, nogil=True)
+def interval_scores(masks, words, at, leaves, leaf_starts, met, scores):
     """Raw scores (K,) of the intervals: words (T,) of what does not vary, ANDed with the rows `at`, int64 (8, K).
 
-    pairs: uint64 (4, T), scratch. Four intervals at once, so that one sum does not wait for another.
+    met: uint64 (K, T), scratch; words are scratch, too.
     """
-    n_grid, n_trees = len(scores), len(words)
-    for first in range(0, n_grid, 4):
-        n = min(4, n_grid - first)
-        for part in range(4):
-            idx = first + min(part, n - 1)
-            mask_0, mask_1, mask_2, mask_3 = masks[at[0, idx]], masks[at[1, idx]], masks[at[2, idx]], masks[at[3, idx]]
-            mask_4, mask_5, mask_6, mask_7 = masks[at[4, idx]], masks[at[5, idx]], masks[at[6, idx]], masks[at[7, idx]]
-            pair = pairs[part]
-            for tree in range(n_trees):  # in two loops: of more arrays at once the compiler makes no vector code
-                pair[tree] = words[tree] & mask_0[tree] & mask_1[tree] & mask_2[tree] & mask_3[tree]
-            for tree in range(n_trees):
-                pair[tree] &= mask_4[tree] & mask_5[tree] & mask_6[tree] & mask_7[tree]
+    varying = np.full(9, at.shape[0] - 1)  # a row again changes nothing
+    n_varying = split_constant(masks, words, at, varying)
+    meet(masks, words, at, varying, n_varying, met)
+    n_grid, n_trees = len(scores), np.uint64(len(words))
+    for idx in range(0, n_grid - 3, 4):  # four at once, so that one sum does not wait for another
         sum_0 = sum_1 = sum_2 = sum_3 = 0.0
         for tree in range(n_trees):
-            start = leaf_starts[tree]
-            sum_0 += leaves[start + lowest_bit(pairs[0, tree])]
-            sum_1 += leaves[start + lowest_bit(pairs[1, tree])]
-            sum_2 += leaves[start + lowest_bit(pairs[2, tree])]
-            sum_3 += leaves[start + lowest_bit(pairs[3, tree])]
-        scores[first] = sum_0
-        if n > 1:
-            scores[first + 1] = sum_1
-        if n > 2:
-            scores[first + 2] = sum_2
-        if n > 3:
-            scores[first + 3] = sum_3
+            start = np.uint64(leaf_starts[tree])
+            sum_0 += leaves[start + lowest_bit(met[idx, tree])]
+            sum_1 += leaves[start + lowest_bit(met[idx + 1, tree])]
+            sum_2 += leaves[start + lowest_bit(met[idx + 2, tree])]
+            sum_3 += leaves[start + lowest_bit(met[idx + 3, tree])]
+        scores[idx], scores[idx + 1], scores[idx + 2], scores[idx + 3] = sum_0, sum_1, sum_2, sum_3
+    for idx in range(n_grid - n_grid % 4, n_grid):
+        total = 0.0
+        for tree in range(n_trees):
+            total += leaves[np.uint64(leaf_starts[tree]) + lowest_bit(met[idx, tree])]
+        scores[idx] = total
 
 
 @njit(cache=True, nogil=True)
@@ -165,48 +204,69 @@ def encode(asked, sizes, clock, is_owner, constants, history_rows, features):
 
 
 @njit(cache=True, nogil=True)
+def encode_and_narrow(ints, int_bounds, floats, float_bounds, masks, history_rows, asked, features, words):
+    """What both kinds of answers begin with: a request's features, and the leaves that they leave of each tree."""
+    constants = section(floats, float_bounds, 2)
+    encode(asked, ints[:2], section(ints, int_bounds, 0), section(ints, int_bounds, 1), constants, history_rows,
+           features)
+    words[:] = masks[-1]
+    narrow(masks, section(floats, float_bounds, 0), section(ints, int_bounds, 2), section(ints, int_bounds, 3),
+           features, 0, len(features), words)
+
+
+@njit(cache=True, nogil=True)
 def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
     """A hazard model's whole answer to one request: its curve's numbers, (4, K + 1), and its features, into answer.
 
     ints, floats: see `first_answer.FirstAnswer`. asked: see `encode`.
     """
-    sizes = ints[:4]
-    int_bounds, float_bounds = ints[4:13], ints[13:20]
-    edges = section(floats, float_bounds, 4)
-    n_edges = len(edges)
-    n_grid, n_features, n_trees = n_edges - 1, sizes[2], masks.shape[1]
+    int_bounds, float_bounds = ints[2:11], ints[11:18]
+    edges, offsets = section(floats, float_bounds, 5), section(floats, float_bounds, 4)
+    n_edges, n_grid = len(edges), len(offsets)
     features = answer[4 * n_edges:]
-    constants = section(floats, float_bounds, 5)
-    encode(asked, sizes, section(ints, int_bounds, 0), section(ints, int_bounds, 1), constants, history_rows, features)
-    starts, is_zero_missing = section(ints, int_bounds, 2), section(ints, int_bounds, 3)
-    sources, turn_starts = section(ints, int_bounds, 4), section(ints, int_bounds, 5)
-    leaf_starts = section(ints, int_bounds, 6)
-    scratch = np.empty((5, n_trees), np.uint64)
-    words = scratch[4]
-    words[:] = masks[-1]
-    narrow(masks, section(floats, float_bounds, 0), starts, is_zero_missing, features, 0, n_features, words)
+    scratch = np.empty((n_grid + 1, masks.shape[1]), np.uint64)
+    words = scratch[n_grid]
+    encode_and_narrow(ints, int_bounds, floats, float_bounds, masks, history_rows, asked, features, words)
     at = section(ints, int_bounds, 7).copy().reshape(8, n_grid)
-    fill_age_rows(section(floats, float_bounds, 1), turn_starts, turn_rows, sources, features, at)
+    sources, turn_starts = section(ints, int_bounds, 5), section(ints, int_bounds, 6)
+    fill_age_rows(section(floats, float_bounds, 3), turn_starts, turn_rows, sources, features, at)
     scores = np.empty(n_grid)
-    interval_scores(masks, words, at, section(floats, float_bounds, 2), leaf_starts, scratch, scores)
-    offsets = section(floats, float_bounds, 3)
+    interval_scores(masks, words, at, section(floats, float_bounds, 1), section(ints, int_bounds, 4), scratch[:n_grid],
+                    scores)
     for idx in range(n_grid):
         scores[idx] = interval_hazard(scores[idx], offsets[idx])
     numbers = answer[:4 * n_edges].reshape(4, n_edges)
-    fill_hazard(scores, edges, constants[1], numbers[0], numbers[1], numbers[2], numbers[3])
+    tail_s = floats[float_bounds[2] + 1]
+    fill_hazard(scores, edges, tail_s, numbers[0], numbers[1], numbers[2], numbers[3])
+
+
+@njit(cache=True, nogil=True)
+def step_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
+    """A point model's whole answer to one request: its score at each of K steps, and its features, into answer.
+
+    ints, floats: see `first_answer.FirstAnswer`. asked: see `encode`.
+    """
+    int_bounds, float_bounds = ints[2:10], ints[10:14]
+    n_grid = np.int64(floats[float_bounds[2] + 1])
+    scores, features = answer[:n_grid], answer[n_grid:]
+    words = np.empty(masks.shape[1], np.uint64)
+    encode_and_narrow(ints, int_bounds, floats, float_bounds, masks, history_rows, asked, features, words)
+    scores[:] = 0.0
+    step_scores(words, section(floats, float_bounds, 1), section(ints, int_bounds, 4), section(ints, int_bounds, 5),
+                section(ints, int_bounds, 6), scores)
 
 
 @njit(cache=True, nogil=True)
 def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, turns, turn_starts, turn_rows,
                   sources, at, n_features, rows, scores):
     """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), scratch but for its last."""
-    scratch = np.empty((5, len(leaf_starts)), np.uint64)
-    words = scratch[4]
+    scratch = np.empty((scores.shape[1] + 1, len(leaf_starts)), np.uint64)
+    met, words = scratch[:-1], scratch[-1]
     for idx in range(len(rows)):
         words[:] = masks[-1]
         narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, n_features, words)
         fill_age_rows(turns, turn_starts, turn_rows, sources, rows[idx], at)
-        interval_scores(masks, words, at, leaves, leaf_starts, scratch, scores[idx])
+        interval_scores(masks, words, at, leaves, leaf_starts, met, scores[idx])
 
 
 @njit(cache=True, nogil=True)

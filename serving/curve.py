@@ -310,13 +310,14 @@ class HazardCurve:
         return hazard_at(self.edges[idx], self.numbers.item(idx), self.numbers.item(len(self.edges) + idx), time_s)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class PointCurve:
     """A forest's answer as a step function of the uptime, exact at and beside every threshold.
 
-    thresholds: (K,) s, increasing, shared. scores: (K + 1,) raw scores (log10 s); the score of uptime u is
-    scores[number of thresholds below u], as the forest sends u <= threshold to the left.
-    seconds: (K + 1,) mean remaining in whole s. residuals: quantile grid of log10 validation residuals.
+    thresholds: (K,) s, increasing, shared. numbers: float64, (K + 1,) raw scores (log10 s), more may follow; the score
+    of uptime u is numbers[number of thresholds below u], as the forest sends u <= threshold to the left. seconds: mean
+    remaining in whole s by step, of those steps that have been asked for. smearing: turns 10^score into a conditional
+    mean (validation rows). residuals: quantile grid of log10 validation residuals.
 
     >>> curve = PointCurve.from_scores((60.0,), (2.0, 3.0), 1.5, (-0.1, 0.0, 0.1))
     >>> curve.remaining(60.0), curve.remaining(61.0), curve.next_change(0.0), curve.quantile(0.5, 0.0)
@@ -324,20 +325,31 @@ class PointCurve:
     """
 
     thresholds: Sequence[float]
-    scores: Sequence[float]
-    seconds: Sequence[float]
+    numbers: np.ndarray
+    seconds: dict[int, float]
+    smearing: float
     residuals: Sequence[float]
 
     @classmethod
     def from_scores(cls, thresholds: Sequence[float], scores: Sequence[float], smearing: float,
                     residuals: Sequence[float]) -> PointCurve:
-        """Build from raw scores; `smearing` turns 10^score into a conditional mean (validation rows)."""
-        seconds = [float(round(mean_seconds(score, smearing))) for score in scores]
-        return cls(thresholds, scores, seconds, residuals)
+        """Build from raw scores (K + 1,); ValueError where there are not so many."""
+        if len(scores) != len(thresholds) + 1:
+            raise ValueError(f"scores must be {len(thresholds) + 1}, one more than thresholds, got {len(scores)}")
+        return cls(thresholds, np.array(scores, np.float64), {}, smearing, residuals)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The raw score of each step, float64 (K + 1,), log10 s."""
+        return self.numbers[:len(self.thresholds) + 1]
+
+    def all_seconds(self) -> list[float]:
+        """Mean remaining in whole s at each step, (K + 1,)."""
+        return [mean_seconds(score, self.smearing) + _ROUND - _ROUND for score in self.scores.tolist()]
 
     def raw_score(self, uptime_s: float) -> float:
         """The model's raw score at an uptime, log10 s: bit-equal to LightGBM's own."""
-        return self.scores[bisect_left(self.thresholds, checked_seconds(uptime_s, "uptime_s"))]
+        return self.numbers.item(bisect_left(self.thresholds, checked_seconds(uptime_s, "uptime_s")))
 
     def remaining(self, uptime_s: float) -> float:
         try:
@@ -345,9 +357,20 @@ class PointCurve:
                 uptime_s = uptime_s + 0.0 if type(uptime_s) is int else checked_seconds(uptime_s, "uptime_s")
             if 0.0 <= uptime_s < _INF:
                 return self.seconds[bisect_left(self.thresholds, uptime_s)]
-        except (AttributeError, TypeError, OverflowError):
+        except (AttributeError, KeyError, TypeError, OverflowError):
             pass
-        refuse_uptime(uptime_s)
+        return self.fill_step(bisect_left(self.thresholds, checked_seconds(uptime_s, "uptime_s")))
+
+    def fill_step(self, step: int) -> float:
+        """Make `remaining` of one step ready to be asked for; returns it."""
+        seconds = self.seconds[step] = mean_seconds(self.numbers.item(step), self.smearing) + _ROUND - _ROUND
+        return seconds
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PointCurve):
+            return NotImplemented
+        return (self.thresholds, self.smearing, self.residuals) == (
+            other.thresholds, other.smearing, other.residuals) and np.array_equal(self.scores, other.scores)
 
     def quantile(self, q: float, uptime_s: float) -> float:
         residual = residual_quantile(self.residuals, checked_share(q))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
-from sojourn.serving.first_answer import FirstAnswer, first_answer
+from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forest import LARGEST, Forest
 from sojourn.serving.runtime import OnnxForest
-from sojourn.serving.varying_walk import check_stepwise, varying_walk
+from sojourn.serving.varying_walk import MaskWalk, check_stepwise, varying_walk
 
 try:
     from sojourn.serving import _kernels as _compiled
@@ -25,6 +26,7 @@ _kernels: Any = _compiled
 IS_COMPILED = _kernels is not None
 """True where numba is installed and the compiled walk is used instead of ONNX Runtime."""
 
+Curve = HazardCurve | PointCurve | OnceCurve
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
 
@@ -51,14 +53,18 @@ class CurveBuilder:
         self.thresholds = tuple(self.grid[:-1].tolist())
         self._edges, self._offsets = np.array(schema.edges), np.array(schema.offsets)
         self._bounds = (*schema.edges, math.inf)
-        is_walked = self.is_compiled and schema.kind != "once"
-        self._walk = varying_walk(self.forest, self.grid, schema.age_features) if is_walked else None
+        walked = self.forest.with_spare() if schema.kind == "once" else self.forest
+        self._walk = varying_walk(walked, self.grid, schema.age_features) if self.is_compiled else None
+        made: dict[str, Callable[[np.ndarray], Curve]] = {
+            "hazard": self._hazard_curve, "uptime": self._point_curve, "once": self._once_curve}  # fmt: skip
+        self.curve_of = made[schema.kind]
+        """The curve of the numbers that `FirstAnswer.answer` gives; more may follow them."""
         self._unread = [0.0] * (len(schema.age_features) + 1)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     def first_answer(self) -> FirstAnswer | None:
         """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
-        return first_answer(self.schema, self._walk)
+        return FirstAnswer(self.schema, self._walk) if isinstance(self._walk, MaskWalk) else None
 
     def _check_steps(self) -> None:
         if self.schema.kind != "uptime":
@@ -70,39 +76,43 @@ class CurveBuilder:
 
     def scores(self, features: list[float]) -> np.ndarray:
         """Raw scores on the grid of the varying feature: (J,) intervals, (K + 1,) uptime steps, or (1,)."""
-        if self.schema.kind == "once":
-            return self._onnx.scores(np.array([features]))
         if self._walk is not None:
             answers: np.ndarray = self._walk.scores(np.array([[*features, *self._unread]]))[0]
             return answers
+        if self.schema.kind == "once":
+            return self._onnx.scores(np.array([features]))
         repeated = np.tile(np.array(features, np.float64), (len(self.grid), 1))
         if len(self.schema.age_features):
             return self._onnx.scores(self.schema.age_features.rows(repeated, np.arange(len(self.grid))))
         return self._onnx.scores(np.column_stack([repeated, self.grid]))
 
-    def hazard_curve(self, numbers: np.ndarray) -> HazardCurve:
-        """The curve of what `fill_hazard` wrote, float64, 4 (J + 1) numbers or more; ready to be asked at uptime 0."""
+    def curve(self, features: list[float]) -> Curve:
+        """The lifetime curve of one request."""
+        scores = self.scores(features)
+        schema = self.schema
+        if schema.kind != "hazard":
+            return self.curve_of(scores)
+        if self.is_compiled:
+            return self.curve_of(_kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s))
+        hazards = [interval_hazard(score, offset)
+                   for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
+        return HazardCurve.from_hazards(schema.edges, hazards, schema.tail_s, schema.grid)
+
+    def _hazard_curve(self, numbers: np.ndarray) -> HazardCurve:
+        """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
         edges, number = self.schema.edges, numbers.item
         steps: list[Any] = [None] * len(self._bounds)
         steps[1] = (edges[1], number(0), number(3 * len(edges)), number(2 * len(edges)))
         return HazardCurve(edges, self._bounds, self.schema.grid, numbers, steps)
 
-    def curve(self, features: list[float]) -> HazardCurve | PointCurve | OnceCurve:
-        """The lifetime curve of one request."""
-        scores = self.scores(features)
+    def _point_curve(self, scores: np.ndarray) -> PointCurve:
         schema = self.schema
-        if schema.kind == "once":
-            return OnceCurve.from_score(float(scores[0]), schema.smearing, schema.residuals)
-        if schema.kind == "hazard":
-            if self.is_compiled:
-                return self.hazard_curve(_kernels.hazard_numbers(scores, self._offsets, self._edges, schema.tail_s))
-            hazards = [interval_hazard(score, offset)
-                       for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
-            return HazardCurve.from_hazards(schema.edges, hazards, schema.tail_s, schema.grid)
-        if self.is_compiled:
-            seconds = _kernels.point_seconds(scores, schema.smearing).tolist()
-            return PointCurve(self.thresholds, scores.tolist(), seconds, schema.residuals)
-        return PointCurve.from_scores(self.thresholds, scores.tolist(), schema.smearing, schema.residuals)
+        curve = PointCurve(self.thresholds, scores, {}, schema.smearing, schema.residuals)
+        curve.fill_step(0)
+        return curve
+
+    def _once_curve(self, scores: np.ndarray) -> OnceCurve:
+        return OnceCurve.from_score(scores.item(0), self.schema.smearing, self.schema.residuals)
 
 
 def varying_grid(schema: Schema, forest: Forest) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sojourn.serving._curve_models import CurveModels, flat_steps
+from sojourn.serving._curve_models import CurveModels, flat_steps, point_seconds
 from sojourn.serving.curve import (
     HazardCurve,
     PointCurve,
@@ -86,7 +86,7 @@ class CurvePool:
     def add(self, vm: Lifetime) -> int:
         """Pack a request's curve; the slot, which is its own until it is removed and then goes to another."""
         model = self._models.enter(vm.curve)
-        numbers = _packed(vm.curve)
+        numbers = _packed(vm.curve, self._is_compiled)
         slot = self._free.pop() if self._free else self._n_opened
         self._n_opened = max(self._n_opened, slot + 1)
         self._make_room(len(numbers) + 1)  # one to spare: the kernel loads three numbers wherever an answer stands
@@ -190,7 +190,7 @@ def _numbers(uptimes_s: Seconds, n: int) -> np.ndarray:
     return numbers
 
 
-def _packed(curve: Any) -> np.ndarray:
+def _packed(curve: Any, is_compiled: bool) -> np.ndarray:
     """A curve's own numbers in the order of `CurveArrays.numbers`."""
     if isinstance(curve, HazardCurve):
         numbers = flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
@@ -198,7 +198,7 @@ def _packed(curve: Any) -> np.ndarray:
         numbers[3::4] = cumulative[:-1]
         return np.append(numbers, cumulative[-1])
     if isinstance(curve, PointCurve):
-        return np.array([curve.seconds, curve.scores]).T.reshape(-1)
+        return np.column_stack([point_seconds(curve, is_compiled), curve.scores]).ravel()
     return np.array([curve.total_s, curve.score])
 
 

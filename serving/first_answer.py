@@ -1,6 +1,6 @@
 """The first answer in one compiled call: from a request's numbers and history slots to its lifetime curve.
 
-For hazard models whose forest fits into leaf masks. Other models, and installations without numba, go the long way
+For models whose forest fits into leaf masks. Other models, and installations without numba, go the long way
 (`Encoder.encode`, `CurveBuilder.curve`), which gives the same bits.
 """
 
@@ -14,16 +14,11 @@ import numpy as np
 
 from sojourn.serving.bundle import Schema
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows
-from sojourn.serving.varying_walk import MaskWalk, VaryingWalk
-
-
-def first_answer(schema: Schema, walk: VaryingWalk | None) -> FirstAnswer | None:
-    """The compiled first answer of a model; None where it is no hazard model or is not walked by leaf masks."""
-    return FirstAnswer(schema, walk) if schema.kind == "hazard" and isinstance(walk, MaskWalk) else None
+from sojourn.serving.varying_walk import MaskWalk
 
 
 class FirstAnswer:
-    """Answers requests by one bundle's hazard model; not for several threads at once.
+    """Answers requests by one bundle's model; not for several threads at once.
 
     Everything the call reads that does not change stands in one array of whole numbers and one of floats, part by
     part, because each array costs 0.1 us to hand over.
@@ -32,20 +27,29 @@ class FirstAnswer:
     def __init__(self, schema: Schema, walk: MaskWalk) -> None:
         from sojourn.serving import _mask_kernels
 
-        self._answer = _mask_kernels.hazard_answer
-        encoder, ages, history = schema.encoder, schema.age_features, schema.encoder.history
-        n_features, n_grid = len(encoder.feature_names()), len(schema.offsets)
+        encoder, history = schema.encoder, schema.encoder.history
+        n_features = len(encoder.feature_names())
         masks = walk.masks
-        turns, turn_starts, self._turn_rows = walk.turns
         ints = [
             np.array([encoder.phase_s, history.batch_gap_s, history.window]),
             np.array([key.kind == "owner" for key in history.keys], np.int64), masks.starts,
-            masks.is_zero_missing.astype(np.int64), np.array(ages.sources, np.int64), turn_starts, masks.leaf_starts,
-            walk.at.ravel(),
+            masks.is_zero_missing.astype(np.int64), masks.leaf_starts,
         ]  # fmt: skip
-        floats = [masks.thresholds, turns, masks.leaves, np.array(schema.offsets), np.array(schema.edges),
-                  np.array([history.prior_strength, schema.tail_s])]  # fmt: skip
-        sizes = np.array([len(encoder.numbers), len(history.keys), n_features, n_grid])
+        floats = [masks.thresholds, masks.leaves]
+        if schema.kind == "hazard":
+            self._answer = _mask_kernels.hazard_answer
+            self.n_numbers = 4 * len(schema.edges)
+            turns, turn_starts, self._turn_rows = walk.turns
+            ints += [np.array(schema.age_features.sources, np.int64), turn_starts, walk.at.ravel()]
+            floats += [np.array([history.prior_strength, schema.tail_s]), turns, np.array(schema.offsets),
+                       np.array(schema.edges)]  # fmt: skip
+        else:
+            self._answer = _mask_kernels.step_answer
+            self.n_numbers = walk.n_grid
+            self._turn_rows = np.zeros((0, 0), np.int64)
+            ints += walk.leaf_steps()
+            floats += [np.array([history.prior_strength, self.n_numbers])]
+        sizes = np.array([len(encoder.numbers), len(history.keys)])
         n_head = len(sizes) + len(ints) + 1 + len(floats) + 1
         int_bounds = n_head + np.cumsum([0, *map(len, ints)])
         float_bounds = np.cumsum([0, *map(len, floats)])
@@ -55,15 +59,15 @@ class FirstAnswer:
         self._asked = np.zeros(2 + len(encoder.numbers) + len(history.keys))
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
-        self.n_numbers = 4 * len(schema.edges)
         self._n_answer = self.n_numbers + n_features
         nothing = HistoryRows()  # loads compiled code now, not at the first request
         self.answer([math.nan] * len(encoder.numbers), [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
 
     def answer(self, numbers: Sequence[float], slots: Sequence[int], now_s: int, overall: float,
                rows: HistoryRows) -> np.ndarray:
-        """The curve's `n_numbers`, 4 x (J + 1) as `fill_hazard` writes them, then the encoder's features; float64.
+        """The curve's `n_numbers`, then the encoder's features; float64.
 
+        The numbers are 4 x (J + 1) as `fill_hazard` writes them, or the raw score at each step of the uptime.
         numbers: the request's, in the encoder's order. slots: of its history keys, in `rows`. overall: mean of log10
         lifetimes of all that ended.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,6 +75,10 @@ class Forest:
             raise ValueError("children must come after their parents, so that every walk ends")
         if self.depth() > DEPTH_MAX:
             raise ValueError(f"trees must be at most {DEPTH_MAX} nodes deep")
+
+    def with_spare(self) -> Forest:
+        """The same trees, of one feature more, which none of them reads."""
+        return replace(self, n_features=self.n_features + 1, is_zero_missing=np.append(self.is_zero_missing, False))
 
     def is_stepwise(self, idx_feature: int) -> bool:
         """True where the score is a step function of the feature: no sets on it, zeros not missing."""

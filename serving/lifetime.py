@@ -11,21 +11,20 @@ from sojourn.serving.history import Admission
 class Lifetime:
     """One request's prediction: its curve, and what of the request the model did not know.
 
-    `remaining`, `quantile`, `survival` and `next_change` are the curve's own (see `LifetimeCurve`). version: the
+    `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
     model that made it; curve and version stay what they are when the predictor reloads.
     """
 
-    __slots__ = ("_admission", "_encoded", "arrival_s", "curve", "next_change", "quantile", "remaining", "survival",
-                 "unknown", "version")  # fmt: skip
+    __slots__ = ("_admission", "_encoded", "_n_before", "arrival_s", "curve", "next_change", "remaining", "unknown",
+                 "version")  # fmt: skip
 
     def __init__(self, curve: LifetimeCurve, encoded: np.ndarray, arrival_s: int, unknown: tuple[str, ...],
-                 version: str, admission: Admission | None) -> None:
+                 version: str, admission: Admission | None, n_before: int = 0) -> None:
         self.curve = curve
         self.remaining = curve.remaining
-        self.quantile = curve.quantile
-        self.survival = curve.survival
         self.next_change = curve.next_change
         self._encoded = encoded  # 8 bytes a feature; as numbers they would take 32
+        self._n_before = n_before  # numbers of the curve, which stand before
         self.arrival_s = arrival_s
         self.unknown = unknown
         self.version = version
@@ -34,7 +33,15 @@ class Lifetime:
     @property
     def features(self) -> list[float]:
         """The encoded request as the forest read it."""
-        return self._encoded.tolist()
+        return self._encoded[self._n_before:].tolist()
+
+    def quantile(self, q: float, uptime_s: float) -> float:
+        """The remaining time that a share `q` of such requests does not exceed, seconds."""
+        return self.curve.quantile(q, uptime_s)
+
+    def survival(self, horizon_s: float, uptime_s: float) -> float:
+        """Probability of still running `horizon_s` seconds after the uptime, in [0, 1]."""
+        return self.curve.survival(horizon_s, uptime_s)
 
     def lifetime_class(self, uptime_s: float = 0.0) -> int:
         """LAVA's class (1-4) of the mean remaining time at an uptime."""

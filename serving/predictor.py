@@ -234,8 +234,8 @@ class Predictor:
         if first is None:
             return Lifetime(served.builder.curve(features), np.array(features), start_s, unknown, served.version,
                             admission)
-        return Lifetime(served.builder.hazard_curve(answer), answer[first.n_numbers:], start_s, unknown, served.version,
-                        admission)
+        return Lifetime(served.builder.curve_of(answer), answer, start_s, unknown, served.version, admission,
+                        first.n_numbers)
 
     def _running(self, vm: Lifetime) -> Admission:
         if not isinstance(vm, Lifetime):
@@ -265,6 +265,8 @@ def _elements(given: Any, name: str) -> list[Any]:
 
 
 def _whole(value: Any, name: str) -> int:
+    if type(value) is int and -_LATEST_S < value < _LATEST_S:
+        return value
     try:
         seconds = operator.index(value)
     except TypeError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,9 +17,7 @@ def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
 
     masks = leaf_masks(forest)
     if masks is None:
-        spare = replace(forest, n_features=forest.n_features + 1,
-                        is_zero_missing=np.append(forest.is_zero_missing, False))
-        walk = RangeWalk(spare, np.array([0.0]))  # it leaves the last column alone
+        walk = RangeWalk(forest.with_spare(), np.array([0.0]))
         return lambda rows: walk.scores(np.column_stack([rows, np.zeros(len(rows))]))[:, 0]
 
     def scored(rows: np.ndarray) -> np.ndarray:

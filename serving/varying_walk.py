@@ -51,7 +51,8 @@ class MaskWalk:
         self.masks = masks
         self.turns = age_bins(masks, age_features, n_fixed)
         self.at = interval_masks(masks, grid, varying)
-        self._n_grid = len(grid)
+        self.n_grid = len(grid)
+        self._grid = grid
         self._rows: Any
         self._arrays: tuple[Any, ...]
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
@@ -60,12 +61,17 @@ class MaskWalk:
             self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at.copy(), n_fixed)
         else:
             self._rows = _mask_kernels.step_rows
-            bins = np.searchsorted(masks.thresholds_of(varying), grid)
-            low, high = masks.spans(varying)
-            self._arrays = (*tables, np.searchsorted(bins, low), np.searchsorted(bins, high), n_fixed)
+            self._arrays = (*tables, *self.leaf_steps(), n_fixed)
+
+    def leaf_steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each leaf the first step of the grid at which it can be reached, and the first after; int64 each."""
+        varying = len(self.masks.starts) - 2
+        bins = np.searchsorted(self.masks.thresholds_of(varying), self._grid)
+        low, high = self.masks.spans(varying)
+        return np.searchsorted(bins, low), np.searchsorted(bins, high)
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        scores = np.zeros((len(rows), self._n_grid))
+        scores = np.zeros((len(rows), self.n_grid))
         self._rows(*self._arrays, rows, scores)
         return scores
 

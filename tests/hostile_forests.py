@@ -17,7 +17,7 @@ from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.first_answer import FirstAnswer
-from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.forest import LARGEST, LEQ, MEMBER, Forest
 from sojourn.serving.history import HistoryState
 from sojourn.serving.leaf_masks import leaf_masks
 from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
@@ -109,15 +109,20 @@ def check_walks(rng: np.random.Generator) -> None:
 
 def check_first_answer(rng: np.random.Generator) -> None:
     """The compiled way from a request to its curve has the bits of the long way, with odd histories and clocks."""
-    n_features = len(NUMBERS) + 2 + 15 + 2 + 3
-    forest = edge_forest(rng, n_features, n_features - 3, has_sets=False)
+    kind = str(rng.choice(["hazard", "uptime", "once"]))
+    n_varying = {"hazard": 3, "uptime": 1, "once": 0}[kind]
+    n_features = len(NUMBERS) + 2 + 15 + 2 + n_varying
+    forest = edge_forest(rng, n_features, n_features - n_varying, has_sets=False)
+    if kind == "uptime":  # a bundle with steps beyond what is taken is refused
+        is_step = forest.feature == n_features - 1
+        forest.split[is_step] = np.clip(forest.split[is_step], -LARGEST, LARGEST)
     forest.is_zero_missing[2:4] = False
     phase_s = int(rng.choice([0, 1, -1, 2**53, -(2**53), 5 * 86_400]))
     window, batch_gap_s = int(rng.choice([1, 16, 10_000])), int(rng.choice([0, 300, 2**53]))
     history = {"keys": KEYS, "window": window, "batch_gap_s": batch_gap_s, "category_memory": 1, "n_keys_max": 2,
                "prior_strength": float(rng.choice([0.0, 1e-300, 20.0, 1e12]))}
     tail_s = float(rng.choice([1.0, 5e5, 1e12]))
-    bundle = made_bundle(forest, "hazard", history=history, phase_s=phase_s, tail_s=tail_s)
+    bundle = made_bundle(forest, kind, history=history, phase_s=phase_s, tail_s=tail_s)
     schema, builder = bundle.schema, CurveBuilder(bundle.schema, bundle.model)
     first = builder.first_answer()
     slow = CurveBuilder(schema, bundle.model, is_compiled=False)
@@ -132,6 +137,8 @@ def check_first_answer(rng: np.random.Generator) -> None:
         curves = [builder.curve(features), slow.curve(features)]
         if first is not None:
             curves.append(_first_curve(first, schema, builder, parsed, now_s, state, features))
+        assert (first is None) == (leaf_masks(forest, schema.age_features) is None)
+        assert all(curve == curves[0] for curve in curves)
         for curve in curves:
             assert [curve.remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)] == [
                 curves[-1].remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)]  # fmt: skip
@@ -144,7 +151,7 @@ def _first_curve(first: FirstAnswer, schema: Schema, builder: CurveBuilder, pars
                  state: HistoryState, features: list[float]) -> Any:
     answer = first.answer(parsed.numbers, state.slots(parsed.keys), now_s, state.overall, state.rows)
     assert answer[first.n_numbers:].tobytes() == np.array(features).tobytes()
-    return builder.hazard_curve(answer)
+    return builder.curve_of(answer)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.boosting import N_ROUNDS_MAX, Boosted, Rows, boost
+from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
 from sojourn.serving.age_features import AgeFeatures
@@ -21,12 +21,12 @@ from sojourn.serving.varying_walk import varying_walk
 
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
-
-
+N_ROUNDS = 100
+"""Trees at most: what an answer costs grows with them, not with their leaves. No worse than 300 (docs/lifetime.md)."""
 PARAMS: Mapping[str, Any] = {
-    "num_leaves": 91, "learning_rate": 0.056, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
+    "num_leaves": 63, "learning_rate": 0.08, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
 }  # fmt: skip
-"""The best of 22 trials of `sojourn search` on the synthetic trace, CEA-Curie and dlrm (docs/lifetime.md, Search)."""
+"""The rate goes with the trees; so few leaves fit into masks. The last three are the best of 22 trials of a search."""
 
 
 class HazardModel:
@@ -38,7 +38,7 @@ class HazardModel:
     boosted_: Boosted
     validation_table_: CurveTable
 
-    def __init__(self, n_intervals: int = N_INTERVALS, n_rounds: int = N_ROUNDS_MAX) -> None:
+    def __init__(self, n_intervals: int = N_INTERVALS, n_rounds: int = N_ROUNDS) -> None:
         self.n_intervals = n_intervals
         self.n_rounds = n_rounds
 

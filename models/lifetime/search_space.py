@@ -40,7 +40,7 @@ class SearchSpace:
 
 _TREES = {
     "num_leaves": Bounds(31, 255, is_log=True, is_whole=True),
-    "learning_rate": Bounds(0.03, 0.15, is_log=True),
+    "learning_rate": Bounds(0.03, 0.3, is_log=True),
     "min_data_in_leaf": Bounds(20, 400, is_log=True, is_whole=True),
     "feature_fraction": Bounds(0.3, 1.0),
     "lambda_l2": Bounds(0.1, 50.0, is_log=True),

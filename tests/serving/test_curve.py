@@ -159,3 +159,14 @@ def test_a_hazard_curve_of_37_intervals_takes_2_kib_until_it_is_asked() -> None:
     assert curve.numbers.nbytes + sys.getsizeof(curve.steps) + sys.getsizeof(curve) <= 2_048
     curve.remaining(3.0)
     assert sum(step is not None for step in curve.steps) == 1
+
+
+def test_a_point_curve_keeps_the_seconds_of_the_steps_that_were_asked_for() -> None:
+    thresholds = tuple(float(number) for number in range(10, 264))
+    curve = PointCurve.from_scores(thresholds, np.linspace(1.0, 4.0, 255).tolist(), 1.5, (-0.1, 0.0, 0.1))
+    assert curve.numbers.nbytes + sys.getsizeof(curve.seconds) + sys.getsizeof(curve) <= 4_608
+    assert [curve.remaining(uptime_s) for uptime_s in (0.0, 5, 10.0, 10.5)] == [15.0, 15.0, 15.0, 15.0]
+    assert curve.seconds.keys() == {0, 1}  # 1.5 x 10 s, and 1.5 x 10.27 s
+    assert curve.all_seconds() == [curve.remaining(uptime_s) for uptime_s in (*thresholds, 1e6)]
+    with pytest.raises(ValueError, match="scores must be 255, one more than thresholds, got 254"):
+        PointCurve.from_scores(thresholds, (1.0,) * 254, 1.0, (0.0, 0.0))

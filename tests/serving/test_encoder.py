@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -72,3 +73,41 @@ def test_a_definition_that_does_not_fit_is_refused() -> None:
         Encoder(("cores",), ("user",), HISTORY)
     with pytest.raises(ValueError, match="columns must differ"):
         Encoder(("cores", "gib"), ("user", "zone", "gib"), HISTORY)
+
+
+def test_equal_numbers_of_other_types_are_read_as_they_are_alone() -> None:
+    """What was parsed before is kept. True equals 1, but is refused; -0.0 equals 0.0, and has its text."""
+    for first, second in ((1, 1.0), (0.0, -0.0), (-0.0, 0)):
+        parsed = ENCODER.parse(REQUEST | {"cores": first})
+        assert parsed == ENCODER.parse(REQUEST | {"cores": second})
+        assert repr(parsed.numbers[0]) == repr(abs(float(second)))
+    with pytest.raises(ValueError, match="cores must be a number, got True"):
+        ENCODER.parse(REQUEST | {"cores": True})
+    assert ENCODER.parse(REQUEST | {"user": "1"}) == ENCODER.parse(REQUEST | {"user": 1})
+
+
+@pytest.mark.parametrize("numbers", [(10**400, 1), (math.inf, -math.inf), (1, 10**400), (1e308, math.inf)], ids=repr)
+def test_numbers_that_no_sum_takes_are_named(numbers: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"(cores|gib) must be (a )?finite"):
+        ENCODER.parse(REQUEST | dict(zip(("cores", "gib"), numbers, strict=True)))
+
+
+def test_large_numbers_whose_sum_is_infinite_are_taken() -> None:
+    assert ENCODER.parse(REQUEST | {"cores": 1e308, "gib": 1.5e308}).numbers == (1e308, 1.5e308)
+
+
+def test_encoders_of_few_and_many_columns() -> None:
+    one = Encoder((), ("user",), HistoryDefinition((HistoryKey("user", ("user",), "owner"),)))
+    assert one.parse({"user": "ann"}) == ((), (("ann",),), ())
+    none = Encoder((), (), HistoryDefinition(()))
+    assert none.parse({}) == ((), (), ())
+    wide = Encoder(tuple(f"n{idx}" for idx in range(9)), (), HistoryDefinition(()))
+    for value in (2, 2.0):
+        assert wide.parse(dict.fromkeys(wide.numbers, value)).numbers == (2.0,) * 9
+
+
+def test_an_encoder_is_copied_by_its_definition() -> None:
+    copied = copy.deepcopy(ENCODER)
+    assert copied == ENCODER
+    assert copied.parse(REQUEST) == ENCODER.parse(REQUEST)
+    assert copied._parsed is not ENCODER._parsed

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from made_bundles import Made
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
+from sojourn.serving.curve import HazardCurve
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.explain import background_of, drawn_shapley, exact_shapley, explain, input_groups
 from sojourn.serving.forest import LEQ, Forest
@@ -182,4 +183,6 @@ def test_what_a_handle_keeps_for_its_explanation_is_8_bytes_a_feature(made: Made
     vm = Predictor.load(made.folders["hazard"]).predict(made.request(5), 4_000)
     n_features = len(made.encoder.feature_names())
     assert len(vm.features) == n_features
-    assert vm._encoded.nbytes == 8 * n_features
+    assert isinstance(vm.curve, HazardCurve)
+    assert vm._encoded is vm.curve.numbers  # one array of both
+    assert vm._encoded.nbytes == 8 * (4 * len(vm.curve.edges) + n_features)

@@ -86,13 +86,13 @@ def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatc
     predictor = Predictor.load(made.folders["hazard"])
     began = predictor._served
     expected = predictor.predict(made.request(3), 10**7)
-    build = began.builder.hazard_curve
+    build = began.builder.curve_of
 
     def reloading(numbers: np.ndarray) -> object:
         predictor.reload(made.folders["uptime"])
         return build(numbers)
 
-    monkeypatch.setattr(began.builder, "hazard_curve", reloading)
+    monkeypatch.setattr(began.builder, "curve_of", reloading)
     vm = predictor.predict(made.request(3), 10**7)
     assert predictor.version != began.version
     assert (vm.version, vm.curve) == (expected.version, expected.curve)
@@ -103,13 +103,13 @@ def test_a_batch_is_of_one_version(made: Made, monkeypatch: pytest.MonkeyPatch) 
     requests, uptimes_s = [made.request(idx) for idx in range(5)], [60.0] * 5
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
     began = predictor._served
-    build = began.builder.hazard_curve
+    build = began.builder.curve_of
 
     def reloading(numbers: np.ndarray) -> object:
         predictor.reload(made.folders["uptime"])
         return build(numbers)
 
-    monkeypatch.setattr(began.builder, "hazard_curve", reloading)
+    monkeypatch.setattr(began.builder, "curve_of", reloading)
     assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() == expected.tolist()
     assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() != expected.tolist()
 
