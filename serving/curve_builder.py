@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving._onnx_reader import read_forest
+from sojourn.serving.bound_rows import BoundRows
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve import HazardCurve, OnceCurve, PointCurve, interval_hazard
 from sojourn.serving.errors import BundleError
@@ -60,6 +61,7 @@ class CurveBuilder:
         self.curve_of = made[schema.kind]
         """The curve of the numbers that `FirstAnswer.answer` gives; more may follow them."""
         self._unread = [0.0] * (len(schema.age_features) + 1)
+        self._bound = BoundRows(self._onnx, self.grid, schema.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     def first_answer(self) -> FirstAnswer | None:
@@ -81,10 +83,7 @@ class CurveBuilder:
             return answers
         if self.schema.kind == "once":
             return self._onnx.scores(np.array([features]))
-        repeated = np.tile(np.array(features, np.float64), (len(self.grid), 1))
-        if len(self.schema.age_features):
-            return self._onnx.scores(self.schema.age_features.rows(repeated, np.arange(len(self.grid))))
-        return self._onnx.scores(np.column_stack([repeated, self.grid]))
+        return self._bound.scores(features)
 
     def curve(self, features: list[float]) -> Curve:
         """The lifetime curve of one request."""
