@@ -49,6 +49,7 @@ N_REQUESTS = 12_000
 N_ROWS_MAX = 80_000
 N_ROWS = 2_000
 N_MANY = 10_000
+N_AGED = 500
 BATCH_S = 0.004
 N_BATCHES = 60
 
@@ -88,14 +89,14 @@ def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
     return (statistics.median(loop(n, call) for _ in range(N_BATCHES)) - empty) * 1e6
 
 
-def batch_us(call: Callable[[], object]) -> float:
-    """Median cost of a call on N_MANY rows, in microseconds a row."""
+def batch_us(call: Callable[[], object], n_rows: int = N_MANY) -> float:
+    """Median cost of a call on so many rows, in microseconds a row."""
     seconds = []
     for _ in range(7):
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds) / N_MANY * 1e6
+    return statistics.median(seconds) / n_rows * 1e6
 
 
 def empty_graph_us() -> float:
@@ -170,6 +171,8 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, 5_000)).tolist()
     scored = row_scores(compiled.forest)
     walk = varying_walk(compiled.forest, compiled.grid, bundle.schema.age_features)
+    aged = np.repeat(many[:N_AGED], len(compiled.grid), axis=0)
+    aged[:, -1] = np.tile(compiled.grid, N_AGED)
     lightgbm_us = median_us(lambda row: booster.predict(row, raw_score=True, num_threads=1), full)
     costs = {
         "LightGBM predict, one row": lightgbm_us,
@@ -182,8 +185,12 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         "admit + withdraw, raw dict": median_us(
             lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
         "predict and remaining(0)": median_us(lambda request: predictor.predict(request, now_s).remaining(0), requests),
+        "batch, a request: remaining_many, raw dicts": batch_us(
+            lambda: predictor.remaining_many(requests, [0.0] * len(requests), now_s), len(requests)),
         "batch, a row: LightGBM predict": batch_us(lambda: booster.predict(many, raw_score=True, num_threads=1)),
         "batch, a row: compiled scores": batch_us(lambda: scored(many)),
+        "batch, a row: LightGBM predict, all ages": batch_us(
+            lambda: booster.predict(aged, raw_score=True, num_threads=1), N_AGED),
         "batch, a row: compiled, all ages": batch_us(lambda: walk.scores(many)),
         "remaining, float uptime": median_us(vm.remaining, uptimes_s),
         "remaining, int uptime": median_us(vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),

@@ -23,7 +23,8 @@ _DAY_S = 86_400
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 N_PARSED = 2_048
 """Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""
-_N_MIXED_MAX = 6
+_REAL = (float, int, np.float64)
+_N_MIXED_MAX = 4
 _plus_zero = (0.0).__add__  # a float of the number, and no negative zero: it is the same number but another text
 _Pick = Callable[[Any], tuple[Any, ...]]
 
@@ -155,8 +156,8 @@ class Encoder:
 
 
 def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:
-    """Types of the values of a request in which nothing must be converted: numbers of two types, and text."""
-    mixed = product((float, int), repeat=n_numbers) if n_numbers <= _N_MIXED_MAX else [(float,) * n_numbers]
+    """Types of the values of a request that needs no second look: numbers of these types, and text."""
+    mixed = product(_REAL, repeat=n_numbers) if n_numbers <= _N_MIXED_MAX else [(kind,) * n_numbers for kind in _REAL]
     return frozenset((*numbers, *(str,) * n_names) for numbers in mixed)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.serving.bundle import Schema
+from sojourn.serving.curve import once_remaining
+from sojourn.serving.encoder import Parsed
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows
 from sojourn.serving.varying_walk import MaskWalk
 
@@ -37,18 +39,18 @@ class FirstAnswer:
         ]  # fmt: skip
         floats = [masks.thresholds, masks.leaves]
         if schema.kind == "hazard":
-            self._answer = _mask_kernels.hazard_answer
+            self._answer, self._rows = _mask_kernels.hazard_answer, _mask_kernels.hazard_remaining_rows
             self.n_numbers = 4 * len(schema.edges)
             turns, turn_starts, self._turn_rows = walk.turns
             ints += [np.array(schema.age_features.sources, np.int64), turn_starts, walk.at.ravel()]
             floats += [np.array([history.prior_strength, schema.tail_s]), turns, np.array(schema.offsets),
                        np.array(schema.edges)]  # fmt: skip
         else:
-            self._answer = _mask_kernels.step_answer
-            self.n_numbers = walk.n_grid
+            self._answer, self._rows = _mask_kernels.step_answer, _mask_kernels.step_remaining_rows
+            self.n_numbers = len(walk.grid)
             self._turn_rows = np.zeros((0, 0), np.int64)
             ints += walk.leaf_steps()
-            floats += [np.array([history.prior_strength, self.n_numbers])]
+            floats += [np.array([history.prior_strength, self.n_numbers, schema.smearing]), walk.grid[:-1]]
         sizes = np.array([len(encoder.numbers), len(history.keys)])
         n_head = len(sizes) + len(ints) + 1 + len(floats) + 1
         int_bounds = n_head + np.cumsum([0, *map(len, ints)])
@@ -59,6 +61,7 @@ class FirstAnswer:
         self._asked = np.zeros(2 + len(encoder.numbers) + len(history.keys))
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
+        self._is_once = schema.kind == "once"
         self._n_answer = self.n_numbers + n_features
         nothing = HistoryRows()  # loads compiled code now, not at the first request
         self.answer([math.nan] * len(encoder.numbers), [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
@@ -75,3 +78,18 @@ class FirstAnswer:
         answer = np.empty(self._n_answer)
         self._answer(self._ints, self._floats, self._masks, self._turn_rows, rows.values, self._asked, answer)
         return answer
+
+    def remaining(self, parsed: Sequence[Parsed], slots: Sequence[Sequence[int]], now_s: int, overall: float,
+                  rows: HistoryRows, uptimes_s: Sequence[float]) -> list[float]:
+        """What the curve of each request says of `remaining` at its uptime, whole seconds; the same bits."""
+        asked = np.empty((len(parsed), len(self._asked)))
+        bytes_of, width = memoryview(asked).cast("B"), asked.strides[0]  # type: ignore[arg-type]
+        for idx, (one, own) in enumerate(zip(parsed, slots, strict=True)):
+            self._pack(bytes_of, idx * width, now_s, overall, *one.numbers, *own)
+        remaining_s, answer = np.empty(len(parsed)), np.empty(self._n_answer)
+        self._rows(self._ints, self._floats, self._masks, self._turn_rows, rows.values, asked, np.array(uptimes_s),
+                   remaining_s, answer)
+        if not self._is_once:
+            return remaining_s.tolist()
+        return [float(round(once_remaining(max(total_s, 1.0), uptime_s)))
+                for total_s, uptime_s in zip(remaining_s.tolist(), uptimes_s, strict=True)]

@@ -51,8 +51,7 @@ class MaskWalk:
         self.masks = masks
         self.turns = age_bins(masks, age_features, n_fixed)
         self.at = interval_masks(masks, grid, varying)
-        self.n_grid = len(grid)
-        self._grid = grid
+        self.grid = grid
         self._rows: Any
         self._arrays: tuple[Any, ...]
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
@@ -66,12 +65,12 @@ class MaskWalk:
     def leaf_steps(self) -> tuple[np.ndarray, np.ndarray]:
         """For each leaf the first step of the grid at which it can be reached, and the first after; int64 each."""
         varying = len(self.masks.starts) - 2
-        bins = np.searchsorted(self.masks.thresholds_of(varying), self._grid)
+        bins = np.searchsorted(self.masks.thresholds_of(varying), self.grid)
         low, high = self.masks.spans(varying)
         return np.searchsorted(bins, low), np.searchsorted(bins, high)
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        scores = np.zeros((len(rows), self.n_grid))
+        scores = np.zeros((len(rows), len(self.grid)))
         self._rows(*self._arrays, rows, scores)
         return scores
 

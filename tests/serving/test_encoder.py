@@ -77,10 +77,10 @@ def test_a_definition_that_does_not_fit_is_refused() -> None:
 
 def test_equal_numbers_of_other_types_are_read_as_they_are_alone() -> None:
     """What was parsed before is kept. True equals 1, but is refused; -0.0 equals 0.0, and has its text."""
-    for first, second in ((1, 1.0), (0.0, -0.0), (-0.0, 0)):
+    for first, second in ((1, 1.0), (0.0, -0.0), (-0.0, 0), (np.float64(-0.0), 0), (2, np.float64(2.0))):
         parsed = ENCODER.parse(REQUEST | {"cores": first})
         assert parsed == ENCODER.parse(REQUEST | {"cores": second})
-        assert repr(parsed.numbers[0]) == repr(abs(float(second)))
+        assert repr(parsed.numbers[0]) == repr(abs(float(second)))  # and no numpy number
     with pytest.raises(ValueError, match="cores must be a number, got True"):
         ENCODER.parse(REQUEST | {"cores": True})
     assert ENCODER.parse(REQUEST | {"user": "1"}) == ENCODER.parse(REQUEST | {"user": 1})

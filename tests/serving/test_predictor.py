@@ -258,12 +258,18 @@ def test_running_requests_are_restored_after_a_restart(made: Made) -> None:
     assert restarted.predict(request, 9_000).curve == live.predict(request, 9_000).curve
 
 
-def test_a_batch_is_the_single_answers(made: Made, predictor: Predictor) -> None:
-    requests = [made.request(idx) for idx in range(5)]
-    uptimes_s = [0.0, 10.0, 100.0, 1e4, 1e6]
+@KINDS
+def test_a_batch_is_the_single_answers(made: Made, kind: str) -> None:
+    predictor = Predictor.load(made.folders[kind])
+    requests: list[Any] = [*(made.request(idx) for idx in range(150)), {}, {"subscription": "nobody"}]
+    edges_s = (0.0, 0.5, 1e4, 1e12, *predictor._served.schema.edges, *predictor._served.builder.thresholds)
+    uptimes_s = [abs(edge_s) for edge_s in (edges_s * 152)[:152]]
     expected = [predictor.predict(request, 0).remaining(uptime_s)
                 for request, uptime_s in zip(requests, uptimes_s, strict=True)]
+    counts = predictor.counters
+    assert counts["unknowns"] >= 2
     assert predictor.remaining_many(requests, uptimes_s, 0).tolist() == expected
+    assert predictor.counters == {name: 2 * n for name, n in counts.items()}
 
 
 def in_threads(n: int, act: Any) -> list[BaseException]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import Counter
+from collections import Counter, UserDict
+from collections.abc import KeysView
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,19 +101,22 @@ def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatc
     assert (vm.version, vm.curve) == (expected.version, expected.curve)
 
 
-def test_a_batch_is_of_one_version(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_batch_is_of_one_version(made: Made, is_compiled: bool) -> None:
+    """A reload that falls between two of its requests changes none of its answers."""
     predictor = Predictor.load(made.folders["hazard"])
-    requests, uptimes_s = [made.request(idx) for idx in range(5)], [60.0] * 5
+    if not is_compiled:
+        predictor._served = replace(predictor._served, first=None)
+    requests, uptimes_s = [made.request(idx) for idx in range(200)], [60.0] * 200
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
-    began = predictor._served
-    build = began.builder.curve_of
 
-    def reloading(numbers: np.ndarray) -> object:
-        predictor.reload(made.folders["uptime"])
-        return build(numbers)
+    class Reloading(UserDict[str, Any]):
+        def keys(self) -> KeysView[str]:
+            predictor.reload(made.folders["uptime"])
+            return super().keys()
 
-    monkeypatch.setattr(began.builder, "curve_of", reloading)
-    assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() == expected.tolist()
+    asked = [*requests[:100], Reloading(requests[100]), *requests[101:]]
+    assert predictor.remaining_many(asked, uptimes_s, 10**7).tolist() == expected.tolist()
     assert predictor.remaining_many(requests, uptimes_s, 10**7).tolist() != expected.tolist()
 
 
