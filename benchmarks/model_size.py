@@ -102,24 +102,36 @@ def line(figure: Figure) -> str:
 
 
 def picture(figures: list[Figure], file: Path) -> None:
+    """Above the Brier scores of every size, below what its answers cost; the dearest size at the right."""
     import matplotlib.pyplot as plt
 
-    drawing, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    for trace in dict.fromkeys(figure.trace for figure in figures):
-        chosen = sorted((figure for figure in figures if figure.trace == trace), key=lambda figure: figure.curve_us)
-        shares = [figure.share for figure in chosen]
-        axes.errorbar([figure.curve_us for figure in chosen], shares, yerr=[
-            [max(figure.share - figure.low, 0.0) for figure in chosen],
-            [max(figure.high - figure.share, 0.0) for figure in chosen]], fmt="o", capsize=3, label=trace, alpha=0.8)
-        for figure in chosen:
-            axes.annotate(figure.size, (figure.curve_us, figure.share), fontsize=7, xytext=(4, 3),
-                          textcoords="offset points")
-    axes.axhline(1.0, color="#999999", lw=0.8)
-    axes.set_xscale("log")
-    axes.set_xlabel("time to score a request at every interval, us (lower = better)")
-    axes.set_ylabel("Brier score over 300x63's (lower = better)")
-    axes.set_title("How small a hazard model may be", loc="left")
-    axes.legend(frameon=False)
+    mean_us = {size: statistics.fmean(figure.curve_us for figure in figures if figure.size == size)
+               for size in dict.fromkeys(figure.size for figure in figures)}
+    sizes = sorted(mean_us, key=mean_us.__getitem__)
+    traces = list(dict.fromkeys(figure.trace for figure in figures))
+    drawing, (above, below) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained",
+                                           height_ratios=(3, 2))
+    for number, trace in enumerate(traces):
+        chosen = sorted((figure for figure in figures if figure.trace == trace), key=lambda one: sizes.index(one.size))
+        places = np.arange(len(chosen)) + (number - (len(traces) - 1) / 2) * 0.12
+        shares = np.array([figure.share for figure in chosen])
+        lows, highs = np.array([figure.low for figure in chosen]), np.array([figure.high for figure in chosen])
+        above.errorbar(places, shares, yerr=np.maximum([shares - lows, highs - shares], 0.0), fmt="o", ms=4, capsize=2,
+                       lw=1, label=trace.split(".")[0])
+        below.plot(places, [figure.curve_us for figure in chosen], "o", ms=4)
+    means = [statistics.geometric_mean(figure.share for figure in figures if figure.size == size) for size in sizes]
+    above.plot(range(len(sizes)), means, color="black", lw=1, zorder=0, label="mean of the traces")
+    above.axhline(1.0, color="#999999", lw=0.8)
+    above.set_ylim(0.93, 1.15)
+    above.set_ylabel(f"Brier score over {figures[0].size}'s\n(lower = better)")
+    above.set_title("How small a hazard model may be: accuracy on the validation window, and cost", loc="left")
+    above.legend(frameon=False, ncols=2, fontsize=8)
+    below.set_ylim(0.0)
+    below.set_ylabel("scores at every interval,\nus a request (lower = better)")
+    below.set_xticks(range(len(sizes)), sizes)
+    below.set_xlabel("trees at most x leaves")
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
     drawing.savefig(file, dpi=110)
 
 

@@ -155,7 +155,7 @@ def per_row_ns(call: Callable[[], object], n: int) -> float:
 def lookups(curves: list[Any], rng: np.random.Generator) -> dict[str, float]:
     """Median nanoseconds of a reprediction, packed curves by the million and fewer."""
     uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, N_ASKED))
-    vms = [Lifetime(curve, 0, (), "", None) for curve in curves]
+    vms = [Lifetime(curve, np.empty(0), 0, (), "", None) for curve in curves]
     singly, ages_s = vms[0].remaining, uptimes_s[:10_000].tolist()
     found = {"vm.remaining, one by one": per_row_ns(lambda: list(map(singly, ages_s)), len(ages_s))}
     slot_counts = {"1 curve": 1, "4,000 curves": N_CURVES, "100,000 curves": 100_000, "1,000,000 curves": N_ASKED}
