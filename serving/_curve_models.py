@@ -56,16 +56,19 @@ class CurveModels:
         None is outlived before the next one; the last doubles when it is.
         """
         changes_s, steps = self._rows[row].changes, self._rows[row].steps
-        if isinstance(curve, HazardCurve) and self._is_compiled:
-            kernel_totals_s: np.ndarray = _kernels.hazard_totals(flat_steps(curve), steps, changes_s)
-            return kernel_totals_s
-        if isinstance(curve, PointCurve):
+        if isinstance(curve, HazardCurve):
+            left_s = _hazard_seconds(curve, changes_s, steps)
+        elif isinstance(curve, PointCurve):
             left_s = point_seconds(curve, self._is_compiled)[steps]
         else:
             left_s = np.array(list(map(curve.remaining, changes_s.tolist())))
         totals_s = changes_s + np.maximum(left_s, 1.0)
         np.maximum(totals_s[:-1], changes_s[1:], out=totals_s[:-1])
         return totals_s
+
+    def steps(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of the model in a row, what a hazard curve's edges are, float64 (J + 1,), and the interval of each change."""
+        return self._rows[row].bounds, self._rows[row].steps
 
     def _find(self, kind: int, first: Sequence[float], second: Sequence[float]) -> int:
         key = (kind, tuple(first), tuple(second))
@@ -91,6 +94,14 @@ class CurveModels:
         self.bounds = _padded([model.bounds for model in rows])
         self.changes = _padded([model.changes for model in rows])
         self.residuals = _padded([model.residuals for model in rows])
+
+
+def _hazard_seconds(curve: HazardCurve, uptimes_s: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """`remaining` of a curve at uptimes that lie in these intervals; float64 (n,)."""
+    n = len(curve.edges)
+    rates, _, after, gaps = curve.numbers[:4 * n].reshape(4, n)[:, steps]
+    exponents = (uptimes_s - np.array(curve.bounds)[steps + 1]) * rates
+    return np.rint(after + np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(steps)) * gaps)
 
 
 def point_seconds(curve: PointCurve, is_compiled: bool) -> np.ndarray:

@@ -23,6 +23,9 @@ from sojourn.serving.curve_arrays import (
 N_BATCH = 128
 """Size of the batches within which a kernel does one thing after the other; from 64 to 8,192 it matters little."""
 
+N_BLOCK = 128
+"""Hosts that share one time of being due: a decision looks at 1/128 of what it would."""
+
 
 @njit(cache=True, nogil=True)
 def goes_true(value, split, mode, is_nan_true, members, start, stop):
@@ -215,29 +218,17 @@ def next_change_rows(curves, slots, uptimes_s):
 @njit(cache=True, nogil=True)
 def host_exits(hosts, now_s):
     """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
-    n_hosts = len(hosts.exit_s)
-    for start in range(0, n_hosts, N_BATCH):
-        stop = min(start + N_BATCH, n_hosts)
-        n_due = 0
-        for host in range(start, stop):  # counted first: that takes vector instructions
-            n_due += hosts.due_s[host] <= now_s
-        for host in range(start, stop if n_due else start):
+    for block in range(len(hosts.soon_s)):
+        if hosts.soon_s[block] > now_s:
+            continue
+        start = block * N_BLOCK
+        soon_s = np.inf
+        for host in range(start, min(start + N_BLOCK, len(hosts.exit_s))):
             if hosts.due_s[host] <= now_s:
                 refresh_host(hosts, host, now_s)
+            soon_s = min(soon_s, hosts.due_s[host])
+        hosts.soon_s[block] = soon_s
     return np.maximum(hosts.exit_s, now_s)
-
-
-@njit(cache=True, nogil=True)
-def hazard_totals(steps, interval, changes_s):
-    """Held totals of a hazard curve (see `CurveModels.held_totals`) from its steps, laid flat, at its changes."""
-    totals_s = np.empty(len(changes_s))
-    for idx in range(len(changes_s)):
-        start = 4 * interval[idx]
-        left_s = hazard_mean(steps[start], steps[start + 1], steps[start + 2], steps[start + 3], changes_s[idx])
-        totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
-        if idx + 1 < len(changes_s):
-            totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])
-    return totals_s
 
 
 @njit(cache=True, nogil=True)
@@ -256,11 +247,33 @@ def refresh_host(hosts, host, now_s):
 
 
 @njit(cache=True, nogil=True)
+def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, now_s):
+    """`place_row` of a hazard curve by its numbers. bounds, interval: of its model; the held totals are set here."""
+    n_edges = len(bounds)
+    changes_s, totals_s = hosts.changes_s[model, : len(interval)], hosts.totals_s[row]
+    for idx in range(len(interval)):
+        at = interval[idx]
+        upper_s = bounds[at + 1] if at + 1 < n_edges else np.inf
+        left_s = hazard_mean(upper_s, numbers[at], numbers[3 * n_edges + at], numbers[2 * n_edges + at], changes_s[idx])
+        totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
+        if idx + 1 < len(interval):
+            totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])
+    totals_s[len(interval) :] = -np.inf
+    join_host(hosts, host, row, arrival_s, model, now_s)
+
+
+@njit(cache=True, nogil=True)
 def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
-    """Note a request on a host; where the host's exit is that of `now_s`, it stays so."""
-    hosts.arrival_s[row], hosts.model[row] = arrival_s, model
+    """Note a request with these held totals on a host."""
     hosts.totals_s[row, : len(totals_s)] = totals_s
     hosts.totals_s[row, len(totals_s) :] = -np.inf
+    join_host(hosts, host, row, arrival_s, model, now_s)
+
+
+@njit(cache=True, nogil=True)
+def join_host(hosts, host, row, arrival_s, model, now_s):
+    """Note a request whose held totals are set; where the host's exit is that of `now_s`, it stays so."""
+    hosts.arrival_s[row], hosts.model[row] = arrival_s, model
     hosts.members[host, hosts.n_members[host]] = row
     hosts.n_members[host] += 1
     if hosts.due_s[host] <= now_s:
@@ -269,6 +282,25 @@ def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
     if exit_s > limit_s:
         hosts.exit_s[host], hosts.last[host], limit_s = exit_s, row, -np.inf
     hosts.due_s[host] = min(hosts.due_s[host], rises_at(hosts, row, limit_s, now_s))
+    block = host // N_BLOCK
+    hosts.soon_s[block] = min(hosts.soon_s[block], hosts.due_s[host])
+
+
+@njit(cache=True, nogil=True)
+def leave_row(hosts, host, row):
+    """Strike a request off its host, which is looked at again if it was the last-leaving one."""
+    n_left = hosts.n_members[host] - 1
+    members = hosts.members[host]
+    for idx in range(n_left):
+        if members[idx] == row:
+            members[idx] = members[n_left]
+    hosts.n_members[host] = n_left
+    if n_left == 0:
+        hosts.exit_s[host], hosts.due_s[host] = -np.inf, np.inf
+    elif hosts.last[host] == row:
+        hosts.due_s[host] = -np.inf
+        hosts.soon_s[host // N_BLOCK] = -np.inf
+    return hosts.model[row]
 
 
 @njit(cache=True, nogil=True)

@@ -31,6 +31,8 @@ CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 """Upper bounds of the lifetime classes 1-3; longer is class 4 (LAVA, section 4.3)."""
 N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
+_LONG_SCORE = 7.976
+"""About log10(LONGEST_S)."""
 _INF = math.inf
 _NOT_REAL = (str, bytes, complex, np.complexfloating)  # numpy's text and complex numbers have a __float__
 _ROUND = 1.5 * 2.0**52
@@ -130,7 +132,7 @@ def score_seconds(score: float) -> float:
     >>> score_seconds(2.0)
     100.0
     """
-    if score >= 7.976:  # log10(LONGEST_S), rounded down; also keeps pow from overflowing
+    if score >= _LONG_SCORE:  # also keeps pow from overflowing
         return min(10.0**min(score, 9.0), LONGEST_S)
     return 10.0**score
 
@@ -364,7 +366,10 @@ class PointCurve:
 
     def all_seconds(self) -> list[float]:
         """Mean remaining in whole s at each step, (K + 1,)."""
-        return [mean_seconds(score, self.smearing) + _ROUND - _ROUND for score in self.scores.tolist()]
+        smearing = self.smearing  # mean_seconds written out: a third of its time
+        return [(seconds if (seconds := 10.0**score * smearing) < LONGEST_S else LONGEST_S) + _ROUND - _ROUND
+                if score < _LONG_SCORE else mean_seconds(score, smearing) + _ROUND - _ROUND
+                for score in self.scores.tolist()]
 
     def raw_score(self, uptime_s: float) -> float:
         """The model's raw score at an uptime, log10 s: bit-equal to LightGBM's own."""

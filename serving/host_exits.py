@@ -14,10 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.serving._curve_models import CurveModels
+from sojourn.serving.curve import HazardCurve
 from sojourn.serving.curve_builder import IS_COMPILED, _kernels
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.predictor import _whole
 
+_N_BLOCK = _kernels.N_BLOCK if IS_COMPILED else 1
 _N_ROWS_MIN = 64
 _N_MEMBERS_MIN = 8
 
@@ -26,8 +28,9 @@ class Hosts(NamedTuple):
     """What runs where, and what is known of each host's exit.
 
     exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, from when on it must be
-    looked at again. last: int32 (n_hosts,), the row of the last-leaving request. members: int32 (n_hosts, m), rows of
-    requests, of which the first n_members count.
+    looked at again. soon_s: float64, for each 128 hosts a bound from below of their due_s (compiled code only).
+    last: int32 (n_hosts,), the row of the last-leaving request. members: int32 (n_hosts, m), rows of requests, of which
+    the first n_members count.
     By row: arrival_s float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals,
     -infinity after the last. changes_s: float64 (n_models, width + 1), uptimes from which each total holds, infinity
     after the last; n_changes: int64 (n_models,), their number.
@@ -35,6 +38,7 @@ class Hosts(NamedTuple):
 
     exit_s: np.ndarray
     due_s: np.ndarray
+    soon_s: np.ndarray
     last: np.ndarray
     members: np.ndarray
     n_members: np.ndarray
@@ -73,7 +77,8 @@ class HostExits:
         self._placed: dict[Lifetime, tuple[int, int]] = {}  # row and host
         self._free: list[int] = []
         self._hosts = Hosts(
-            np.full(n_hosts, -math.inf), np.full(n_hosts, math.inf), np.full(n_hosts, -1, np.int32),
+            np.full(n_hosts, -math.inf), np.full(n_hosts, math.inf), np.full(-(-n_hosts // _N_BLOCK), math.inf),
+            np.full(n_hosts, -1, np.int32),
             np.empty((n_hosts, _N_MEMBERS_MIN), np.int32), np.zeros(n_hosts, np.int32), np.empty(_N_ROWS_MIN),
             np.empty(_N_ROWS_MIN, np.int32), np.empty((_N_ROWS_MIN, 0)), self._models.changes,
             self._models.n_changes,
@@ -93,14 +98,19 @@ class HostExits:
         if vm in self._placed:
             raise ValueError(f"vm must be on no host yet, got one on host {self._placed[vm][1]}")
         start_s = vm.arrival_s if arrival_s is None else _whole(arrival_s, "arrival_s")
-        model = self._models.enter(vm.curve)
-        totals_s = self._models.held_totals(model, vm.curve)
+        curve = vm.curve
+        model = self._models.enter(curve)
         row = self._free.pop() if self._free else len(self._placed)
         self._make_room(row, host)
         hosts = self._hosts
-        if self._is_compiled:
+        if self._is_compiled and isinstance(curve, HazardCurve):
+            bounds, interval = self._models.steps(model)
+            _kernels.place_hazard(hosts, host, row, float(start_s), model, curve.numbers, bounds, interval, self._now_s)
+        elif self._is_compiled:
+            totals_s = self._models.held_totals(model, curve)
             _kernels.place_row(hosts, host, row, float(start_s), model, totals_s, self._now_s)
         else:
+            totals_s = self._models.held_totals(model, curve)
             hosts.arrival_s[row], hosts.model[row] = start_s, model
             hosts.totals_s[row, : len(totals_s)] = totals_s
             hosts.totals_s[row, len(totals_s) :] = -math.inf
@@ -115,15 +125,18 @@ class HostExits:
             raise ValueError("vm must be on a host, got one that is on none")
         row, host = self._placed.pop(vm)
         hosts = self._hosts
-        n_left = int(hosts.n_members[host]) - 1
-        members = hosts.members[host]
-        members[members[: n_left + 1].tolist().index(row)] = members[n_left]
-        hosts.n_members[host] = n_left
-        if n_left == 0:
-            hosts.exit_s[host], hosts.due_s[host] = -math.inf, math.inf
-        elif hosts.last[host] == row:
-            hosts.due_s[host] = -math.inf
-        self._models.leave(int(hosts.model[row]))
+        if self._is_compiled:
+            self._models.leave(_kernels.leave_row(hosts, host, row))
+        else:
+            n_left = int(hosts.n_members[host]) - 1
+            members = hosts.members[host]
+            members[members[: n_left + 1].tolist().index(row)] = members[n_left]
+            hosts.n_members[host] = n_left
+            if n_left == 0:
+                hosts.exit_s[host], hosts.due_s[host] = -math.inf, math.inf
+            elif hosts.last[host] == row:
+                hosts.due_s[host] = -math.inf
+            self._models.leave(int(hosts.model[row]))
         self._free.append(row)
 
     def at(self, now_s: int) -> np.ndarray:

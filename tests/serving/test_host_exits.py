@@ -63,6 +63,25 @@ def test_both_paths_know_the_same_of_crowded_hosts(made: Made, is_compiled: bool
         assert exits.at(now_s).tolist() == naive_exits.host_exits(hosts, now_s)
 
 
+def test_hosts_of_many_blocks_are_looked_at_where_one_is_due() -> None:
+    """300 hosts are three blocks: each block's time bounds those of its hosts, and the exits are the twin's."""
+    n_hosts, rng = 300, np.random.default_rng(5)
+    exits, hosts = HostExits(n_hosts), [list[Lifetime]() for _ in range(n_hosts)]
+    now_s = 0
+    for _ in range(300):
+        now_s += int(rng.integers(0, 40))
+        host = int(rng.choice([0, 127, 128, 255, 256, 299, int(rng.integers(n_hosts))]))
+        if hosts[host] and rng.random() < 0.4:
+            exits.leave(hosts[host].pop())
+        else:
+            hosts[host].append(vm_of((POINT, ONCE)[int(rng.integers(2))], now_s))
+            exits.place(host, hosts[host][-1])
+        assert exits.at(now_s).tolist() == naive_exits.host_exits(hosts, now_s)
+        known = exits._hosts
+        assert all(known.soon_s[host // 128] <= due_s for host, due_s in enumerate(known.due_s.tolist()))
+    assert len(known.soon_s) == 3
+
+
 @PATHS
 def test_golden_exits(is_compiled: bool) -> None:
     exits = HostExits(2, is_compiled=is_compiled)
