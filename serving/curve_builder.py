@@ -64,6 +64,13 @@ class CurveBuilder:
         self._bound = BoundRows(self._onnx, self.grid, schema.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
+    @property
+    def walk(self) -> str:
+        """How the forest is scored: "leaf masks", "range walk" or "ONNX Runtime"."""
+        if self._walk is None:
+            return "ONNX Runtime"
+        return "leaf masks" if isinstance(self._walk, MaskWalk) else "range walk"
+
     def first_answer(self) -> FirstAnswer | None:
         """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
         return FirstAnswer(self.schema, self._walk) if isinstance(self._walk, MaskWalk) else None

@@ -201,7 +201,11 @@ class Predictor:
             return dict(self._counts)
 
     def info(self) -> dict[str, Any]:
-        """What is being served: version, family, number of features, and whether the walk is compiled."""
+        """What is being served: version, family, number of features, whether answers are compiled, and how.
+
+        walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
+        a first answer then costs several times as much, and has the same bits.
+        """
         served = self._served
         return {
             "version": served.version,
@@ -210,6 +214,7 @@ class Predictor:
             "n_features": served.schema.n_features,
             "columns": list(served.encoder.columns()),
             "is_compiled": served.builder.is_compiled,
+            "walk": served.builder.walk,
             "training": served.schema.document.get("training", {}),
         }
 

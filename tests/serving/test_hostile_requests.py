@@ -137,6 +137,7 @@ def loaded(folder: Path, way: str) -> Predictor:
             patch.setattr(served_module, "CurveBuilder", lambda schema, model: CurveBuilder(schema, model, False))
         predictor = Predictor.load(folder)
     assert predictor.info()["is_compiled"] == (way == "compiled")
+    assert predictor.info()["walk"] == ("leaf masks" if way == "compiled" else "ONNX Runtime")
     return predictor
 
 
