@@ -90,8 +90,15 @@ class Replay:
             return ()
         if policy == "best-fit":
             return self.packing(i, host)
+        if policy == "worst-fit":
+            return tuple(1 - share for share in self.packing(i, host)[1:])
+        if policy == "random":
+            return (mixed(i, next(h for h, other in enumerate(self.hosts) if other is host)),)
         if policy == "la-binary":
-            return (self.class_order(i, host, now), *self.packing(i, host))
+            return (self.class_order(i, host, now, [2 * HOUR]), *self.packing(i, host))
+        if policy == "la":
+            return (self.class_order(i, host, now, [2**power * HOUR for power in range(1, 60)]),
+                    *self.packing(i, host))  # fmt: skip
         if policy == "nilas":
             return (self.temporal_cost(i, host, now), *self.packing(i, host))
         raise ValueError(policy)
@@ -102,16 +109,18 @@ class Replay:
         shares = [Fraction(amount, room) if room else 0 for amount, room in zip(left, host.capacity, strict=True)]
         return (not host.running, *shares)
 
-    def class_order(self, i: int, host: Host, now: int) -> int:
-        """Same class, then another class, then an empty host."""
+    def class_order(self, i: int, host: Host, now: int, bounds: list[int]) -> int:
+        """Same class, then another class, then an empty host. bounds: s, upper bounds of all classes but the last."""
         if not host.running:
             return 2
 
         def left(r: int) -> int:
             return max(self.start[r] + self.breakpoints[r][0][1] - now, 0)
 
-        is_long = left(i) >= 2 * HOUR
-        return int(is_long != (max(left(r) for r in host.running) >= 2 * HOUR))
+        def class_of(remaining: int) -> int:
+            return sum(remaining >= bound for bound in bounds)
+
+        return int(class_of(left(i)) != class_of(max(left(r) for r in host.running)))
 
     def temporal_cost(self, i: int, host: Host, now: int) -> int:
         """Index of the bucket of the time by which the request outstays the host."""
@@ -121,6 +130,17 @@ class Replay:
             remaining = host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
         extension = max(predicted - remaining, 0)
         return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
+
+
+def mixed(i: int, host: int) -> int:
+    """Two rounds of SplitMix64's finaliser, the first with the request's row and the host; its 53 highest bits."""
+    word = i * 0x9E3779B97F4A7C15
+    for addend in (host, 0):
+        word = (word + addend) % 2**64
+        word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) % 2**64
+        word = ((word ^ word >> 27) * 0x94D049BB133111EB) % 2**64
+        word ^= word >> 31
+    return word >> 11
 
 
 def kaplan_meier(total: list[int], is_event: list[bool], entry: list[int]) -> dict[int, Fraction]:

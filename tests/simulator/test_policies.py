@@ -5,9 +5,12 @@ import pytest
 
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies import POLICIES, Policy
+from sojourn.simulator.policies.la import doubling_class_mismatch
 from sojourn.simulator.policies.la_binary import class_mismatch
 from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.packing import free_share_left, opens_host
+from sojourn.simulator.policies.random_fit import draw
+from sojourn.simulator.policies.worst_fit import used_share
 
 MINUTE, HOUR = 60, 3600
 
@@ -59,6 +62,46 @@ def test_class_mismatch(host_left: int, request_left: int, n_running: int, expec
     now = 50_000
     host = one_host(n_running, now + host_left)
     assert class_mismatch(host, 0, request(now + request_left), now) == expected
+
+
+@pytest.mark.parametrize(("host_left", "request_left", "n_running", "expected"), [
+    # [2, 4) h is class 1: both
+    (4 * HOUR - 1, 2 * HOUR, 1, 0),
+    # 4 h is class 2
+    (4 * HOUR, 2 * HOUR, 1, 1),
+    # below 2 h is class 0, so are an hour, a second and an expired prediction
+    (2 * HOUR - 1, HOUR, 1, 0),
+    (-5 * HOUR, 1, 1, 0),
+    (-5 * HOUR, 2 * HOUR, 1, 1),
+    # 1,024 h = 2^10 and 2,047 h
+    (1_024 * HOUR, 2_047 * HOUR, 1, 0),
+    (1_024 * HOUR, 2_048 * HOUR, 1, 1),
+    # empty hosts come last
+    (3 * HOUR, 3 * HOUR, 0, 2),
+])
+def test_doubling_class_mismatch(host_left: int, request_left: int, n_running: int, expected: int) -> None:
+    now = 50_000
+    host = one_host(n_running, now + host_left)
+    assert doubling_class_mismatch(host, 0, request(now + request_left), now) == expected
+
+
+def test_worst_fit_scores() -> None:
+    # (8000 - 4000 + 2000) / 8000 and (16 - 12 + 4) / 16
+    assert [used_share(one_host(1, 0), 0, request(0), d) for d in (0, 1)] == [0.75, 0.5]
+
+
+def test_random_scores_are_uniform_and_of_request_and_host() -> None:
+    need = np.array([2000, 4])
+    many = Cluster(np.tile([8000, 16], (200, 1)), np.tile([4000, 12], (200, 1)), np.ones(200, int), np.zeros(200, int))
+    drawn = np.array([[draw(many, host, Request(row, need, 0), 7) for host in range(200)] for row in range(100)])
+    assert len(np.unique(drawn)) == drawn.size
+    chosen = np.bincount(drawn.argmin(axis=1), minlength=200)
+    # 100 requests on 200 hosts: a host is chosen by Binomial(100, 1/200), 5 times with probability 0.0002
+    assert chosen.max() <= 5
+    # 20,000 uniform numbers: mean 0.5 +- 4 x 0.289 / sqrt(20,000), and so in every tenth
+    assert abs(drawn.mean() - 0.5) < 0.0082
+    assert (np.abs(np.histogram(drawn, 10, (0.0, 1.0))[0] - 2_000) < 4 * np.sqrt(1_800)).all()
+    assert abs(np.corrcoef(drawn[:-1].ravel(), drawn[1:].ravel())[0, 1]) < 0.03
 
 
 def test_packing_scores() -> None:

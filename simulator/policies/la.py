@@ -1,0 +1,43 @@
+"""Lifetime alignment in classes that double, by initial predictions (LAVA, section 2.3; Barbalho et al., MLSys 2023)."""
+
+from __future__ import annotations
+
+from sojourn.simulator._numba import kernel
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.policy import Policy
+
+HOUR_S = 3600
+
+
+@kernel
+def doubling_class(remaining_s: int) -> int:
+    """Class i of a remaining time from 2^i to 2^(i + 1) hours; below 2 h, and where it has expired, 0.
+
+    >>> [doubling_class(hours * 3600) for hours in (-1, 0, 1, 2, 3, 4, 168)]
+    [0, 0, 0, 1, 1, 2, 7]
+    """
+    found, upper_s = 0, 2 * HOUR_S
+    while remaining_s >= upper_s:
+        found, upper_s = found + 1, 2 * upper_s
+    return found
+
+
+@kernel
+def doubling_class_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """0 on a host of the request's class, 1 on another in use, 2 on an empty one.
+
+    A host has the class of its longest remaining request.
+
+    >>> import numpy as np
+    >>> one = Cluster(np.array([[8]]), np.array([[4]]), np.array([1]), np.array([9000]))
+    >>> doubling_class_mismatch(one, 0, Request(0, np.array([2]), 8000), 0)
+    0.0
+    """
+    if cluster.n_running[host] == 0:
+        return 2.0
+    is_same = doubling_class(request.exit_s - now) == doubling_class(cluster.exit_s[host] - now)
+    return 0.0 if is_same else 1.0
+
+
+LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial")
