@@ -7,6 +7,7 @@ from sojourn.features.trace import Trace
 from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.engine import Result, simulate
+from sojourn.simulator.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.policies import POLICIES, Policy
@@ -20,7 +21,9 @@ __all__ = [
     "Curves",
     "Held",
     "LifetimeSource",
+    "LongAsShort",
     "Metrics",
+    "NoisyOracle",
     "OneShot",
     "Oracle",
     "Policy",

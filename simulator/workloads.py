@@ -19,6 +19,8 @@ DAY_S = 86_400
 OPENB_START_S = 10_065_600
 """Day 116.5 of the openb trace; 98 % of its pods come after it."""
 OPENB_COPIES = 10
+AZURE_WARMUP_S = 151_200
+DLRM_WARMUP_S = 15 * DAY_S
 HOST_SHAPE = {"cpu_cores": 96.0, "mem_gib": 384.0}
 """Hosts of the openb and synthetic recipes."""
 
@@ -74,14 +76,31 @@ def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, wa
     >>> synthetic(Trace(table, 1000)).warmup_s
     100
     """
-    rng = np.random.default_rng(seed)
-    plain = _cpu_and_memory(trace)
-    kept, n_left_out = _fitting(plain, pd.DataFrame([HOST_SHAPE]))
-    total_s = true_totals(kept, rng)
-    hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
     warmup_s = min(trace.horizon_s // 10, 7 * DAY_S) if warmup_s is None else warmup_s
-    return Workload("synthetic", kept, hosts, total_s, warmup_s, n_left_out,
-                    _description("synthetic", kept, hosts, n_left_out))
+    return _one_shape("synthetic", trace, HOST_SHAPE, load, n_hosts, warmup_s, seed)
+
+
+def azure_flavors(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, seed: int = 0) -> Workload:
+    """Azure's VMs of 2017 by flavor (the part with lifetimes) on hosts of 64 cores and 256 GiB; 1.75 days of warm-up.
+
+    VMs that were there before the trace are not in it, so that the pool fills from nothing.
+    """
+    shape = {"cpu_cores": 64.0, "mem_gib": 256.0}
+    return _one_shape("azure-flavors", trace, shape, load, n_hosts, AZURE_WARMUP_S, seed)
+
+
+def dlrm(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, seed: int = 0) -> Workload:
+    """Alibaba's inference instances, CPU and memory only, on hosts of 192 cores and 1 TiB; 15 days of warm-up."""
+    return _one_shape("dlrm", trace, {"cpu_cores": 192.0, "mem_gib": 1024.0}, load, n_hosts, DLRM_WARMUP_S, seed)
+
+
+def _one_shape(name: str, trace: Trace, shape: Mapping[str, float], load: float, n_hosts: int | None, warmup_s: int,
+               seed: int) -> Workload:
+    plain = _cpu_and_memory(trace)
+    kept, n_left_out = _fitting(plain, pd.DataFrame([shape]))
+    total_s = true_totals(kept, np.random.default_rng(seed))
+    hosts = _alike(kept, total_s, shape, load, n_hosts)
+    return Workload(name, kept, hosts, total_s, warmup_s, n_left_out, _description(name, kept, hosts, n_left_out))
 
 
 def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copies: int = OPENB_COPIES,
@@ -130,6 +149,8 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
 
 Recipe = Callable[..., Workload]
 WORKLOADS: Mapping[str, Recipe] = MappingProxyType({
+    "azure-flavors": azure_flavors,
+    "dlrm": dlrm,
     "openb": openb,
     "synthetic": synthetic,
     "trace": from_trace,
@@ -142,7 +163,7 @@ def build_workload(name: str, trace: Trace, **options: Any) -> Workload:
 
     >>> build_workload("borg", None)
     Traceback (most recent call last):
-    ValueError: workload must be one of openb, synthetic, trace, got 'borg'
+    ValueError: workload must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'
     """
     if name not in WORKLOADS:
         raise ValueError(f"workload must be one of {', '.join(sorted(WORKLOADS))}, got {name!r}")

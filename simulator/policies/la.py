@@ -1,4 +1,4 @@
-"""Lifetime alignment in classes that double, by initial predictions (LAVA, section 2.3; Barbalho et al., MLSys 2023)."""
+"""Lifetime alignment in classes that double, by initial predictions (LAVA, section 2.3)."""
 
 from __future__ import annotations
 

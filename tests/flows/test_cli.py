@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from made_bundles import make
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.cli import app
+from sojourn.simulator import POLICIES
 
 SWF = "; UnixStartTime: 0\n" + "".join(
     f"{job} {job * 10} 5 60 4 -1 -1 4 600 -1 1 {job % 3} 1 -1 1 1 -1 -1\n" for job in range(1, 40))
@@ -40,10 +41,12 @@ def test_describe_and_convert(tmp_path: Path) -> None:
 
 def test_simulate_a_small_trace(tmp_path: Path) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
-    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--picture", tmp_path / "p.png")
+    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--picture", tmp_path / "p.png", "--noise", 1,
+                        "--noise", 2, "--recall", 0.8)
     assert code == 0
-    for word in ("best-fit", "first-fit", "la-binary", "nilas", "oracle"):
+    for word in POLICIES:
         assert word in out
+    assert [out.count(word) for word in ("oracle", "noise 1", "noise 2", "recall 0.8")] == [3, 3, 3, 3]
     assert (tmp_path / "p.png").stat().st_size > 10_000
 
 
@@ -92,6 +95,8 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     ("--load", "-1", "load must be finite and above 0, got -1.0"),
     ("--host-cpu-cores", "inf", "a host's cpu_cores must be finite and above 0, got inf"),
     ("--host-mem-gib", "nan", "a host's mem_gib must be finite and above 0, got nan"),
+    ("--noise", "-1", "sigma must be finite and >= 0, got -1.0"),
+    ("--recall", "1.5", "recall must be in 0..1, got 1.5"),
 ])
 def test_simulate_names_the_bad_setting(tmp_path: Path, option: str, value: str, words: str) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")

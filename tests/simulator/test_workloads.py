@@ -44,8 +44,21 @@ def test_a_traces_own_hosts_are_taken_as_they_are() -> None:
     assert workload.load == 0.5
     with pytest.raises(ValueError, match="cpu_cores and mem_gib must be given for a trace without hosts"):
         sim.build_workload("trace", plain)
-    with pytest.raises(ValueError, match="workload must be one of openb, synthetic, trace, got 'borg'"):
+    with pytest.raises(ValueError, match=r"workload must be one of azure-flavors, dlrm, openb, .*, got 'borg'"):
         sim.build_workload("borg", plain)
+
+
+@pytest.mark.parametrize(("recipe", "cores", "gib", "warmup_s"), [
+    ("azure-flavors", 64.0, 256.0, 151_200),  # 1.75 x 86,400
+    ("dlrm", 192.0, 1024.0, 1_296_000),  # 15 x 86,400
+])  # fmt: skip
+def test_recipes_of_one_shape(recipe: str, cores: float, gib: float, warmup_s: int) -> None:
+    # 10 requests of 64 cores at once: 640 / (0.8 x 64) = 12.5 and 640 / (0.8 x 192) = 4.2 hosts
+    trace = naive.trace_of([(0, 50, 64.0, 1.0)] * 10 + [(0, 50, 200.0, 1.0)], 2_000_000)
+    workload = sim.build_workload(recipe, trace)
+    assert len(workload.hosts) == {64.0: 13, 192.0: 5}[cores]
+    assert workload.hosts[["cpu_cores", "mem_gib"]].drop_duplicates().to_numpy().tolist() == [[cores, gib]]
+    assert (workload.warmup_s, workload.n_left_out, workload.name) == (warmup_s, 1, recipe)
 
 
 def test_comparison_and_pictures(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""The oracle with flaws of known size: noise on every lifetime, or long requests taken for short ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.lifetimes import LONGEST_S, Curves, HasTotals, Oracle
+
+LONG_S = 7_200
+"""A request of at least this lifetime is long, unless stated (LAVA, section 2.3: 2 h)."""
+
+
+class NoisyOracle:
+    """True lifetimes times exp(sigma x a standard normal number), right in the median; one number per request.
+
+    The same seed gives the same flaws to every policy. An outlived prediction doubles.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [5, 6], "departure_s": [1005, 1006],
+    ...                       "cpu_cores": [1.0, 1.0], "mem_gib": [4.0, 4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 2000), cpu_cores=8, mem_gib=32)
+    >>> NoisyOracle(workload, sigma=0.0).curves(workload.trace.requests).total_s.tolist()
+    [1000, 1000]
+    >>> len(set(NoisyOracle(workload, sigma=1.0).curves(workload.trace.requests).total_s.tolist()))
+    2
+    """
+
+    def __init__(self, workload: HasTotals, sigma: float, seed: int = 0) -> None:
+        if not 0.0 <= sigma < math.inf:
+            raise ValueError(f"sigma must be finite and >= 0, got {sigma!r}")
+        factor = np.exp(sigma * np.random.default_rng(seed).standard_normal(len(workload.total_s)))
+        self._oracle = Oracle(_Totals(workload.request_ids, np.maximum(workload.total_s, 1) * factor))
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One step per request; an id that the workload does not have is refused with KeyError."""
+        return self._oracle.curves(requests)
+
+
+class LongAsShort:
+    """The oracle, but of the long requests only a share `recall` is known; the others get a short one's lifetime.
+
+    long_s: from which lifetime on a request is long. The lifetimes of the mistaken ones are drawn from the workload's
+    short requests; ValueError where it has none.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [5, 6], "departure_s": [65, 80_006],
+    ...                       "cpu_cores": [1.0, 1.0], "mem_gib": [4.0, 4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 90_000), cpu_cores=8, mem_gib=32)
+    >>> [LongAsShort(workload, recall).curves(workload.trace.requests).total_s.tolist() for recall in (1.0, 0.0)]
+    [[60, 80000], [60, 60]]
+    """
+
+    def __init__(self, workload: HasTotals, recall: float, *, long_s: int = LONG_S, seed: int = 0) -> None:
+        if not 0.0 <= recall <= 1.0:
+            raise ValueError(f"recall must be in 0..1, got {recall!r}")
+        rng, total_s = np.random.default_rng(seed), workload.total_s.copy()
+        is_long = total_s >= long_s
+        if is_long.all():
+            raise ValueError(f"long_s must leave some of the requests short, got {long_s!r}")
+        ranks = rng.permutation(int(is_long.sum()))  # a higher recall knows all that a lower one does
+        drawn = rng.choice(total_s[~is_long], len(ranks))
+        total_s[is_long] = np.where(ranks < round(recall * len(ranks)), total_s[is_long], drawn)
+        self._oracle = Oracle(_Totals(workload.request_ids, total_s))
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One step per request; an id that the workload does not have is refused with KeyError."""
+        return self._oracle.curves(requests)
+
+
+class _Totals:
+    """Request ids and whole seconds, as the oracle reads them."""
+
+    def __init__(self, request_ids: pd.Index, total_s: np.ndarray) -> None:
+        self.request_ids = request_ids
+        self.total_s = np.clip(np.rint(total_s), 1, LONGEST_S).astype(np.int64)
