@@ -33,11 +33,14 @@ class TableSource:
 
 
 def held_curves(table: CurveTable) -> Curves:
-    """Predicted totals in whole seconds, held from one sampling uptime to the next."""
+    """Predicted totals in whole seconds, held from one sampling uptime to the next, and expected overhangs."""
     uptimes = table.held_uptimes()
     n, m = len(table), len(uptimes)
-    totals = np.empty((n, m), np.int64)
+    totals, overhangs = np.empty((n, m), np.int64), np.empty((n, m), np.int64)
     for column, uptime_s in enumerate(uptimes.tolist()):
-        totals[:, column] = uptime_s + np.maximum(table.remaining(float(uptime_s)), 1.0).astype(np.int64)
+        left_s = np.maximum(table.remaining(float(uptime_s)), 1.0)
+        totals[:, column] = uptime_s + left_s.astype(np.int64)
+        overhangs[:, column] = np.rint(table.survival(float(uptime_s), 0.0) * left_s)
     totals[:, :-1] = np.maximum(totals[:, :-1], uptimes[1:])
-    return Curves(np.arange(n + 1) * m, np.tile(uptimes, n), totals.reshape(-1))
+    overhangs = np.minimum.accumulate(overhangs, axis=1)  # answers of whole seconds may rise by one
+    return Curves(np.arange(n + 1) * m, np.tile(uptimes, n), totals.reshape(-1), overhang_s=overhangs.reshape(-1))

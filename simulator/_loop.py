@@ -88,7 +88,9 @@ def replay(
                 predict_now(ledger, index, now)
             elif predictions == INITIAL:
                 predict_first(ledger, index)
-            request = Request(index, arrivals.need[index], ledger.exit_s[index])
+            first, end = ledger.curve_start[index], ledger.curve_end[index]
+            request = Request(index, arrivals.need[index], ledger.exit_s[index], now - ledger.start_s[index],
+                              ledger.uptime_s[first:end], ledger.overhang_s[first:end])
             host = choose(cluster, ledger, order, request, now)
             if host == NOT_PLACED:
                 decisions.reason[index] = shortage(cluster, request.need)

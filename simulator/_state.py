@@ -33,8 +33,8 @@ class Ledger(NamedTuple):
 
     Per host: valid_until_s (n_hosts,), time from which Cluster.exit_s must be recomputed; first (n_hosts,),
     head of the linked list of its requests. Per request: start_s, next, previous, segment (its breakpoint in
-    the flat arrays), curve_end (one past its curve), exit_s and change_s (predicted exit, and when that
-    changes). uptime_s and total_s: the curves. n_rescores (1,): hosts recomputed.
+    the flat arrays), curve_start and curve_end (its curve's, and one past it), exit_s and change_s (predicted exit,
+    and when that changes). uptime_s, total_s and overhang_s (or none): the curves. n_rescores (1,): hosts recomputed.
     """
 
     valid_until_s: np.ndarray
@@ -43,11 +43,13 @@ class Ledger(NamedTuple):
     next: np.ndarray
     previous: np.ndarray
     segment: np.ndarray
+    curve_start: np.ndarray
     curve_end: np.ndarray
     exit_s: np.ndarray
     change_s: np.ndarray
     uptime_s: np.ndarray
     total_s: np.ndarray
+    overhang_s: np.ndarray
     n_rescores: np.ndarray
 
 

@@ -33,12 +33,17 @@ class Cluster(NamedTuple):
     exit_s: np.ndarray
 
 
+_NONE = np.zeros(0, np.int64)
+
+
 class Request(NamedTuple):
     """The request to place.
 
     row: its row in the workload's requests.
     need: int64 (n_resources,), in the cluster's units and order.
     exit_s: time at which it is predicted to leave, int64 seconds, in the policy's kind of prediction.
+    age_s: how long it has been running; above 0 only for what runs before the replay begins.
+    uptimes_s, overhang_s: int64 (k,), as in `lifetimes.Curves`; no overhang where the predictor tells none.
 
     >>> Request(0, np.array([2, 4]), 3600).exit_s
     3600
@@ -47,3 +52,6 @@ class Request(NamedTuple):
     row: int
     need: np.ndarray
     exit_s: int
+    age_s: int = 0
+    uptimes_s: np.ndarray = _NONE
+    overhang_s: np.ndarray = _NONE

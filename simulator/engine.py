@@ -116,9 +116,9 @@ def simulate(
 def named_policy(policy: str | Policy) -> Policy:
     """The policy of that name, or the policy itself; ValueError lists the known names.
 
-    >>> named_policy("worst")
+    >>> named_policy("worst")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: policy must be one of best-fit, first-fit, la-binary, nilas, got 'worst'
+    ValueError: policy must be one of best-fit, first-fit, la, la-binary, ..., got 'worst'
     """
     if isinstance(policy, Policy):
         return policy
@@ -144,9 +144,11 @@ def _ledger(workload: Workload, curves: Curves) -> Ledger:
     return Ledger(
         valid_until_s=np.full(n_hosts, NEVER), first=np.full(n_hosts, -1), start_s=workload.start_s,
         next=np.full(n, -1), previous=np.full(n, -1),
-        segment=curves.offsets[curve], curve_end=curves.offsets[curve + 1],
+        segment=curves.offsets[curve], curve_start=curves.offsets[curve], curve_end=curves.offsets[curve + 1],
         exit_s=np.zeros(n, np.int64), change_s=np.zeros(n, np.int64),
-        uptime_s=curves.uptime_s, total_s=curves.total_s, n_rescores=np.zeros(1, np.int64),
+        uptime_s=curves.uptime_s, total_s=curves.total_s,
+        overhang_s=np.zeros(0, np.int64) if curves.overhang_s is None else curves.overhang_s,
+        n_rescores=np.zeros(1, np.int64),
     )
 
 

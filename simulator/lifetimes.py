@@ -25,6 +25,9 @@ class Curves:
     total_s: (n_breakpoints,), seconds, in 0..LONGEST_S; total_s[k] >= uptime_s[k + 1] within a curve, so that
         a held prediction is never outlived before its next breakpoint.
     index: (n_rows,), the curve of each row where rows share curves; None = row i has curve i.
+    overhang_s: (n_breakpoints,), seconds: how far a request is expected at its start to outlast each breakpoint's
+        uptime, E[max(T - u, 0)], not rising within a curve; for policies that weigh the whole distribution. None
+        where the predictor tells one lifetime and no more.
 
     Refused with ValueError: anything else; the message names the first row that has the bad curve.
 
@@ -40,9 +43,10 @@ class Curves:
     uptime_s: np.ndarray
     total_s: np.ndarray
     index: np.ndarray | None = None
+    overhang_s: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("offsets", "uptime_s", "total_s", "index"):
+        for name in ("offsets", "uptime_s", "total_s", "index", "overhang_s"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _whole(name, getattr(self, name)))
         self._check_layout()
@@ -70,6 +74,8 @@ class Curves:
         n = len(self.uptime_s)
         if len(self.total_s) != n:
             raise ValueError(f"total_s must be as long as uptime_s ({n}), got {len(self.total_s)}")
+        if self.overhang_s is not None and len(self.overhang_s) != n:
+            raise ValueError(f"overhang_s must be as long as uptime_s ({n}), got {len(self.overhang_s)}")
         steps = np.diff(self.offsets)
         if len(self.offsets) == 0 or self.offsets[0] != 0 or self.offsets[-1] != n or (steps < 1).any():
             raise ValueError(f"offsets must rise strictly from 0 to {n}, got {self.offsets.tolist()[:8]}")
@@ -91,6 +97,11 @@ class Curves:
         if is_outlived.any():
             k = int(np.argmax(is_outlived))
             self._refuse(is_outlived, "total_s", f"at least the next uptime_s {self.uptime_s[k + 1]}")
+
+        if self.overhang_s is not None:
+            self._refuse((self.overhang_s < 0) | (self.overhang_s > LONGEST_S), "overhang_s", f"in 0..{LONGEST_S}")
+            is_rising = np.append(False, follows & (np.diff(self.overhang_s) > 0))[: len(self.overhang_s)]
+            self._refuse(is_rising, "overhang_s", "at most that of the breakpoint before")
 
     def _refuse(self, is_bad: np.ndarray, name: str, rule: str) -> None:
         if not is_bad[: len(self.uptime_s)].any():
@@ -188,7 +199,7 @@ class Held:
         if (rows < 0).any():
             raise KeyError(f"request_id must be known, got {requests['request_id'].iloc[int(np.argmin(rows))]!r}")
         whole = self._curves
-        return Curves(whole.offsets, whole.uptime_s, whole.total_s, whole.curve_of()[rows])
+        return Curves(whole.offsets, whole.uptime_s, whole.total_s, whole.curve_of()[rows], whole.overhang_s)
 
 
 def one_step(total_s: np.ndarray) -> Curves:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -50,6 +51,7 @@ class Replay:
     capacity: list[list[int]]
     breakpoints: list[list[tuple[int, int]]]
     horizon: int
+    overhang: list[list[int]] | None = None
 
     def run(self, policy: str) -> tuple[list[int], list[int]]:
         """The host of each request (-1 = rejected), and (host, time) integrals: empty host-seconds."""
@@ -101,6 +103,8 @@ class Replay:
                     *self.packing(i, host))  # fmt: skip
         if policy == "nilas":
             return (self.temporal_cost(i, host, now), *self.packing(i, host))
+        if policy == "nilas-expected":
+            return (self.expected_cost(i, host, now), *self.packing(i, host))
         raise ValueError(policy)
 
     def packing(self, i: int, host: Host) -> tuple[Any, ...]:
@@ -130,6 +134,36 @@ class Replay:
             remaining = host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
         extension = max(predicted - remaining, 0)
         return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
+
+
+    def expected_cost(self, i: int, host: Host, now: int) -> int:
+        """The same of the expected extension, where the predictor tells whole distributions."""
+        if self.overhang is None:
+            return self.temporal_cost(i, host, now)
+        age, uptimes = now - self.start[i], [uptime for uptime, _ in self.breakpoints[i]]
+        left = total_at(self.breakpoints[i], age) - age
+        remaining = 0
+        if host.running:
+            remaining = host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
+        extension = overhang_at(uptimes, self.overhang[i], age + remaining)
+        if age:
+            reached = overhang_at(uptimes, self.overhang[i], age)
+            extension = extension * (left / reached) if reached > 0 else max(left - remaining, 0)
+        return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
+
+
+def overhang_at(uptimes: list[int], overhang: list[int], uptime: int) -> float:
+    """Linear between the points, geometric beyond the last two."""
+    for k in range(len(uptimes) - 1):
+        if uptimes[k] <= uptime < uptimes[k + 1]:
+            share = (uptime - uptimes[k]) / (uptimes[k + 1] - uptimes[k])
+            return overhang[k] - (overhang[k] - overhang[k + 1]) * share
+    beyond = uptime - uptimes[-1]
+    if len(uptimes) == 1:
+        return max(overhang[0] - beyond, 0)
+    if overhang[-1] in (0, overhang[-2]):
+        return overhang[-1]
+    return overhang[-1] * math.exp(math.log(overhang[-1] / overhang[-2]) * (beyond / (uptimes[-1] - uptimes[-2])))
 
 
 def mixed(i: int, host: int) -> int:

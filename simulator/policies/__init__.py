@@ -10,6 +10,7 @@ from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
 from sojourn.simulator.policies.nilas import NILAS
+from sojourn.simulator.policies.nilas_expected import NILAS_EXPECTED
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Filter, PerResource, Policy, ResourceScorer, Scorer
 from sojourn.simulator.policies.random_fit import RANDOM
@@ -21,6 +22,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "la": LA,
     "la-binary": LA_BINARY,
     "nilas": NILAS,
+    "nilas-expected": NILAS_EXPECTED,
     "random": RANDOM,
     "worst-fit": WORST_FIT,
 })

@@ -42,6 +42,20 @@ def test_a_held_total_reaches_the_next_uptime() -> None:
     assert curves.total_s.tolist() == [11, 18]
 
 
+def test_held_overhangs_are_what_the_distribution_expects() -> None:
+    """E[max(T - u, 0)] = S(u) E[T - u | T > u], against the integral of the survival curve from u on."""
+    table = _hazard_table()
+    curves = held_curves(table)
+    assert curves.overhang_s is not None
+    grid = np.arange(0.0, 30_000.0, 0.25)
+    survival = np.array([table.survival(float(time_s), 0.0) for time_s in grid])
+    for row in range(2):
+        first = curves.offsets[row]
+        for k, uptime_s in enumerate(table.held_uptimes().tolist()):
+            integral = np.trapezoid(survival[grid >= uptime_s, row], dx=0.25)
+            assert curves.overhang_s[first + k] == pytest.approx(integral, abs=2.0)
+
+
 def test_a_one_shot_total_has_one_step() -> None:
     curves = held_curves(OnceTable(np.log10([100.0]), 1.0, np.zeros(201)))
     assert curves.total_s.tolist() == [100]

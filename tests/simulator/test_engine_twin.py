@@ -48,14 +48,22 @@ def cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[sim.Workload,
     distinct = draw(st.lists(breakpoints(), min_size=1, max_size=4))
     index = [draw(st.integers(0, len(distinct) - 1)) for _ in rows]
     flat = [pair for curve in distinct for pair in curve]
+    overhang = None
+    if draw(st.booleans()):
+        sizes = st.sampled_from([0, 1, 1799, 1800, 7200, 50_000])
+        overhang = [sorted((draw(sizes) for _ in curve), reverse=True) for curve in distinct]
     curves = sim.Curves(np.cumsum([0, *map(len, distinct)]), np.array([u for u, _ in flat]),
-                        np.array([t for _, t in flat]), np.array(index))
+                        np.array([t for _, t in flat]), np.array(index),
+                        None if overhang is None else np.array([s for own in overhang for s in own]))
     return workload, curves, [distinct[i] for i in index]
 
 
-def twin_of(workload: sim.Workload, per_request: list[Any]) -> naive.Replay:
+def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves | None = None) -> naive.Replay:
+    overhang = None
+    if curves is not None and curves.overhang_s is not None:
+        overhang = [curves.overhang_s[curves.offsets[c]:curves.offsets[c + 1]].tolist() for c in curves.curve_of()]
     return naive.Replay(workload.start_s.tolist(), workload.departure_s.tolist(), workload.need.tolist(),
-                        workload.capacity.tolist(), per_request, workload.trace.horizon_s)
+                        workload.capacity.tolist(), per_request, workload.trace.horizon_s, overhang)
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
@@ -65,7 +73,7 @@ def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
     source = sim.Held(workload.request_ids, curves)
     result = sim.simulate(workload, policy, source)
-    expected, _ = twin_of(workload, per_request).run(policy)
+    expected, _ = twin_of(workload, per_request, curves).run(policy)
     assert result.host.tolist() == expected
 
 
@@ -115,5 +123,5 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
     workload, curves, per_request = case
-    expected, _ = twin_of(workload, per_request).run(policy)
+    expected, _ = twin_of(workload, per_request, curves).run(policy)
     assert sim.simulate(workload, policy, sim.Held(workload.request_ids, curves)).host.tolist() == expected

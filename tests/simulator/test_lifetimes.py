@@ -52,6 +52,27 @@ def test_shared_curves_name_the_first_row_that_uses_a_bad_one() -> None:
         sim.Curves(np.array([0, 1, 2]), np.array([0, 0]), np.array([5, 1]), np.array([0, 2]))
 
 
+@pytest.mark.parametrize(("overhang", "message"), [
+    ([5, 4], r"overhang_s must be as long as uptime_s \(3\), got 2"),
+    ([5, 6, 9], r"overhang_s must be at most that of the breakpoint before, got 6 \(row 0, breakpoint 1\)"),
+    ([5, 4, -1], r"overhang_s must be in 0\.\.\d+, got -1 \(row 1, breakpoint 0\)"),
+    ([5.5, 4, 1], r"overhang_s must be whole seconds, got 5.5 \(position 0\)"),
+])
+def test_bad_overhangs_are_refused(overhang: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sim.Curves(np.array([0, 2, 3]), np.array([0, 10, 0]), np.array([10, 20, 30]), None, np.array(overhang))
+
+
+def test_held_curves_keep_their_overhangs_and_a_one_shot_has_none() -> None:
+    curves = sim.Curves(np.array([0, 2, 3]), np.array([0, 10, 0]), np.array([10, 20, 30]), None, np.array([5, 4, 9]))
+    held = sim.Held(["a", "b"], curves)
+    asked = pd.DataFrame({"request_id": ["b", "a"]})
+    found = held.curves(asked).overhang_s
+    assert found is not None
+    assert found.tolist() == [5, 4, 9]
+    assert sim.OneShot(held).curves(asked).overhang_s is None
+
+
 def test_unknown_requests_are_refused() -> None:
     held = sim.Held(["a"], sim.one_step(np.array([60])))
     with pytest.raises(KeyError, match="got 'b'"):

@@ -8,6 +8,7 @@ from sojourn.simulator.policies import POLICIES, Policy
 from sojourn.simulator.policies.la import doubling_class_mismatch
 from sojourn.simulator.policies.la_binary import class_mismatch
 from sojourn.simulator.policies.nilas import temporal_cost
+from sojourn.simulator.policies.nilas_expected import expected_cost, expected_extension
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.policies.random_fit import draw
 from sojourn.simulator.policies.worst_fit import used_share
@@ -83,6 +84,42 @@ def test_doubling_class_mismatch(host_left: int, request_left: int, n_running: i
     now = 50_000
     host = one_host(n_running, now + host_left)
     assert doubling_class_mismatch(host, 0, request(now + request_left), now) == expected
+
+
+OVERHANG = {"uptimes_s": np.array([0, 3600, 7200]), "overhang_s": np.array([20_000, 10_000, 5_000])}
+
+
+@pytest.mark.parametrize(("host_left", "n_running", "age", "left", "expected"), [
+    # at breakpoints, and half way between 20,000 and 10,000
+    (0, 1, 0, 20_000, 20_000),
+    (1800, 1, 0, 20_000, 15_000),
+    (7200, 1, 0, 20_000, 5_000),
+    # beyond: halved every 3,600 s
+    (10_800, 1, 0, 20_000, 2_500),
+    # an expired host exit and an empty host's stale one are now
+    (-50, 1, 0, 20_000, 20_000),
+    (9_999, 0, 0, 20_000, 20_000),
+    # an hour old, 15,000 s left: reached with probability 10,000 / 15,000; 5,000 x 15,000 / 10,000
+    (3600, 1, 3600, 15_000, 7_500),
+])
+def test_expected_extension(host_left: int, n_running: int, age: int, left: int, expected: float) -> None:
+    now = 50_000
+    asked = Request(0, np.array([2000, 4]), now + left, age, **OVERHANG)
+    assert expected_extension(one_host(n_running, now + host_left), 0, asked, now) == pytest.approx(expected, rel=1e-12)
+
+
+def test_expected_extension_of_one_lifetime_is_its_overhang() -> None:
+    # 5,000 s left on a host that is busy for 3,000 s, 5,000 s and longer
+    found = [expected_extension(one_host(1, 200 + left), 0, request(5_200), 200) for left in (3_000, 5_000, 9_000)]
+    assert found == [2_000, 0, 0]
+    ended = Request(0, np.array([2000, 4]), 900, 0, np.array([0, 60]), np.array([700, 0]))
+    assert expected_extension(one_host(1, 10**6), 0, ended, 200) == 0.0
+
+
+def test_expected_cost_is_the_bucket_of_the_extension() -> None:
+    # 5,000 s is in [60, 90) min, 10,000 s in [2, 3) h
+    asked = Request(0, np.array([2000, 4]), 20_200, 0, **OVERHANG)
+    assert [expected_cost(one_host(1, 200 + left), 0, asked, 200) for left in (7200, 3600)] == [2.0, 4.0]
 
 
 def test_worst_fit_scores() -> None:
