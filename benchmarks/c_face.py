@@ -118,12 +118,12 @@ def measure(family: str, bundle: Bundle, folder: Path, features: np.ndarray, upt
     costs = {"curve built": medians_ns(lambda calls: library.fill(at(features), n, calls),
                                        lambda calls: [builder.curve(row) for row in cycled(rows, calls)])}
     for call, before in LOOKUPS.items():
-        batches: list[Callable[[int], object]] = [lambda calls, function=library[call]: function(
+        batches: list[Callable[[int], object]] = [lambda calls, function=library[call]: function(  # type: ignore[misc]
             at(features), at(uptimes_s), ctypes.c_int(len(asked)), calls)]  # fmt: skip
         if call != "lifetime_class":  # in Python a method of the handle, not of the curve
             given = tuple(float(text) for text in before.split(",") if text.strip())
             method = getattr(curve, call)
-            batches.append(lambda calls, method=method, given=given: [
+            batches.append(lambda calls, method=method, given=given: [  # type: ignore[misc]
                 method(*given, uptime_s) for uptime_s in cycled(asked, calls)])  # fmt: skip
         costs[call] = medians_ns(*batches)
     forest = builder.forest

@@ -134,7 +134,7 @@ def measure_calls(port: int, call: Call) -> tuple[list[float], float]:
     """Milliseconds of each call on one connection, and calls a second on several."""
     client = Client(port)
     call(client, 0)
-    spent_ms = []
+    spent_ms: list[float] = []
     until_s = time.perf_counter() + SPAN_S
     while (started_s := time.perf_counter()) < until_s:
         call(client, len(spent_ms))
@@ -261,7 +261,7 @@ def main() -> None:
         trace = write_model(folder, options.seed)
         mapping.write_text(json.dumps(COLUMNS))
         table = trace.requests.assign(lifetime_s=(trace.end_s() - trace.start_s()).astype(float))
-        rows = table[[*COLUMNS, "lifetime_s"]].to_dict("records")
+        rows: list[dict[str, Any]] = table[[*COLUMNS, "lifetime_s"]].to_dict("records")  # type: ignore[assignment]
         for n_nodes in options.nodes:
             print(f"measuring {n_nodes} nodes", file=sys.stderr)
             found, filling = measure_size(folder, mapping, rows, n_nodes, options.pods_per_node, rng)

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ if "--blocked" in sys.argv:
         def find_spec(self, name: str, path: object = None, target: object = None) -> None:
             if name.split(".")[0] in ("numba", "llvmlite"):
                 raise ImportError(name)
-    sys.meta_path.insert(0, _Blocker())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Blocker())
 
 import numpy as np
 
@@ -141,6 +142,11 @@ def decisions(curves: list[Any], build: Callable[[], Any], gap_s: int, rng: np.r
     return found
 
 
+def drawn_curve(builder: Any, rows: list[list[float]], rng: np.random.Generator) -> Any:
+    """The curve of one of the rows."""
+    return builder.curve(rows[int(rng.integers(len(rows)))])
+
+
 def per_row_ns(call: Callable[[], object], n: int) -> float:
     """Median nanoseconds of thread time per row of a call over `n` rows."""
     call()
@@ -170,12 +176,11 @@ def lookups(curves: list[Any], rng: np.random.Generator) -> dict[str, float]:
             found["add"] = (time.thread_time() - started) / n_slots * 1e9
             found["bytes of a curve"] = pool.arrays.numbers.nbytes / n_slots
         slots = rng.permutation(N_ASKED) if n_slots == N_ASKED else rng.integers(0, n_slots, N_ASKED)
-        found[f"batch, {name}"] = per_row_ns(lambda pool=pool, slots=slots: pool.remaining(slots, uptimes_s), N_ASKED)
+        found[f"batch, {name}"] = per_row_ns(partial(pool.remaining, slots, uptimes_s), N_ASKED)
         if IS_COMPILED:
             import numba
             loop, arrays = numba.njit(sum_of_lookups), pool.arrays
-            found[f"compiled loop, {name}"] = per_row_ns(
-                lambda loop=loop, arrays=arrays, slots=slots: loop(arrays, slots, uptimes_s), N_ASKED)
+            found[f"compiled loop, {name}"] = per_row_ns(partial(loop, arrays, slots, uptimes_s), N_ASKED)
     return found
 
 
@@ -189,8 +194,7 @@ def work(folder: Path, seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for gap_s in GAPS_S:
         rng = np.random.default_rng(seed)
-        found[f"gap {gap_s} s"] = decisions(
-            curves, lambda rng=rng: builder.curve(rows[int(rng.integers(len(rows)))]), gap_s, rng)
+        found[f"gap {gap_s} s"] = decisions(curves, partial(drawn_curve, builder, rows, rng), gap_s, rng)
     return found | {"lookups": lookups(curves, np.random.default_rng(seed))}
 
 
@@ -220,7 +224,7 @@ def train(root: Path, seed: int) -> dict[str, tuple[Path, float]]:
         missing = booster.num_feature() - rows.features.shape[1]
         full = np.column_stack([rows.features, np.full((len(rows), missing), 3.0)])[:N_LIGHTGBM]
         found[family] = folder, per_row_ns(
-            lambda booster=booster, full=full: booster.predict(full, raw_score=True, num_threads=1), len(full))
+            partial(booster.predict, full, raw_score=True, num_threads=1), len(full))
     return found
 
 

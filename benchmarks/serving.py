@@ -113,7 +113,7 @@ def empty_graph_us() -> float:
 
 def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], object]:
     """LightGBM's single-row-fast C call, through ctypes."""
-    library = lgb.basic._LIB
+    library = lgb.basic._LIB  # type: ignore[attr-defined]
     config, length, score = ctypes.c_void_p(), ctypes.c_int64(), ctypes.c_double()
     raw_score, is_double = 1, 1
     code = library.LGBM_BoosterPredictForMatSingleRowFastInit(
