@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sojourn.models.curve_table import CurveTable
+from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.simulator import Curves
 
 
@@ -33,14 +33,21 @@ class TableSource:
 
 
 def held_curves(table: CurveTable) -> Curves:
-    """Predicted totals in whole seconds, held from one sampling uptime to the next, and expected overhangs."""
+    """Predicted totals in whole seconds, held from one sampling uptime to the next.
+
+    With expected overhangs where all answers of a row are of one distribution: a point model's are not, since its score
+    changes with the age.
+    """
     uptimes = table.held_uptimes()
     n, m = len(table), len(uptimes)
     totals, overhangs = np.empty((n, m), np.int64), np.empty((n, m), np.int64)
+    has_overhang = isinstance(table, HazardTable)
     for column, uptime_s in enumerate(uptimes.tolist()):
         left_s = np.maximum(table.remaining(float(uptime_s)), 1.0)
         totals[:, column] = uptime_s + left_s.astype(np.int64)
-        overhangs[:, column] = np.rint(table.survival(float(uptime_s), 0.0) * left_s)
+        if has_overhang:
+            overhangs[:, column] = np.rint(table.survival(float(uptime_s), 0.0) * left_s)
     totals[:, :-1] = np.maximum(totals[:, :-1], uptimes[1:])
     overhangs = np.minimum.accumulate(overhangs, axis=1)  # answers of whole seconds may rise by one
-    return Curves(np.arange(n + 1) * m, np.tile(uptimes, n), totals.reshape(-1), overhang_s=overhangs.reshape(-1))
+    return Curves(np.arange(n + 1) * m, np.tile(uptimes, n), totals.reshape(-1),
+                  overhang_s=overhangs.reshape(-1) if has_overhang else None)

@@ -286,7 +286,8 @@ def step_remaining_rows(ints, floats, masks, turn_rows, history_rows, asked, upt
 @njit(cache=True, nogil=True)
 def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, turns, turn_starts, turn_rows,
                   sources, at, n_features, rows, scores):
-    """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), scratch but for its last."""
+    """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), see `interval_masks`."""
+    at = at.copy()  # other threads walk, too
     scratch = np.empty((scores.shape[1] + 1, len(leaf_starts)), np.uint64)
     met, words = scratch[:-1], scratch[-1]
     for idx in range(len(rows)):

@@ -78,13 +78,15 @@ class Encoder:
         keyed = {column for key in self.history.keys for column in key.columns}
         key_numbers = [column for column in self.numbers if column in keyed]
         at = {column: idx for idx, column in enumerate((*self.names, *key_numbers))}
+        pick_key_numbers = _picker([self.numbers.index(column) for column in key_numbers])
+        key_picks = tuple(_picker([at[column] for column in key.columns]) for key in self.history.keys)
         for name, value in {
             "_known": known,
             "_pick": _picker(self.columns()),
             "_plain_types": _plain_types(len(self.numbers), len(self.names)),
-            "_parsed": lru_cache(N_PARSED)(self._parse_values),
-            "_pick_key_numbers": _picker([self.numbers.index(column) for column in key_numbers]),
-            "_key_picks": tuple(_picker([at[column] for column in key.columns]) for key in self.history.keys),
+            "_parsed": _values_parser(len(self.numbers), pick_key_numbers, key_picks),
+            "_pick_key_numbers": pick_key_numbers,
+            "_key_picks": key_picks,
         }.items():
             object.__setattr__(self, name, value)
 
@@ -117,18 +119,6 @@ class Encoder:
             return None
         return self._parsed(values)
 
-    def _parse_values(self, values: tuple[Any, ...]) -> Parsed | None:
-        """Of the values of all columns, in order; None where a number is not finite. The same for equal values."""
-        n_numbers = len(self.numbers)
-        try:
-            numbers = tuple(map(_plus_zero, values[:n_numbers]))
-            if not math.isfinite(math.fsum(numbers)):
-                return None
-        except (OverflowError, ValueError):  # ValueError: infinities of both signs
-            return None
-        pool = values[n_numbers:] + tuple(map(_number_text, self._pick_key_numbers(numbers)))
-        return Parsed(numbers, tuple([pick(pool) for pick in self._key_picks]), ())
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Encoder, (self.numbers, self.names, self.history, self.phase_s)
 
@@ -159,6 +149,26 @@ def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:
     """Types of the values of a request that needs no second look: numbers of these types, and text."""
     mixed = product(_REAL, repeat=n_numbers) if n_numbers <= _N_MIXED_MAX else [(kind,) * n_numbers for kind in _REAL]
     return frozenset((*numbers, *(str,) * n_names) for numbers in mixed)
+
+
+def _values_parser(n_numbers: int, pick_key_numbers: _Pick,
+                   key_picks: Sequence[_Pick]) -> Callable[[tuple[Any, ...]], Parsed | None]:
+    """A function of the values of all columns, in order, the same for equal ones; it keeps its latest answers.
+
+    It gives None where a number is not finite.
+    """
+    @lru_cache(N_PARSED)
+    def parsed(values: tuple[Any, ...]) -> Parsed | None:
+        try:
+            numbers = tuple(map(_plus_zero, values[:n_numbers]))
+            if not math.isfinite(math.fsum(numbers)):
+                return None
+        except (OverflowError, ValueError):  # ValueError: infinities of both signs
+            return None
+        pool = values[n_numbers:] + tuple(map(_number_text, pick_key_numbers(numbers)))
+        return Parsed(numbers, tuple([pick(pool) for pick in key_picks]), ())
+
+    return parsed
 
 
 def _picker(places: Sequence[Any]) -> _Pick:

@@ -57,7 +57,7 @@ class MaskWalk:
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
         if len(age_features):
             self._rows = _mask_kernels.interval_rows
-            self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at.copy(), n_fixed)
+            self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at, n_fixed)
         else:
             self._rows = _mask_kernels.step_rows
             self._arrays = (*tables, *self.leaf_steps(), n_fixed)

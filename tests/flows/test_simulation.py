@@ -40,6 +40,7 @@ def test_a_held_total_reaches_the_next_uptime() -> None:
     curves = held_curves(table)
     assert curves.uptime_s.tolist() == [0, 11]
     assert curves.total_s.tolist() == [11, 18]
+    assert curves.overhang_s is None  # two scores are two distributions
 
 
 def test_held_overhangs_are_what_the_distribution_expects() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -79,3 +80,26 @@ def test_a_value_falls_in_the_bins_that_it_has_against_each_age(splits: list[flo
     against = value - np.log10(ages_s) if is_log else value / ages_s
     assert found.tolist() == [int((np.array(sorted(splits)) < each).sum()) for each in against]
     assert (rows[-1] - masks.first_row(1) == len(splits) + 1).all()  # NaN
+
+
+def test_threads_walk_without_sharing_scratch() -> None:
+    """A row's age bins are its own: two threads that walk different rows of one model get their own scores."""
+    forest = comb(np.linspace(0.5, 2.0, 61).tolist(), n_features=3, feature=1)
+    ages = AgeFeatures((0,), (False,), tuple(np.linspace(1.0, 30.0, 60).tolist()), tuple(np.linspace(0.0, 1.5, 60)))
+    walk = varying_walk(forest, np.arange(60.0), ages)
+    assert isinstance(walk, MaskWalk)
+    asked = [np.array([[value, 0.0, 0.0]] * 50) for value in (0.0, 40.0)]
+    expected = [walk.scores(rows).tobytes() for rows in asked]
+    assert expected[0] != expected[1]
+    is_right = [True, True]
+
+    def ask(number: int) -> None:
+        for _ in range(1_500):
+            is_right[number] &= walk.scores(asked[number]).tobytes() == expected[number]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert is_right == [True, True]

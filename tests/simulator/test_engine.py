@@ -124,7 +124,7 @@ def test_best_fit_does_not_know_the_unit_of_time() -> None:
     assert slow.metrics.empty_hosts_pct == pytest.approx(fast.metrics.empty_hosts_pct)
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES))
+@pytest.mark.parametrize("policy", sorted(sim.POLICIES.keys() - {"random"}))  # it draws by the request's row
 def test_a_trace_splits_at_an_idle_point(policy: str) -> None:
     first = busy(seed=1)  # twice the same, as the binding resource is that of the whole trace
     shifted = [(a + 60_000, d + 60_000, c, m) for a, d, c, m in first]
@@ -142,7 +142,7 @@ def test_an_oracle_needs_few_rescores() -> None:
 
 def test_bad_input_is_refused() -> None:
     workload = workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of((4.0, 4.0)))
-    with pytest.raises(ValueError, match="policy must be one of best-fit, first-fit, la-binary, nilas, got 'worst'"):
+    with pytest.raises(ValueError, match=r"policy must be one of best-fit, first-fit, la, .*, got 'worst'"):
         sim.simulate(workload, "worst")
     with pytest.raises(ValueError, match="source must be given for policy 'nilas'"):
         sim.simulate(workload, "nilas")
