@@ -12,6 +12,21 @@ BUCKET_S = (1800, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400, 604800)
 
 
 @kernel
+def bucket_of(extension_s: float) -> float:
+    """Bucket 0..10 of a host's extension in seconds; each is closed on the left.
+
+    >>> [bucket_of(minutes * 60) for minutes in (-5, 29, 30, 70, 10**6)]
+    [0.0, 0.0, 1.0, 2.0, 10.0]
+    """
+    cost = 0
+    for edge in BUCKET_S:
+        if extension_s < edge:
+            break
+        cost += 1
+    return float(cost)
+
+
+@kernel
 def temporal_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """Bucket 0..10 of the time by which the request outstays the host; an empty host's exit is now.
 
@@ -21,13 +36,7 @@ def temporal_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     2.0
     """
     host_exit = now if cluster.n_running[host] == 0 else cluster.exit_s[host]
-    extension = request.exit_s - host_exit
-    cost = 0
-    for edge in BUCKET_S:
-        if extension < edge:
-            break
-        cost += 1
-    return float(cost)
+    return bucket_of(request.exit_s - host_exit)
 
 
 NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current")

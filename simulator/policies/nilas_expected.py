@@ -11,7 +11,7 @@ import math
 
 from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.nilas import BUCKET_S
+from sojourn.simulator.policies.nilas import bucket_of
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Policy
 
@@ -78,13 +78,7 @@ def expected_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     >>> expected_cost(one, 0, Request(0, np.array([2]), 3600 + 70 * 60), 0)
     2.0
     """
-    extension_s = expected_extension(cluster, host, request, now)
-    cost = 0
-    for edge in BUCKET_S:
-        if extension_s < edge:
-            break
-        cost += 1
-    return float(cost)
+    return bucket_of(expected_extension(cluster, host, request, now))
 
 
 NILAS_EXPECTED = Policy("nilas-expected", (expected_cost, *PACKING), predictions="current")
