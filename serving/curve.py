@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import expm1
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -244,12 +244,6 @@ def _real(value: Any) -> float:
         except (TypeError, ValueError, OverflowError):
             pass
     return math.nan
-
-
-def refuse_uptime(uptime_s: Any) -> NoReturn:
-    """Raise the ValueError for an uptime that a curve did not take."""
-    checked_seconds(uptime_s, "uptime_s")
-    raise ValueError(f"uptime_s must be a number, got {shown(uptime_s)}")
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)  # frozen ones take 0.5 us longer to make
