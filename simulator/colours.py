@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Okabe and Ito's palette; the last is the ink's colour."""
@@ -23,3 +23,17 @@ def colours_of(policies: Iterable[str], baseline: str) -> dict[str, str]:
     others = [policy for policy in dict.fromkeys(policies) if policy != baseline]
     hues = COLOURS[:-1]
     return {baseline: COLOURS[-1], **{policy: hues[k % len(hues)] for k, policy in enumerate(others)}}
+
+
+def line_styles(policies: Iterable[str], colour_of: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Colour and dash of each line: the policy's colour, and how many lines of that policy came before, 5 dashes.
+
+    >>> line_styles(["nilas", "lava", "nilas"], {"nilas": "#0072b2", "lava": "#d55e00"})
+    [('#0072b2', 0), ('#d55e00', 0), ('#0072b2', 1)]
+    """
+    n_lines = dict.fromkeys(colour_of, -1)
+    styles = []
+    for policy in policies:
+        n_lines[policy] += 1
+        styles.append((colour_of[policy], n_lines[policy] % 5))
+    return styles

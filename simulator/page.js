@@ -4,7 +4,7 @@
   const isDark = matchMedia("(prefers-color-scheme: dark)");
   const isNarrow = matchMedia("(max-width: 640px)");
   const PRINT_WIDTH_PX = 680;
-  let isPrinting = false;
+  const root = document.documentElement;
 
   // Text from data only ever becomes text: nothing here parses HTML.
   function element(tag, properties = {}, ...children) {
@@ -16,11 +16,11 @@
   const placeOf = (id) => document.getElementById("plot-" + id);
 
   function draw(id, figure) {
-    const dark = isDark.matches && !isPrinting;
-    const ink = dark ? "#e6e9ec" : "#1b1f24";
-    const rule = dark ? "#3a424b" : "#d4dae0";
-    // Black is the ink's colour in every figure.
-    const { data: traces, layout } = JSON.parse(JSON.stringify(figure).replaceAll('"#000000"', `"${ink}"`));
+    const isPrinting = root.classList.contains("printing");
+    const [ink, rule, empty, shade] = ["--ink", "--rule", "--empty", "--shade"].map((name) => getComputedStyle(root).getPropertyValue(name));
+    // Black and the palest grey stand for the ink and the empty host in every figure.
+    const text = JSON.stringify(figure).replaceAll('"#000000"', `"${ink}"`).replaceAll('"#ececec"', `"${empty}"`);
+    const { data: traces, layout } = JSON.parse(text);
     const axis = { gridcolor: rule, zeroline: false, zerolinecolor: ink, automargin: true, fixedrange: isNarrow.matches };
     const font = { family: "system-ui, sans-serif", size: isNarrow.matches ? 11 : 13, color: ink };
     for (const name of ["xaxis", "yaxis"]) layout[name] = { ...axis, ...layout[name], title: { font, ...layout[name].title } };
@@ -28,7 +28,7 @@
       font,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       margin: { l: 10, r: 10, t: 28, b: 10 },
-      hoverlabel: { namelength: -1, bgcolor: dark ? "#1f252c" : "#ffffff", font: { color: ink } },
+      hoverlabel: { namelength: -1, bgcolor: shade, font: { color: ink } },
       showlegend: false,
       width: isPrinting ? PRINT_WIDTH_PX : undefined,
       autosize: !isPrinting,
@@ -42,8 +42,9 @@
   function swatch(style, isFull) {
     const line = { solid: "solid", dash: "dashed", longdash: "dashed", dashdot: "dashed", dot: "dotted" }[style.dash];
     const made = element("span", { className: isFull ? "swatch full" : "swatch" });
-    if (isFull) made.style.background = style.color;
-    else made.style.borderTop = `3px ${line} ${style.color === "#000000" ? "currentColor" : style.color}`;
+    const colour = { "#000000": "var(--ink)", "#ececec": "var(--empty)" }[style.color] ?? style.color;
+    if (isFull) made.style.background = colour;
+    else made.style.borderTop = `3px ${line} ${colour}`;
     return made;
   }
 
@@ -115,10 +116,11 @@
       const cells = scores.map((score, k) => element("td", {}, k === lost ? element("b", {}, number(score)) : number(score)));
       const name = host === shown.chosen ? "✓ " + host : host;
       const row = element("tr", { className: host === shown.chosen ? "chosen" : "" });
-      row.append(element("td", {}, name), element("td", {}, String(rank)), ...cells);
+      row.append(element("td", { className: "text" }, name), element("td", {}, String(rank)), ...cells);
       return row;
     });
-    const head = ["host", "order", ...shown.columns.map(([name]) => name)].map((name) => element("th", { scope: "col" }, name));
+    const names = ["order", ...shown.columns.map(([name]) => name)];
+    const head = [element("th", { scope: "col", className: "text" }, "host"), ...names.map((name) => element("th", { scope: "col" }, name))];
     const nExcluded = shown.excluded.reduce((sum, [, n]) => sum + n, 0);
     const more = shown.n_hosts > rows.length ? ` The best ${rows.length} are shown.` : "";
     document.getElementById("decision-box").replaceChildren(
@@ -187,12 +189,14 @@
     for (const place of drawing.keys()) nearing.observe(place);
     isDark.addEventListener("change", redraw);
     isNarrow.addEventListener("change", redraw);
-    for (const [event, value] of [["beforeprint", true], ["afterprint", false]]) {
-      addEventListener(event, () => {
-        isPrinting = value;
-        [...waiting].forEach(show);
-        redraw();
-      });
-    }
+    addEventListener("beforeprint", () => {
+      root.classList.add("printing");
+      [...waiting].forEach(show);
+      redraw();
+    });
+    addEventListener("afterprint", () => {
+      root.classList.remove("printing");
+      redraw();
+    });
   }));
 })();

@@ -10,10 +10,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from sojourn.simulator.colours import colours_of
 from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.page_decisions import shown_decision
 from sojourn.simulator.page_figures import (
+    CUT,
     empty_hosts_figure,
     gain_figure,
     host_map_figure,
@@ -29,7 +31,8 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
 
     One file of about 5 MB (plotly is in it) that loads nothing else; its policy forbids the browser to.
 
-    Refused with ValueError: a summary without rows or without best-fit, states and classes that have no name.
+    Refused with ValueError: a summary without rows or without best-fit, series of labels that it lacks, classes and
+    states of hosts that have no name, explained hosts with a score too many or too few.
 
     >>> import tempfile, pandas as pd
     >>> summary = pd.DataFrame({"workload": "trace", "load": 0.8, "policy": ["best-fit"], "predictor": "",
@@ -44,6 +47,9 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
 
     if len(data.summary) == 0 or BASELINE not in set(data.at_main_load()["policy"]):
         raise ValueError(f"summary must hold {BASELINE} at the main load, got {len(data.summary)} rows without it")
+    unknown = sorted(set(data.series) - set(data.at_main_load()["label"]))
+    if unknown:
+        raise ValueError(f"series must be of labels in the summary at the main load, got {unknown[0]!r}")
     figures = _figures(data)
     shown = {
         "figures": figures,
@@ -65,12 +71,15 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
 def _figures(data: ComparisonData) -> dict[str, Any]:
     """Every figure of the page by the id of its place, in the order of the page."""
     figures: dict[str, Any] = {}
+    colour_of = colours_of(data.summary["policy"], BASELINE)
     for k, workload in enumerate(dict.fromkeys(data.summary["workload"])):
-        figures[f"gain-{k}"] = gain_figure(data.at_main_load(workload))
+        rows = data.at_main_load(workload)
+        if (rows["policy"] != BASELINE).any():
+            figures[f"gain-{k}"] = gain_figure(rows, colour_of)
     if data.series:
-        figures["empty-hosts"] = empty_hosts_figure(data)
+        figures["empty-hosts"] = empty_hosts_figure(data, colour_of)
     for sweep in sweeps(data):
-        figures[f"sweep-{sweep.name}"] = sweep_figure(sweep, data.at_main_load())
+        figures[f"sweep-{sweep.name}"] = sweep_figure(sweep, colour_of)
     return figures
 
 
@@ -81,19 +90,11 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
     sections = [_section(
         "Summary", "Means over the seeds, after the warm-up. Gain: empty hosts over best-fit's of the same seed, with "
         "the 95 % interval over the seeds; bold where it excludes 0. Click a header to sort.",
-        f'<div class="wide">{html_table(ranked)}</div>')]
-    workloads = list(dict.fromkeys(data.summary["workload"]))
-    for k, workload in enumerate(workloads):
-        rows = data.at_main_load(workload)
-        where = f"On {workload} at {100 * rows['load'].iloc[0]:g} % peak load. "
-        sections.append(_section(
-            "Gain over best-fit" + (f": {workload}" if len(workloads) > 1 else ""),
-            where + "Empty hosts, higher is better, with 95 % intervals where there are several seeds. No policy that "
-            "places every request can pass the bound.", _plot(f"gain-{k}")))
+        f'<div class="wide">{html_table(ranked)}</div>'), *_gain_sections(data, figures)]
     if "empty-hosts" in figures:
         sections.append(_section(
-            "Empty hosts over time", "First seed, higher is better; the warm-up (shaded) is left out of all figures. "
-            "Bound: the fewest hosts that total demand needs at that time. Choose lines by their names.",
+            "Empty hosts over time", "First seed, higher is better; the warm-up (shaded) counts in no mean. Bound: all "
+            "but the fewest hosts that total demand needs at that time. Choose lines by their names.",
             _plot("empty-hosts")))
     if data.host_maps:
         sections.append(_section(
@@ -113,10 +114,26 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
             '<p class="choice"><label>placement <select id="decision"></select></label></p>'
             '<div id="decision-box"></div>'))
     if len(data.cells):
-        order = [name for name in ("workload", "load", "seed") if name in data.cells]
-        cells = data.cells.sort_values(order, kind="stable")
+        cells = data.cells.sort_values(["workload", "load", "seed"], kind="stable")
         sections.append(_section("Every replay", "", f"<details><summary>{count(len(cells), 'replay')}</summary>"
                                  f'<div class="wide">{html_table(cells)}</div></details>'))
+    return sections
+
+
+def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
+    workloads = list(dict.fromkeys(data.summary["workload"]))
+    sections = []
+    for k, workload in enumerate(workloads):
+        figure = figures.get(f"gain-{k}")
+        if figure is None:
+            continue
+        words = (f"On {workload} at {100 * data.at_main_load(workload)['load'].iloc[0]:g} % peak load. Empty hosts, "
+                 "higher is better, with 95 % intervals where there are several seeds. No policy that places every "
+                 "request can pass the bound.")
+        if any(text.startswith(CUT) for text in figure["layout"]["yaxis"]["ticktext"]):
+            words += f" {CUT.strip()}: the bar goes on to the left."
+        name = f": {workload}" if len(workloads) > 1 else ""
+        sections.append(_section(f"Gain over best-fit{name}", words, _plot(f"gain-{k}")))
     return sections
 
 

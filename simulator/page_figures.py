@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.colours import BOUND_COLOUR, CLASS_COLOURS, CLASS_NAMES, COLOURS, EMPTY_COLOUR, colours_of
+from sojourn.simulator.colours import (
+    BOUND_COLOUR,
+    CLASS_COLOURS,
+    CLASS_NAMES,
+    COLOURS,
+    EMPTY_COLOUR,
+    line_styles,
+)
 from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData, HostMap
 from sojourn.simulator.sweeps import Sweep
@@ -26,15 +33,18 @@ N_LINES = 6
 """Lines shown at first; the others are a click away."""
 MAX_HOSTS, MAX_MOMENTS = 300, 300
 """Rows and columns of a map; of more, evenly spaced ones are drawn."""
+CUT = "◀ "
+"""Before the name of a bar that goes on beyond the axis."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 _BAR_PX, _FRAME_PX = 32, 110
 
 
-def gain_figure(rows: pd.DataFrame) -> Figure:
+def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     """Bars of the gain over best-fit with intervals, the best on top, and the bound as a line.
 
-    rows: of a summary, one workload and load. Bars below the axis' left end are cut there and marked so.
+    rows: of a summary, one workload and load. colour_of: by policy. Bars that go on beyond the axis' left end are cut
+        there and marked so.
     """
     bars = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
     bars = bars.sort_values("gain_pp", kind="stable")
@@ -42,9 +52,8 @@ def gain_figure(rows: pd.DataFrame) -> Figure:
     bound_pp = bound_gain_pp(rows)
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
     left = max(float(np.nanmin([-0.05 * largest, *gain, *low])) * 1.05, -1.25 * largest)
-    ticks = [f"{'◀ ' if value < left else ''}{_escaped(label)} <b>{value:+.2f}</b>"
+    ticks = [f"{CUT if value < left else ''}{_escaped(label)} <b>{value:+.2f}</b>"
              for label, value in zip(bars["label"], gain, strict=True)]
-    colour_of = colours_of(rows["policy"], BASELINE)
     bar = {
         "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),
         "marker": {"color": [colour_of[policy] for policy in bars["policy"]]},
@@ -85,19 +94,19 @@ def gain_text(gain_pp: float, low_pp: float, high_pp: float) -> str:
     return f"{gain_pp:+.2f} pp{interval}"
 
 
-def empty_hosts_figure(data: ComparisonData) -> Figure:
+def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
     """A line per label, best-fit and the best of the others shown, the bound dotted, the warm-up shaded."""
-    main = data.at_main_load()
     first = next(iter(data.series.values()))
     unit, unit_s = time_unit(int(first["time_s"].iloc[-1]))
-    rows = main.drop_duplicates("label").set_index("label")
-    styles = _styles(main)
+    rows = data.at_main_load().set_index("label")
     best = rows[rows["policy"] != BASELINE]["gain_pp"].sort_values(ascending=False, kind="stable")
     shown = {*rows.index[rows["policy"] == BASELINE], *best.index[: N_LINES - 2]}
     bound = {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"}
     lines = [_line("bound", first["time_s"] / unit_s, first["bound_empty_hosts_pct"], bound)]
-    for label, series in data.series.items():
-        line = _line(label, series["time_s"] / unit_s, series["empty_hosts_pct"], styles.get(label, bound))
+    styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
+    for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
+        style = {"color": colour, "width": 2, "dash": _DASHES[dash]}
+        line = _line(label, series["time_s"] / unit_s, series["empty_hosts_pct"], style)
         lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
     layout = {
         "height": 420, "hovermode": "x unified",
@@ -108,20 +117,18 @@ def empty_hosts_figure(data: ComparisonData) -> Figure:
     return {"data": lines, "layout": layout}
 
 
-def sweep_figure(sweep: Sweep, main: pd.DataFrame) -> Figure:
-    """A line per policy with a band for its interval, where it has one."""
-    colour_of = colours_of(main["policy"], BASELINE)
-    styles = _styles(main)
+def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:
+    """A line per label with a band for its interval, where it has one."""
     lines: list[dict[str, Any]] = []
-    for label, points in sweep.lines.items():
-        style = styles.get(label) or {"color": colour_of.get(label.removesuffix(" (one-shot)"), BOUND_COLOUR),
-                                      "width": 2, "dash": "dash" if label.endswith(" (one-shot)") else "solid"}
+    styles = line_styles(sweep.policies, colour_of)
+    for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
+        style = {"color": colour, "width": 2, "dash": _DASHES[dash]}
         group = {"legendgroup": _escaped(label), "visible": len(lines) < 2 * N_LINES}
         band = points.dropna()
         x = [*band["x"], *band["x"][::-1]]
         y = [*band["gain_high_pp"], *band["gain_low_pp"][::-1]]
         lines.append({"type": "scatter", "x": _rounded(x), "y": _rounded(y), "fill": "toself", "mode": "none",
-                      "fillcolor": style["color"], "opacity": 0.15, "hoverinfo": "skip", **group})
+                      "fillcolor": colour, "opacity": 0.15, "hoverinfo": "skip", **group})
         lines.append({**_line(label, points["x"], points["gain_pp"], style), **group, "mode": "lines+markers"})
     layout = {
         "height": 400, "hovermode": "x unified",
@@ -176,15 +183,6 @@ def _colouring(name: str, states: np.ndarray, names: Sequence[str], colours: Seq
     if states.size and (states.min() < 0 or states.max() >= min(len(names), 10)):
         raise ValueError(f"{name} must be 0..{min(len(names), 10) - 1}, got {states.min()}..{states.max()}")
     return {"name": name, "names": list(names), "colours": list(colours), "states": states}
-
-
-def _styles(rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """By label, its line: a colour per policy, a dash per predictor."""
-    colour_of = colours_of(rows["policy"], BASELINE)
-    predictors = list(dict.fromkeys(name for name in rows["predictor"] if name))
-    dash_of = {"": "solid", **{name: _DASHES[k % len(_DASHES)] for k, name in enumerate(predictors)}}
-    return {label: {"color": colour_of[policy], "width": 2, "dash": dash_of[predictor]}
-            for label, policy, predictor in zip(rows["label"], rows["policy"], rows["predictor"], strict=True)}
 
 
 def _line(label: str, x: Any, y: Any, style: Mapping[str, Any]) -> dict[str, Any]:

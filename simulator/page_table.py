@@ -31,26 +31,25 @@ COLUMNS = {
     "utilisation_cpu_cores_pct": Column("CPU allocated", "% of all", "", 1),
     "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
     "rejected_pct": Column("rejected", "% of requests", "lower"),
-    "n_rejected": Column("rejected", "requests", "lower", 0),
     "n_migrations": Column("migrations", "", "lower", 0),
     "events_per_s": Column("speed", "events/s", "higher", 0),
+    "n_seeds": Column("seeds", digits=0),
 }
 """Metrics in the order of a table's columns; those that a comparison lacks are left out."""
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
-_COUNTS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0),
-           "n_seeds": Column("seeds", digits=0)}  # fmt: skip
+_SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
 _TEXT = ' class="text"'
 
 
 def html_table(rows: pd.DataFrame) -> str:
-    """The rows as they come; workload, load and predictor only where they differ.
+    """The rows as they come; workload, load and predictor only where they differ, metrics only where they are known.
 
     Where `gain_low_pp` and `gain_high_pp` are known the gain has its interval, bold if that excludes 0.
 
     >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
     """
-    columns = {name: column for name, column in {**_TEXTS, **_COUNTS, **COLUMNS}.items() if _is_shown(rows, name)}
+    columns = {name: column for name, column in {**_TEXTS, **_SETTINGS, **COLUMNS}.items() if _is_shown(rows, name)}
     head = "".join(_header(column, name in _TEXTS) for name, column in columns.items())
     body = "".join(f"<tr>{''.join(_cell(row, name, column) for name, column in columns.items())}</tr>"
                    for row in rows.to_dict("records"))
@@ -91,7 +90,7 @@ def _cell(row: dict[str, object], name: str, column: Column) -> str:
 
 def _with_interval(text: str, ends: Sequence[float]) -> str:
     low, high = ends
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not (math.isfinite(low) and math.isfinite(high)) or low == high:
         return text
     is_sure = low > 0 or high < 0
     return f"{f'<b>{text}</b>' if is_sure else text} <small>[{low:+.2f}, {high:+.2f}]</small>"

@@ -18,6 +18,7 @@ _AXES = {
     "recall": "long requests known as such (%)",
     "noise": "sigma of the lognormal noise on each lifetime",
 }
+_COLUMNS = ["policy", "x", "gain_pp", "gain_low_pp", "gain_high_pp"]
 _PERFECT = {"recall": 100.0, "noise": 0.0}
 
 
@@ -26,14 +27,19 @@ class Sweep:
     """Gains of several policies as one setting changes.
 
     name: "load", "recall" or "noise". title, axis: of the figure and of its x axis.
-    lines: by label, one row per setting in ascending order: `x`, `gain_pp`, `gain_low_pp`, `gain_high_pp` (empty
-        hosts over best-fit, percentage points, higher is better; 95 % interval, NaN for one seed).
+    lines: by label, one row per setting in ascending order: `policy`, `x`, `gain_pp`, `gain_low_pp`, `gain_high_pp`
+        (empty hosts over best-fit, percentage points, higher is better; 95 % interval, NaN for one seed).
     """
 
     name: str
     title: str
     axis: str
     lines: Mapping[str, pd.DataFrame]
+
+    @property
+    def policies(self) -> list[str]:
+        """The policy of each line."""
+        return [str(points["policy"].iloc[0]) for points in self.lines.values()]
 
 
 def sweeps(data: ComparisonData) -> list[Sweep]:
@@ -74,7 +80,7 @@ def _lines(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
     points = points[points["x"].notna() & points["gain_pp"].notna()]
     lines = {}
     for line, rows in points.groupby("line", sort=False):
-        ordered = rows.sort_values("x").drop_duplicates("x")[["x", "gain_pp", "gain_low_pp", "gain_high_pp"]]
+        ordered = rows.sort_values("x").drop_duplicates("x")[_COLUMNS]
         if len(ordered) > 1:
             lines[str(line)] = ordered.reset_index(drop=True)
     return lines
