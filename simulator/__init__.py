@@ -8,6 +8,7 @@ from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.constraints import Constraints
 from sojourn.simulator.engine import Result, Samples, simulate
+from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
@@ -25,6 +26,7 @@ __all__ = [
     "Curves",
     "Defragmentation",
     "Drain",
+    "Explanation",
     "Failure",
     "Held",
     "Hooks",
@@ -43,6 +45,7 @@ __all__ = [
     "Workload",
     "build_workload",
     "compare",
+    "explain",
     "one_step",
     "simulate",
     "true_totals",

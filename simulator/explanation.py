@@ -1,0 +1,172 @@
+"""Why a request was placed where it was: hosts ruled out and why, and each remaining host's score vector."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator._state import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World
+from sojourn.simulator._world import Prepared, prepared
+from sojourn.simulator.cluster import Request
+from sojourn.simulator.engine import named_policy
+from sojourn.simulator.lifetimes import LifetimeSource
+from sojourn.simulator.policies import PerResource, Policy
+from sojourn.simulator.upkeep import Migration, Upkeep
+from sojourn.simulator.workload import Workload
+
+_CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "closed: drained", "closed: failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision, when the request arrived.
+
+    request_id, time_s; need: its amounts by resource, in the trace's units; remaining_s: what was predicted to remain,
+        None where the policy does not ask.
+    host_id: the chosen host, None where there is none.
+    meanings: of each score, by column.
+    table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64 column per score
+        in order of importance (NaN where excluded); lower is better.
+    """
+
+    request_id: Hashable
+    time_s: int
+    policy: str
+    need: dict[str, float]
+    remaining_s: int | None
+    host_id: Hashable | None
+    meanings: dict[str, str]
+    table: pd.DataFrame
+
+
+def explain(
+    workload: Workload,
+    policy: str | Policy,
+    source: LifetimeSource | None,
+    request_id: Hashable,
+    *,
+    upkeep: Sequence[Upkeep] = (),
+    migration: Migration | None = None,
+) -> Explanation:
+    """The decision about one request: the replay up to its arrival, and every host as it was then.
+
+    KeyError for a request that the workload does not have; else as `simulate`.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 5], "departure_s": [40, 90],
+    ...                       "cpu_cores": [6.0, 4.0], "mem_gib": [8.0, 8.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=2)
+    >>> found = explain(workload, "best-fit", None, "b")
+    >>> found.host_id, found.table["excluded"].tolist()
+    (1, ['no room: cpu_cores', ''])
+    """
+    ids = workload.request_ids
+    rows = ids.get_indexer(pd.Index([request_id]))
+    if rows[0] < 0:
+        raise KeyError(f"request_id must be in the workload, got {request_id!r}")
+    row, chosen = int(rows[0]), named_policy(policy)
+    replay = prepared(workload, chosen, source, is_ranked=None, upkeep=upkeep, migration=migration or Migration(),
+                      is_checked=False, stop_row=row)
+    replay.run()
+    return _explained(replay, row, request_id)
+
+
+def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
+    workload, world, policy = replay.workload, replay.world, replay.policy
+    now = int(workload.placed_s[row])
+    for host in range(len(world.hosts)):
+        if world.hosts["valid_until_s"][host] <= now:
+            world.cluster.exit_s[host] = max(_exit_s(world, int(other), now) for other in _residents(world, host))
+    exit_s = _exit_s(world, row, now) if policy.predictions != "none" else 0
+    own = world.requests[row]
+    request = Request(row, world.need[row], exit_s, now - int(own["start_s"]),
+                      world.uptime_s[own["curve_start"]:own["curve_end"]],
+                      world.overhang_s[own["curve_start"]:own["curve_end"]])
+    excluded = [_reason(replay, host, row, request, now) for host in range(len(world.hosts))]
+    columns = _scores(policy, world, request, now, workload.resources, [not reason for reason in excluded])
+    scores = np.column_stack([values for _, _, values in columns]) if columns else np.zeros((len(excluded), 0))
+    is_out = np.array([bool(reason) for reason in excluded]) | np.isinf(scores).any(axis=1)
+    excluded = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
+    left = np.flatnonzero(~is_out)
+    best = min(left.tolist(), key=lambda host: (*scores[host], host), default=None)
+    host_ids = workload.hosts["host_id"].tolist()
+    table = pd.DataFrame({"host_id": host_ids, "excluded": excluded})
+    for name, _, values in columns:
+        table[name] = np.where(is_out, np.nan, values)
+    asked = workload.trace.requests
+    return Explanation(
+        request_id, now, policy.name, {name: float(asked[name].iloc[row]) for name in workload.resources if name in asked},
+        exit_s - now if policy.predictions != "none" else None, None if best is None else host_ids[best],
+        {name: meaning for name, meaning, _ in columns}, table,
+    )  # fmt: skip
+
+
+def _residents(world: World, host: int) -> list[int]:
+    found, row = [], int(world.hosts["first"][host])
+    while row >= 0:
+        found.append(row)
+        row = int(world.requests["next"][row])
+    return found
+
+
+def _exit_s(world: World, row: int, now: int) -> int:
+    """A request's predicted exit at `now`, from its curve."""
+    own, kind = world.requests[row], int(world.settings["predictions"][0])
+    start, stop = int(own["curve_start"]), int(own["curve_end"])
+    if kind == INITIAL:
+        return int(own["start_s"] + world.total_s[start])
+    uptime_s = now - int(own["start_s"])
+    k = start + int(np.searchsorted(world.uptime_s[start:stop], uptime_s, side="right")) - 1
+    total = max(int(world.total_s[k]), 1)
+    while kind == CURRENT and total <= uptime_s:
+        total *= 2
+    return int(own["start_s"]) + (total if kind != NO_PREDICTIONS else 0)
+
+
+def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -> str:
+    """Why the host is out of the question, or ""."""
+    world, resources = replay.world, replay.workload.resources
+    if world.cluster.closed[host] != OPEN:
+        return _CLOSED_FOR[world.cluster.closed[host]]
+    short = [name for d, name in enumerate(resources) if world.cluster.free[host, d] < request.need[d]]
+    if short:
+        return f"no room: {', '.join(short)}"
+    own = world.requests[row]
+    if world.settings["has_kinds"][0] and own["kind"] >= 0 and own["kind"] != world.hosts["kind"][host]:
+        return "another type of host"
+    if world.settings["has_groups"][0] and own["group"] >= 0:
+        if any(world.requests["group"][other] == own["group"] for other in _residents(world, host)):
+            return "another of its group is there"
+    if replay.policy.filter is not None and not replay.policy.filter(world.cluster, host, request, now):
+        return "the policy's filter"
+    return ""
+
+
+def _scores(policy: Policy, world: World, request: Request, now: int, resources: tuple[str, ...],
+            is_asked: list[bool]) -> list[tuple[str, str, np.ndarray]]:
+    """Name, meaning and values (n_hosts,) of each score."""
+    n_hosts = len(world.hosts)
+    if policy.host_scores is not None:
+        found = policy.host_scores(world.cluster, request, now)
+        levels = found if isinstance(found, tuple) else (found,)
+        return [(f"score {k + 1}", _meaning(policy.host_scores), np.asarray(values, np.float64))
+                for k, values in enumerate(levels)]
+    columns: list[tuple[str, str, np.ndarray]] = []
+    for scorer in policy.scorers:
+        asked = [(scorer.scorer, d, f" ({name})") for d, name in enumerate(resources)] if isinstance(
+            scorer, PerResource) else [(scorer, now, "")]
+        for function, last, suffix in asked:
+            values = np.array([function(world.cluster, host, request, last) if is_asked[host] else np.nan
+                               for host in range(n_hosts)], np.float64)
+            columns.append((f"{function.__name__}{suffix}", _meaning(function), values))
+    return columns
+
+
+def _meaning(function: Any) -> str:
+    """The first paragraph of what its docstring says."""
+    told = getattr(function, "py_func", function).__doc__ or ""
+    return " ".join(told.split("\n\n")[0].split())
