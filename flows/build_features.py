@@ -16,7 +16,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import Ingested
-from sojourn.flows.progress import console, stage
+from sojourn.flows.progress import Report, console, stage
 from sojourn.flows.whole_file import whole_file
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving.encoder import Encoder
@@ -29,21 +29,27 @@ _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
     """The trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
     with stage("build_features") as report:
-        trace = Trace.load(ingested.folder)
-        encoder = default_encoder(trace)
-        code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
-                           "sojourn.serving.encoder")
-        file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
-        history_file = file.with_suffix(".history.npz")
-        cached = _cached(file, history_file, encoder)
-        if cached is not None:
-            rows, state = cached
-        else:
-            state = HistoryState(encoder.history)
-            rows = build_rows(trace, encoder, state, report)
-            write_rows(rows, file)
-            with whole_file(history_file) as temporary:
-                temporary.write_bytes(packed_arrays(state.to_arrays()))
+        return stored_features(config, ingested, report)
+
+
+def stored_features(config: RetrainConfig, ingested: Ingested,
+                    report: Report | None = None) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
+    """What `build_features` gives, out of the store or built now."""
+    trace = Trace.load(ingested.folder)
+    encoder = default_encoder(trace)
+    code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
+                       "sojourn.serving.encoder")
+    file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
+    history_file = file.with_suffix(".history.npz")
+    cached = _cached(file, history_file, encoder)
+    if cached is not None:
+        rows, state = cached
+    else:
+        state = HistoryState(encoder.history)
+        rows = build_rows(trace, encoder, state, report)
+        write_rows(rows, file)
+        with whole_file(history_file) as temporary:
+            temporary.write_bytes(packed_arrays(state.to_arrays()))
     return trace, encoder, rows, state
 
 

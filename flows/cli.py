@@ -12,7 +12,7 @@ import typer
 
 from sojourn.flows.command_options import READER_HELP, Store, plain_errors
 from sojourn.flows.environment import be_quiet
-from sojourn.flows.simulate_commands import simulate
+from sojourn.flows.simulate_commands import compare, simulate
 from sojourn.flows.trace_commands import trace_app
 
 be_quiet()
@@ -21,6 +21,7 @@ app = typer.Typer(help="How long each VM, pod or job will stay, and what a sched
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(trace_app, name="trace")
 app.command()(simulate)
+app.command()(compare)
 
 
 @app.command()
@@ -106,15 +107,17 @@ def results(
     file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
     store: Store = Path(".sojourn"),
 ) -> None:
-    """Write the latest study of each trace, as logged by `sojourn evaluate`, to one page."""
+    """Write the latest study and comparisons of each trace, as logged by `evaluate` and `compare`, to one page."""
     from sojourn.flows.config import load_config
     from sojourn.flows.study_report import results_markdown
     from sojourn.flows.tracking import Tracker
 
-    studies = Tracker(load_config(store=store).mlflow_uri, store / "artifacts").studies()
-    if not studies:
-        raise ValueError(f"the store must hold a study (run `sojourn evaluate` first), got none in {str(store)!r}")
-    file.write_text(results_markdown(studies))
+    tracker = Tracker(load_config(store=store).mlflow_uri, store / "artifacts")
+    studies, comparisons = tracker.studies(), tracker.comparisons()
+    if not studies and not comparisons:
+        raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
+                         f"first), got none in {str(store)!r}")
+    file.write_text(results_markdown(studies, comparisons))
     typer.echo(f"written  {file}")
 
 

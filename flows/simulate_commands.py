@@ -1,4 +1,4 @@
-"""`sojourn simulate`: replays under every policy."""
+"""`sojourn simulate` and `sojourn compare`: replays under every policy, once or over loads and seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import Reader, plain_errors
+from sojourn.flows.command_options import READER_HELP, Reader, plain_errors
 
 
 @plain_errors
@@ -56,3 +56,44 @@ def simulate(
 
         write_png(comparison, picture)
         console.print(f"picture  {picture}", soft_wrap=True)
+
+
+@plain_errors
+def compare(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, the synthetic trace.")] = None,
+    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    recipe: Annotated[str | None, typer.Option(
+        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Policy; may be repeated. [default: all]")] = None,
+    predictor: Annotated[list[str] | None, typer.Option(
+        help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, or one-shot: of "
+             "any; may be repeated. [default: oracle]")] = None,
+    load: Annotated[list[float] | None, typer.Option(
+        help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many, or a list (`3,7,9`). [default: 5]")] = None,
+    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace. [default: 60000]")] = None,
+    host_cpu_cores: Annotated[float | None, typer.Option(
+        help="Cores of a host (recipe `trace`). [default: 96]")] = None,
+    host_mem_gib: Annotated[float | None, typer.Option(
+        help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
+    preset: Annotated[str | None, typer.Option(
+        help="A named comparison: lava-table, recall-sweep, load-sweep, ablations; other options win over it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
+    n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
+) -> None:
+    """Compare policies x predictors x loads x seeds in pairs; what is finished already is not run again."""
+    from importlib import import_module
+
+    from sojourn.flows.compare_config import CompareConfig
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.presets import GRID, PRESETS
+
+    settings = load_settings(
+        CompareConfig, config, trace=trace, reader=reader, recipe=recipe, policies=policy, predictors=predictor,
+        loads=load, seeds=seeds, n_requests=n_requests, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
+        preset=preset, store=store, page=page, n_workers=n_workers)
+    module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
+    if getattr(import_module(module), name)(settings):
+        raise typer.Exit(1)
