@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,8 @@ class CellStore:
         """The result under a key; None where there is none, or what is there is damaged and must be made anew."""
         try:
             document = json.loads((self._folder / f"{key}.json").read_text())
-            with np.load(self._folder / f"{key}.npz", allow_pickle=False) as arrays:
+            content = io.BytesIO((self._folder / f"{key}.npz").read_bytes())  # numpy leaves a damaged file open
+            with np.load(content, allow_pickle=False) as arrays:
                 found = CellResult(document["figures"], document["times"], document["about"], dict(arrays))
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
             return None

@@ -46,7 +46,7 @@ def workload_of(spec: WorkloadSpec) -> Workload:
     if spec.is_later:
         from_s = cut_s(spec.trace)
         if from_s is None:
-            raise ValueError(f"the trace {spec.trace.name} must have been learnt from before its later part is replayed")
+            raise ValueError(f"{spec.trace.name} must be learnt from before its later part is replayed, got no cut")
         workload = later_workload_of(spec.recipe, trace, from_s, **options)
     else:
         workload = build_workload(spec.recipe, trace, **options)
