@@ -23,10 +23,11 @@ _TITLES = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", "
 def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table]:
     """One table a workload and load. description: of each."""
     tables = []
-    for (workload, load), rows in summary.groupby(["workload", "load"], sort=False):
+    for (workload, load), text in description.items():
+        rows = summary[(summary["workload"] == workload) & (summary["load"] == load)]
         n_seeds = int(rows["n_seeds"].max())
         seeds = f"{n_seeds} seeds" if n_seeds > 1 else "one seed"
-        tables.append(policies_table(rows, f"{description[workload, load]}; load {load:g}, {seeds}"))
+        tables.append(policies_table(rows, f"{text}; load {load:g}, {seeds}"))
     return tables
 
 

@@ -29,7 +29,7 @@ def cells_table(found: Iterable[tuple[Cell, CellResult]]) -> pd.DataFrame:
         **result.about,
     } for cell, result in found]  # fmt: skip
     table = pd.DataFrame(rows)
-    reasons = [name for name in table if str(name).startswith("rejections_")]
+    reasons = [str(name) for name in table if str(name).startswith("rejections_")]
     table[reasons] = table[reasons].fillna(0).astype(int)
     baseline = table.loc[table["policy"] == BASELINE, [*_PAIR, "empty_hosts_pct"]]
     paired = table[_PAIR].merge(baseline, on=_PAIR, how="left")["empty_hosts_pct"]

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
 from sojourn.flows import learning
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
@@ -66,7 +67,7 @@ def test_curves_are_those_that_retrain_would_ask_with(tmp_path: Path) -> None:
     split = windows(spec.trace.settings, rows)
     assert (workload.trace.start_s() >= 0).any()
     model = KaplanMeierModel().fit(split.train, split.valid, split.past, FitSettings(
-        learning.backoff_keys(encoder), names=rows.names))
+        backoff_keys(encoder), names=rows.names))
     asked, ids = asked_rows(workload, trace, rows)
     expected = TableSource(model.curve_table(asked), ids).curves(workload.trace.requests)
     kept = learnt_source(workload, spec.trace, parse_predictor("km")).curves(workload.trace.requests)
@@ -89,8 +90,6 @@ def test_a_family_that_refuses_the_trace_costs_its_own_cells(tmp_path: Path) -> 
 def test_a_trace_that_cannot_be_split_costs_all_of_them(tmp_path: Path) -> None:
     table = pd.DataFrame({"request_id": range(12), "arrival_s": range(12), "departure_s": None, "cpu_cores": 1.0,
                           "mem_gib": 1.0})
-    from sojourn.features.trace import Trace
-
     Trace(table, 100).save(tmp_path / "trace")
     cells = _config(tmp_path / "store", trace=tmp_path / "trace", reader="parquet", predictors=("km",)).cells()
     failed = run_cells(cells, HERE)

@@ -54,7 +54,7 @@ def test_intervals_of_means() -> None:
 def test_differences_of_any_two_are_paired() -> None:
     table = differences_table(cells_table(_found())).set_index(["label", "other"])
     assert len(table) == 3
-    row = table.loc[("first-fit", "nilas (oracle)")]
+    row = table.loc["first-fit"].loc["nilas (oracle)"]
     # 21 - 23, 24 - 26, 30 - 31: mean -1.6667, standard deviation 0.57735; 4.3027 * 0.57735 / sqrt(3) = 1.4342
     assert [row["difference_pp"], row["difference_low_pp"], row["difference_high_pp"]] == pytest.approx(
         [-1.6667, -3.1009, -0.2324], abs=1e-4)

@@ -62,7 +62,7 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
         {}, {"loads": (0.7,)}, {"seeds": (2,)}, {"n_requests": 1_001}, {"predictors": ("noise:1",)},
         {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0},
         {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4},
-    ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}  # type: ignore[arg-type]
+    ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
     # 10 settings of two cells each, of which best-fit is the same with the noisy oracle and beside la as without
     assert len(keys) == 10 * 2 - 2
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
