@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.config import RetrainConfig, TraceSettings
+from sojourn.flows.config import RetrainConfig, TraceSettings, load_config
 from sojourn.flows.grid import Cell, TraceSpec, WorkloadSpec, grid_of
 from sojourn.flows.predictors import parse_predictor
 from sojourn.flows.presets import PRESETS
@@ -107,7 +107,7 @@ class CompareConfig(TraceSettings):
 
     def trace_settings(self, seed: int) -> RetrainConfig:
         """How the trace of a seed is read and trained on; a file's is the same for all seeds."""
-        return RetrainConfig(
+        return load_config(
             store=self.store, trace=self.trace, reader=self.reader, n_requests=self.n_requests,
             test_share=self.test_share, seed=seed if self.trace is None else 0)
 

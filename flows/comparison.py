@@ -122,7 +122,7 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
              if (cell.workload.load, cell.workload.seed) == (load, seed)}
     about = next(iter(shown.values())).about
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
-    return ComparisonData(title, about["description"], cells, summary, series, {}, [], int(about["warmup_s"]))
+    return ComparisonData(title, about["description"], cells, summary, series, {}, [], int(about["warmup_s"]), load)
 
 
 def _write_page(path: Path, data: ComparisonData, tables: Mapping[str, pd.DataFrame]) -> None:

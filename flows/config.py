@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -132,4 +132,4 @@ def load_settings(kind: type[S], file: Path | None = None, **flags: Any) -> S:
         raise ValueError(f"the configuration must be a TOML file, got {str(file)!r}")
     from_file = type(kind.__name__, (kind,), {
         "__module__": kind.__module__, "model_config": SettingsConfigDict(toml_file=file)})
-    return from_file(**given)
+    return cast("type[S]", from_file)(**given)
