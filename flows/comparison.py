@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ def run_comparison(config: CompareConfig) -> int:
         if missing:
             console.print(f"left out of {config.preset}, not among the policies: {', '.join(missing)}")
     cells = config.cells()
-    failed = run_cells(cells, local_workers(config.n_workers))
+    with _workers(config) as workers:
+        failed = run_cells(cells, workers)
     store = CellStore(config.store)
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
     for cell, reason in failed.items():
@@ -123,6 +125,14 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     about = next(iter(shown.values())).about
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
     return ComparisonData(title, about["description"], cells, summary, series, {}, [], int(about["warmup_s"]), load)
+
+
+def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:
+    if config.cluster is None:
+        return nullcontext(local_workers(config.n_workers))
+    from sojourn.flows.cluster import cluster_workers
+
+    return cluster_workers(config.cluster)
 
 
 def _write_page(path: Path, data: ComparisonData, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -82,6 +82,8 @@ def compare(
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        help="Address of a Dask scheduler whose workers see the store's folder; instead of processes here.")] = None,
 ) -> None:
     """Compare policies x predictors x loads x seeds in pairs; what is finished already is not run again."""
     from importlib import import_module
@@ -93,7 +95,7 @@ def compare(
     settings = load_settings(
         CompareConfig, config, trace=trace, reader=reader, recipe=recipe, policies=policy, predictors=predictor,
         loads=load, seeds=seeds, n_requests=n_requests, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
-        preset=preset, store=store, page=page, n_workers=n_workers)
+        preset=preset, store=store, page=page, n_workers=n_workers, cluster=cluster)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
     if getattr(import_module(module), name)(settings):
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
@@ -45,9 +45,14 @@ def run_grouped(groups: Iterable[Sequence[T]], task: Callable[[T], R],
             if not queue:
                 return
             item = queue.popleft() if worker % 2 == 0 else queue.pop()
-            if worker not in executors:
-                executors[worker] = stack.enter_context(_stopping(workers[worker]()))
-            busy[executors[worker].submit(task, item)] = (worker, item)
+            busy[submitted(worker, item)] = (worker, item)
+
+        def submitted(worker: int, item: T) -> Future[R]:
+            if worker in executors:
+                with suppress(BrokenExecutor):  # it died while it had nothing to do
+                    return executors[worker].submit(task, item)
+            executors[worker] = stack.enter_context(workers[worker]())
+            return executors[worker].submit(task, item)
 
         for worker in range(len(workers)):
             begin(worker)
@@ -56,8 +61,6 @@ def run_grouped(groups: Iterable[Sequence[T]], task: Callable[[T], R],
             for future in done:
                 worker, item = busy.pop(future)
                 error = future.exception()
-                if isinstance(error, BrokenExecutor):
-                    del executors[worker]
                 if error is not None and not isinstance(error, Exception):
                     raise error
                 begin(worker)
@@ -75,19 +78,6 @@ class Here(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
-
-
-class _stopping:
-    """An executor as a context, which waits at its end for what it is at, and begins nothing more."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-
-    def __enter__(self) -> Executor:
-        return self._executor
-
-    def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _process() -> Executor:
