@@ -8,8 +8,9 @@ from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.engine import Result, simulate
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
-from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
+from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
+from sojourn.simulator.one_shot import OneShot
 from sojourn.simulator.policies import POLICIES, Policy
 from sojourn.simulator.workload import Workload
 from sojourn.simulator.workloads import WORKLOADS, build_workload
