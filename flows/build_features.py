@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -17,7 +16,8 @@ from sojourn.features.trace import Trace
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import Ingested
-from sojourn.flows.progress import console, stage
+from sojourn.flows.progress import Report, console, stage
+from sojourn.flows.whole_file import whole_file
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
@@ -29,20 +29,27 @@ _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
     """The trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
     with stage("build_features") as report:
-        trace = Trace.load(ingested.folder)
-        encoder = default_encoder(trace)
-        code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
-                           "sojourn.serving.encoder")
-        file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
-        history_file = file.with_suffix(".history.npz")
-        cached = _cached(file, history_file, encoder)
-        if cached is not None:
-            rows, state = cached
-        else:
-            state = HistoryState(encoder.history)
-            rows = build_rows(trace, encoder, state, report)
-            write_rows(rows, file)
-            _replace(history_file, packed_arrays(state.to_arrays()))
+        return stored_features(config, ingested, report)
+
+
+def stored_features(config: RetrainConfig, ingested: Ingested,
+                    report: Report | None = None) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
+    """What `build_features` gives, out of the store or built now."""
+    trace = Trace.load(ingested.folder)
+    encoder = default_encoder(trace)
+    code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
+                       "sojourn.serving.encoder")
+    file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
+    history_file = file.with_suffix(".history.npz")
+    cached = _cached(file, history_file, encoder)
+    if cached is not None:
+        rows, state = cached
+    else:
+        state = HistoryState(encoder.history)
+        rows = build_rows(trace, encoder, state, report)
+        write_rows(rows, file)
+        with whole_file(history_file) as temporary:
+            temporary.write_bytes(packed_arrays(state.to_arrays()))
     return trace, encoder, rows, state
 
 
@@ -64,10 +71,8 @@ def write_rows(rows: FeatureRows, file: Path) -> None:
     columns: dict[str, np.ndarray] = {f"x:{name}": rows.features[:, idx] for idx, name in enumerate(rows.names)}
     columns |= {f"key:{name}": codes for name, codes in zip(rows.key_names, rows.keys, strict=True)}
     columns |= {name: getattr(rows, name) for name in _LABELS}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    pd.DataFrame(columns).to_parquet(temporary, index=False)
-    _settle(temporary, file)
+    with whole_file(file) as temporary:
+        pd.DataFrame(columns).to_parquet(temporary, index=False)
 
 
 def read_rows(file: Path) -> FeatureRows:
@@ -83,16 +88,3 @@ def read_rows(file: Path) -> FeatureRows:
         tuple(table[f"key:{name}"].to_numpy(np.int64) for name in keys), keys,
         *(table[label].to_numpy() for label in _LABELS),
     )  # fmt: skip
-
-
-def _replace(file: Path, content: bytes) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    _settle(temporary, file)
-
-
-def _settle(temporary: Path, file: Path) -> None:
-    """Move a whole file to its name; what is there after a power cut is the old file or the new one."""
-    with temporary.open("rb") as stream:
-        os.fsync(stream.fileno())
-    temporary.replace(file)

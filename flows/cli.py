@@ -5,57 +5,27 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any
 
 import typer
 
+from sojourn.flows.command_options import READER_HELP, Store, plain_errors
 from sojourn.flows.environment import be_quiet
+from sojourn.flows.simulate_commands import compare, simulate
+from sojourn.flows.trace_commands import trace_app
 
 be_quiet()
 
-P = ParamSpec("P")
 app = typer.Typer(help="How long each VM, pod or job will stay, and what a scheduler gains from knowing it.",
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 app.add_typer(trace_app, name="trace")
-
-READER_HELP = ("How to read the trace: alibaba-2018, alibaba-2018-containers, azure-flavors, azure-packing, "
-               "azure-vm, bitbrains, dlrm, google-2011, openb, parquet, planetlab, surf, swf.")
-Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
-Reader = Annotated[str, typer.Option(help=READER_HELP)]
-
-
-def _plain_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Bad input ends with one line on standard error and exit code 2."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except (ValueError, OSError) as error:
-            typer.echo(f"error: {_first_problem(error)}", err=True)
-            raise typer.Exit(2) from error
-
-    return wrapped
-
-
-def _first_problem(error: Exception) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):  # name the setting, the rule and the value
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        if first["type"] == "value_error":  # our own, which names all three
-            return str(first["msg"]).removeprefix("Value error, ")
-        return f"{place} must be valid: {first['msg']}, got {first.get('input')!r}"
-    return str(error)
+app.command()(simulate)
+app.command()(compare)
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
@@ -82,7 +52,7 @@ def retrain(
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def evaluate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
@@ -106,7 +76,7 @@ def evaluate(
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def search(
     on: Annotated[list[str] | None, typer.Option(
         help="Traces, as READER=PATH, or `synthetic`; repeat. [default: synthetic]")] = None,
@@ -132,74 +102,27 @@ def search(
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def results(
     file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
     store: Store = Path(".sojourn"),
 ) -> None:
-    """Write the latest study of each trace, as logged by `sojourn evaluate`, to one page."""
+    """Write the latest study and comparisons of each trace, as logged by `evaluate` and `compare`, to one page."""
     from sojourn.flows.config import load_config
     from sojourn.flows.study_report import results_markdown
     from sojourn.flows.tracking import Tracker
 
-    studies = Tracker(load_config(store=store).mlflow_uri, store / "artifacts").studies()
-    if not studies:
-        raise ValueError(f"the store must hold a study (run `sojourn evaluate` first), got none in {str(store)!r}")
-    file.write_text(results_markdown(studies))
+    tracker = Tracker(load_config(store=store).mlflow_uri, store / "artifacts")
+    studies, comparisons = tracker.studies(), tracker.comparisons()
+    if not studies and not comparisons:
+        raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
+                         f"first), got none in {str(store)!r}")
+    file.write_text(results_markdown(studies, comparisons))
     typer.echo(f"written  {file}")
 
 
 @app.command()
-@_plain_errors
-def simulate(
-    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
-    reader: Reader = "parquet",
-    workload: Annotated[str | None, typer.Option(
-        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
-    n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
-    load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
-    noise: Annotated[list[float], typer.Option(
-        help="Also with lognormal noise of this sigma on every lifetime; may be repeated.")] = [],  # noqa: B006
-    recall: Annotated[list[float], typer.Option(
-        help="Also with this share of requests over 2 h known, the others taken for short; may be repeated.")] = [],  # noqa: B006
-    host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
-    host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
-    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
-) -> None:
-    """Replay a trace under every policy with perfect lifetimes: what could be gained at most; or with flawed ones."""
-    from sojourn.features.readers import read_trace
-    from sojourn.features.synthetic import synthesize
-    from sojourn.flows.progress import console, stage
-    from sojourn.flows.report import policies_table
-    from sojourn.simulator import POLICIES, WORKLOADS, LongAsShort, NoisyOracle, Oracle, build_workload, compare
-    from sojourn.simulator.compare import Cell
-
-    with stage("read"):
-        read = synthesize(n_requests, seed=seed) if trace is None else read_trace(reader, trace)[0]
-    recipe = workload or ("synthetic" if trace is None else reader if reader in WORKLOADS else "trace")
-    shape: dict[str, Any] = {}
-    if recipe == "trace":
-        shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}
-    built = build_workload(recipe, read, load=load, seed=seed, **shape)
-    with stage("simulate") as report:
-        sources: dict[str, Any] = {"oracle": Oracle(built)}
-        sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
-        sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in recall}
-        cells: list[Cell] = [(name, "", None) for name, policy in POLICIES.items() if policy.predictions == "none"]
-        cells += [(name, label, source) for name, policy in POLICIES.items() if policy.predictions != "none"
-                  for label, source in sources.items()]
-        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total))
-    console.print(policies_table(comparison.table, built.description))
-    if picture is not None:
-        from sojourn.simulator.pictures import write_png
-
-        write_png(comparison, picture)
-        console.print(f"picture  {picture}", soft_wrap=True)
-
-
-@app.command()
-@_plain_errors
+@plain_errors
 def predict(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     request: Annotated[str, typer.Argument(help="One request as JSON, or a file with one JSON object a line.")],
@@ -264,7 +187,7 @@ def extender(context: typer.Context) -> None:
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def pull(
     uri: Annotated[str, typer.Argument(help="models:/NAME@ALIAS or models:/NAME/VERSION.")],
     folder: Annotated[Path, typer.Argument(help="Folder that a predictor loads; published whole, by renaming.")],
@@ -297,7 +220,7 @@ def pull(
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def export_c(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     output: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
@@ -312,7 +235,7 @@ def export_c(
 
 
 @app.command()
-@_plain_errors
+@plain_errors
 def ui(
     store: Store = Path(".sojourn"),
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
@@ -331,95 +254,3 @@ def _database(store: Path) -> Path:
     if not database.is_file():
         raise FileNotFoundError(f"the store must hold mlflow.db (run `sojourn retrain` first), got {str(store)!r}")
     return database
-
-
-@trace_app.command("describe")
-@_plain_errors
-def trace_describe(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
-    reader: Reader = "parquet",
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG): lifetimes, arrivals, use.")] = None,
-) -> None:
-    """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
-    from sojourn.features.describe import describe
-    from sojourn.features.readers import read_trace
-
-    trace, report = read_trace(reader, path)
-    typer.echo(report.text())
-    typer.echo("")
-    typer.echo(describe(trace).text())
-    if picture is not None:
-        from sojourn.features.pictures import trace_figure
-
-        trace_figure(trace).savefig(picture, dpi=110)
-        typer.echo(f"\npicture  {picture}")
-
-
-@trace_app.command("convert")
-@_plain_errors
-def trace_convert(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
-    folder: Annotated[Path, typer.Argument(help="Folder to write.")],
-    reader: Reader = "swf",
-) -> None:
-    """Read a trace and write it in our own format, refused rows beside it."""
-    from sojourn.features.readers import read_trace
-
-    trace, report = read_trace(reader, path)
-    trace.save(folder)
-    report.write_rejected(folder)
-    typer.echo(report.text())
-    typer.echo(f"\nwritten  {folder}")
-
-
-@trace_app.command("synth")
-@_plain_errors
-def trace_synth(
-    folder: Annotated[Path, typer.Argument(help="Folder to write.")],
-    n_requests: Annotated[int, typer.Option(help="Requests, 1,000 at least.")] = 60_000,
-    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
-    days: Annotated[float, typer.Option(help="Length, 1 to 3650 days.")] = 28.0,
-    usage: Annotated[int, typer.Option(help="CPU usage series for this many of the longest requests.")] = 0,
-) -> None:
-    """Write a synthetic trace in our own format; the same options give the same rows."""
-    from sojourn.features.synthetic import synthesize
-    from sojourn.features.synthetic_usage import with_usage
-    from sojourn.flows.progress import stage
-
-    if n_requests < 1_000:
-        raise ValueError(f"n_requests must be at least 1,000 (fewer have no shares to speak of), got {n_requests!r}")
-    with stage("synthesize"):
-        trace, truth = synthesize(n_requests, seed=seed, days=days), None
-    if usage:
-        with stage("usage") as report:
-            trace, truth = with_usage(trace, usage, seed=seed, progress=report)
-    with stage("write"):
-        trace.save(folder)
-        if truth is not None:
-            truth.to_parquet(folder / "usage_truth.parquet", index=False)
-    typer.echo(f"written  {folder}\nnext     sojourn trace describe {folder}")
-
-
-@trace_app.command("fetch")
-@_plain_errors
-def trace_fetch(
-    name: Annotated[str | None, typer.Argument(help="Public trace; --list shows them.")] = None,
-    folder: Annotated[Path, typer.Option(help="Folder of all fetched traces.")] = Path("traces"),
-    is_list: Annotated[bool, typer.Option("--list", help="Name the known traces and their terms.")] = False,
-) -> None:
-    """Fetch a public trace from its publisher; a broken fetch goes on where it stopped."""
-    from sojourn.features.fetch import TRACES, fetch
-
-    if is_list:
-        for key, known in TRACES.items():
-            typer.echo(f"{key:<20}reader {known.reader:<15}{known.licence}{'; ' + known.note if known.note else ''}")
-        return
-    if name is None:
-        raise ValueError("NAME must be given, got none (--list shows the known traces)")
-    from sojourn.flows.progress import stage
-
-    with stage(f"fetch {name}") as report:
-        path = fetch(name, folder, progress=report)
-    note = TRACES[name].note
-    typer.echo(f"licence  {TRACES[name].licence}{chr(10) + 'note     ' + note if note else ''}")
-    typer.echo(f"next     sojourn trace describe {path} --reader {TRACES[name].reader}")

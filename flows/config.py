@@ -1,10 +1,10 @@
-"""What a retraining run may be told, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+"""What a run may be told, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -14,8 +14,8 @@ FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
 """Trained unless told otherwise; any name of the registry may be asked for."""
 
 
-class RetrainConfig(BaseSettings):
-    """One retraining run. Unknown keys are refused; flags win over the environment, that over the TOML file."""
+class TraceSettings(BaseSettings):
+    """A store and a trace. Unknown keys are refused; flags win over the environment, that over the TOML file."""
 
     model_config = SettingsConfigDict(env_prefix="SOJOURN_", extra="forbid", frozen=True)
 
@@ -27,6 +27,37 @@ class RetrainConfig(BaseSettings):
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
     """A reader's name, or `synthetic`."""
+
+    @field_validator("reader")
+    @classmethod
+    def _known_reader(cls, value: str, info: ValidationInfo) -> str:
+        from sojourn.features.readers import READERS
+
+        known = ("synthetic", *READERS)
+        if value not in known:
+            raise ValueError(f"reader must be one of {', '.join(known)}, got {value!r}")
+        if (value == "synthetic") != (info.data.get("trace") is None):
+            raise ValueError("reader must be given with a trace file, and `synthetic` without one, got "
+                             f"reader {value!r} and trace {info.data.get('trace')!r}")
+        return value
+
+    @property
+    def mlflow_uri(self) -> str:
+        """MLflow's tracking and registry store."""
+        return self.tracking_uri or f"sqlite:///{(self.store / 'mlflow.db').absolute()}"
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+class RetrainConfig(TraceSettings):
+    """One retraining run."""
+
     n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
@@ -66,19 +97,6 @@ class RetrainConfig(BaseSettings):
             raise ValueError(f"families must be among {', '.join(LIFETIME_MODELS)}, got {strangers[0]!r}")
         return tuple(name for name in LIFETIME_MODELS if name in value or name in ("km", "gbdt-once"))
 
-    @field_validator("reader")
-    @classmethod
-    def _known_reader(cls, value: str, info: ValidationInfo) -> str:
-        from sojourn.features.readers import READERS
-
-        known = ("synthetic", *READERS)
-        if value not in known:
-            raise ValueError(f"reader must be one of {', '.join(known)}, got {value!r}")
-        if (value == "synthetic") != (info.data.get("trace") is None):
-            raise ValueError("reader must be given with a trace file, and `synthetic` without one, got "
-                             f"reader {value!r} and trace {info.data.get('trace')!r}")
-        return value
-
     @property
     def registered_name(self) -> str:
         """The registered model's name."""
@@ -89,36 +107,29 @@ class RetrainConfig(BaseSettings):
         slug = re.sub(r"[^a-z0-9]+", "-", self.trace.name.lower()).strip("-")
         return f"{MODEL_NAME}-{slug}"
 
-    @property
-    def mlflow_uri(self) -> str:
-        """MLflow's tracking and registry store."""
-        return self.tracking_uri or f"sqlite:///{(self.store / 'mlflow.db').absolute()}"
-
     def resolved(self) -> dict[str, Any]:
         """All settings as JSON values, for the run's log."""
         return {**self.model_dump(mode="json"), "model_name": self.registered_name}
 
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+S = TypeVar("S", bound=TraceSettings)
 
 
 def load_config(file: Path | None = None, **flags: Any) -> RetrainConfig:
-    """The configuration from a TOML file, the environment and flags (None = not given).
+    """The configuration of a run from a TOML file, the environment and flags (None = not given)."""
+    return load_settings(RetrainConfig, file, **flags)
+
+
+def load_settings(kind: type[S], file: Path | None = None, **flags: Any) -> S:
+    """Settings from a TOML file, the environment and flags (None = not given).
 
     Raises ValueError naming the setting, the rule and the value.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     if file is None:
-        return RetrainConfig(**given)
+        return kind(**given)
     if not file.is_file():
         raise ValueError(f"the configuration must be a TOML file, got {str(file)!r}")
-
-    class FromFile(RetrainConfig):
-        model_config = SettingsConfigDict(toml_file=file)
-
-    return FromFile(**given)
+    from_file = type(kind.__name__, (kind,), {
+        "__module__": kind.__module__, "model_config": SettingsConfigDict(toml_file=file)})
+    return cast("type[S]", from_file)(**given)

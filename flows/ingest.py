@@ -32,29 +32,35 @@ class Ingested:
 @task(name="ingest")
 def ingest(config: RetrainConfig) -> Ingested:
     """Read the configured trace into the store, or find it there."""
-    name = "synthetic" if config.trace is None else config.trace.name
-    data_hash = _input_hash(config)
-    folder = config.store / "traces" / f"{name}-{data_hash[:12]}"
     with stage("ingest"):
-        report_file = folder / "report.txt"
-        if not report_file.is_file():
-            temporary = folder / ".report.txt"
-            if config.trace is None:
-                trace = synthesize(config.n_requests, seed=config.seed)
-                trace.save(folder)
-                temporary.write_text(f"generated  {len(trace):,}\n")
-            else:
-                trace, report = read_trace(config.reader, config.trace)
-                trace.save(folder)
-                report.write_rejected(folder)
-                temporary.write_text(report.text() + "\n")
-            temporary.replace(report_file)
-        text = report_file.read_text()
-    create_markdown_artifact(f"```\n{text}```", key="read-report", description=f"What was read of {name}")
-    return Ingested(folder, name, data_hash, text)
+        ingested = ingested_trace(config, input_hash(config))
+    create_markdown_artifact(f"```\n{ingested.report}```", key="read-report",
+                             description=f"What was read of {ingested.name}")
+    return ingested
 
 
-def _input_hash(config: RetrainConfig) -> str:
+def ingested_trace(config: RetrainConfig, data_hash: str) -> Ingested:
+    """The configured trace in the store, read now unless it is there. data_hash: its `input_hash`."""
+    name = "synthetic" if config.trace is None else config.trace.name
+    folder = config.store / "traces" / f"{name}-{data_hash[:12]}"
+    report_file = folder / "report.txt"
+    if not report_file.is_file():
+        temporary = folder / ".report.txt"
+        if config.trace is None:
+            trace = synthesize(config.n_requests, seed=config.seed)
+            trace.save(folder)
+            temporary.write_text(f"generated  {len(trace):,}\n")
+        else:
+            trace, report = read_trace(config.reader, config.trace)
+            trace.save(folder)
+            report.write_rejected(folder)
+            temporary.write_text(report.text() + "\n")
+        temporary.replace(report_file)
+    return Ingested(folder, name, data_hash, report_file.read_text())
+
+
+def input_hash(config: RetrainConfig) -> str:
+    """sha256 hex of what decides the configured trace: its files' content or the generator's settings, and the code."""
     digest = hashlib.sha256()
     if config.trace is None:
         digest.update(json.dumps(["synthetic", config.n_requests, config.seed]).encode())

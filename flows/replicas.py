@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
+from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
 from sojourn.simulator.compare import Cell
 
@@ -62,7 +63,7 @@ class Replicated:
         """Mean paired difference of two cells' gains, pp, and its 95 % t-interval."""
         columns = list(self.table.index)
         paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
-        half = float(_half_width(paired[:, None])[0])
+        half = float(t_half_width(paired[:, None])[0])
         return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
 
 
@@ -81,16 +82,6 @@ def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Ce
     mean = tables[0].copy()
     mean[numbers] = np.stack([table[numbers].to_numpy(np.float64) for table in tables]).mean(axis=0)
     gain_pp = np.stack([table["gain_pp"].to_numpy(np.float64) for table in tables])
-    half = _half_width(gain_pp)
+    half = t_half_width(gain_pp)
     mean["gain_low_pp"], mean["gain_high_pp"] = mean["gain_pp"] - half, mean["gain_pp"] + half
     return Replicated(mean, gain_pp, comparisons[0])
-
-
-def _half_width(values: np.ndarray) -> np.ndarray:
-    """Half of the 95 % t-interval of the mean over replicas (rows), one value a column."""
-    from scipy.stats import t
-
-    n = len(values)
-    if n < 2:
-        return np.full(values.shape[1], np.nan)
-    return np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -29,32 +31,51 @@ def later_part(trace: Trace, from_s: int) -> Trace:
 
 
 def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload:
-    """The workload on which the model is judged: nothing that it was trained on arrives in it.
+    """The workload on which the model is judged: the later part of the trace by `openb`'s recipe, or as it is."""
+    if config.workload == "openb" or (config.workload is None and config.reader == "openb"):
+        return later_workload_of("openb", trace, from_s, load=config.load, seed=config.seed)
+    return later_workload_of("trace", trace, from_s, load=config.load, seed=config.seed,
+                             cpu_cores=config.host_cpu_cores, mem_gib=config.host_mem_gib)
+
+
+def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) -> Workload:
+    """What a recipe makes of the part of a trace from `from_s` on; nothing that was decided before arrives in it.
 
     `openb` repeats the pods of the later part; else the later part runs once, starting warm with what was
     running, and its first tenth is not measured. Requests with an unknown start are left out.
     """
-    if config.workload == "openb" or (config.workload is None and config.reader == "openb"):
+    if recipe == "openb":
         is_later = trace.is_start_known() & (trace.start_s() >= from_s)
-        return build_workload("openb", trace.select(is_later), load=config.load, seed=config.seed)
+        return build_workload("openb", trace.select(is_later), **options)
     part = later_part(trace, from_s)
     known = part.select(part.is_start_known())
-    return build_workload("trace", known, cpu_cores=config.host_cpu_cores, mem_gib=config.host_mem_gib,
-                          load=config.load, warmup_s=part.horizon_s // 10, seed=config.seed)
+    return build_workload(recipe, known, warmup_s=part.horizon_s // 10, **options)
 
 
 def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> tuple[Examples, pd.Series]:
     """The feature rows of a workload's requests, and the request that each belongs to.
 
-    Rows are the trace's, with all the history that came before. A recipe's copy `ID#...` of a request (copies
-    and laps of openb) has the row of its original: a history replayed over the copies would see each request's
-    own near-copies end before it.
+    Rows are the trace's, with all the history that came before. A recipe's copy has the row of its original: a
+    history replayed over the copies would see each request's own near-copies end before it.
     """
-    row_ids = trace.requests["request_id"].iloc[rows.idx_request]
-    row_of = pd.Series(np.arange(len(rows)), index=row_ids.astype(str).to_numpy())
     asked = workload.trace.requests["request_id"]
-    text = asked.astype(str)
-    idx = row_of.reindex(text.where(text.isin(row_of.index), text.str.rsplit("#", n=1).str[0])).to_numpy()
-    is_found = ~np.isnan(idx)
+    idx = positions_of(asked, trace.requests["request_id"].iloc[rows.idx_request])
+    is_found = idx >= 0
     everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-    return everything.take(idx[is_found].astype(np.int64)), asked[is_found]
+    return everything.take(idx[is_found]), asked[is_found]
+
+
+def positions_of(request_ids: pd.Series, known_ids: pd.Series) -> np.ndarray:
+    """The place of each request among the known ones, int64 (n,), -1 for a stranger.
+
+    A recipe's copy `ID#...` of a request (copies and laps of openb) has its original's.
+
+    >>> positions_of(pd.Series(["b", "a#0.1", "c"]), pd.Series(["a", "b"])).tolist()
+    [1, 0, -1]
+    """
+    known = pd.Index(known_ids.astype(str))
+    text = request_ids.astype(str)
+    idx = known.get_indexer(pd.Index(text))
+    is_copy = idx < 0
+    idx[is_copy] = known.get_indexer(pd.Index(text[is_copy].str.rsplit("#", n=1).str[0]))
+    return np.asarray(idx, np.int64)

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 STUDY = "study"
-"""Tag and artifact name of a study's run."""
+COMPARISON = "comparison"
+"""Tags and artifact names of a study's and of a comparison's run."""
 _PARAM_LIMIT = 500
 _ML_MODEL = """\
 artifact_path: bundle
@@ -153,15 +154,26 @@ class Tracker:
 
     def studies(self) -> list[dict[str, Any]]:
         """The latest finished study of each trace, as logged."""
+        return self._latest(STUDY, ("trace",))
+
+    def comparisons(self) -> list[dict[str, Any]]:
+        """The latest finished comparison of each trace and name, as logged."""
+        return self._latest(COMPARISON, ("trace", "comparison"))
+
+    def _latest(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
         from mlflow.artifacts import load_dict
 
-        runs = self._client.search_runs([self._experiment], f"tags.kind = '{STUDY}' and attributes.status = 'FINISHED'",
-                                        order_by=["attributes.start_time DESC"])
-        latest: dict[str, dict[str, Any]] = {}
-        for run in runs:
-            trace = run.data.tags["trace"]
-            if trace not in latest:
-                latest[trace] = load_dict(f"{run.info.artifact_uri}/{STUDY}.json")
+        latest: dict[tuple[str, ...], dict[str, Any]] = {}
+        token: str | None = None
+        while token != "":
+            page = self._client.search_runs([self._experiment], f"tags.kind = '{kind}' and "
+                                            "attributes.status = 'FINISHED'",
+                                            order_by=["attributes.start_time DESC"], page_token=token)
+            for run in page:
+                key = tuple(run.data.tags[tag] for tag in tags)
+                if key not in latest:
+                    latest[key] = load_dict(f"{run.info.artifact_uri}/{kind}.json")
+            token = page.token or ""
         return list(latest.values())
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:

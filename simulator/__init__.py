@@ -10,14 +10,16 @@ from sojourn.simulator.constraints import Constraints
 from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
-from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, OneShot, Oracle, one_step
+from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
-from sojourn.simulator.policies import POLICIES, VARIANTS, Hooks, Policy
+from sojourn.simulator.one_shot import OneShot
+from sojourn.simulator.policies import KNOWN_POLICIES, POLICIES, VARIANTS, Hooks, Policy
 from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.workload import Workload
 from sojourn.simulator.workloads import WORKLOADS, build_workload
 
 __all__ = [
+    "KNOWN_POLICIES",
     "POLICIES",
     "VARIANTS",
     "WORKLOADS",

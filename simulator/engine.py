@@ -13,7 +13,7 @@ from sojourn.simulator._world import Prepared, bin_edges, prepared
 from sojourn.simulator.amounts import UNITS_PER, shares
 from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.metrics import Metrics, fewest_hosts, integral_at, reason_names
-from sojourn.simulator.policies import POLICIES, VARIANTS, Policy
+from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workload import Workload
 
@@ -121,10 +121,9 @@ def named_policy(policy: str | Policy) -> Policy:
     """
     if isinstance(policy, Policy):
         return policy
-    known = {**POLICIES, **VARIANTS}
-    if policy not in known:
-        raise ValueError(f"policy must be one of {', '.join(sorted(known))}, got {policy!r}")
-    return known[policy]
+    if policy not in KNOWN_POLICIES:
+        raise ValueError(f"policy must be one of {', '.join(sorted(KNOWN_POLICIES))}, got {policy!r}")
+    return KNOWN_POLICIES[policy]
 
 
 def _most_empty(workload: Workload) -> np.ndarray:

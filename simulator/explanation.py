@@ -90,16 +90,17 @@ def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
     columns = _scores(policy, world, request, now, workload.resources, [not reason for reason in excluded])
     scores = np.column_stack([values for _, _, values in columns]) if columns else np.zeros((len(excluded), 0))
     is_out = np.array([bool(reason) for reason in excluded]) | np.isinf(scores).any(axis=1)
-    excluded = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
+    told = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
     left = np.flatnonzero(~is_out)
     best = min(left.tolist(), key=lambda host: (*scores[host], host), default=None)
     host_ids = workload.hosts["host_id"].tolist()
-    table = pd.DataFrame({"host_id": host_ids, "excluded": excluded})
+    table = pd.DataFrame({"host_id": host_ids, "excluded": told})
     for name, _, values in columns:
         table[name] = np.where(is_out, np.nan, values)
     asked = workload.trace.requests
+    need = {name: float(asked[name].iloc[row]) for name in workload.resources if name in asked}
     return Explanation(
-        request_id, now, policy.name, {name: float(asked[name].iloc[row]) for name in workload.resources if name in asked},
+        request_id, now, policy.name, need,
         exit_s - now if policy.predictions != "none" else None, None if best is None else host_ids[best],
         {name: meaning for name, meaning, _ in columns}, table,
     )  # fmt: skip

@@ -157,24 +157,6 @@ class Oracle:
         return one_step(self._total_s.to_numpy()[rows])
 
 
-class OneShot:
-    """Only the prediction at uptime 0 of another source; an outlived one doubles.
-
-    >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
-    >>> OneShot(Held(["a"], curves)).curves(pd.DataFrame({"request_id": ["a"]})).total_at(0, 1000)
-    1800
-    """
-
-    def __init__(self, source: LifetimeSource) -> None:
-        self._source = source
-
-    def curves(self, requests: pd.DataFrame) -> Curves:
-        """The source's curves, each cut to its first breakpoint."""
-        whole = self._source.curves(requests)
-        first = whole.offsets[:-1]
-        return Curves(np.arange(len(first) + 1), whole.uptime_s[first], whole.total_s[first], whole.index)
-
-
 class Held:
     """Ready curves by request id: a model's answers computed beforehand, or a test's.
 

@@ -80,18 +80,20 @@ def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, wa
     return _one_shape("synthetic", trace, HOST_SHAPE, load, n_hosts, warmup_s, seed)
 
 
-def azure_flavors(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, seed: int = 0) -> Workload:
+def azure_flavors(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int = AZURE_WARMUP_S,
+                  seed: int = 0) -> Workload:
     """Azure's VMs of 2017 by flavor (the part with lifetimes) on hosts of 64 cores and 256 GiB; 1.75 days of warm-up.
 
     VMs that were there before the trace are not in it, so that the pool fills from nothing.
     """
     shape = {"cpu_cores": 64.0, "mem_gib": 256.0}
-    return _one_shape("azure-flavors", trace, shape, load, n_hosts, AZURE_WARMUP_S, seed)
+    return _one_shape("azure-flavors", trace, shape, load, n_hosts, warmup_s, seed)
 
 
-def dlrm(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, seed: int = 0) -> Workload:
+def dlrm(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int = DLRM_WARMUP_S,
+         seed: int = 0) -> Workload:
     """Alibaba's inference instances, CPU and memory only, on hosts of 192 cores and 1 TiB; 15 days of warm-up."""
-    return _one_shape("dlrm", trace, {"cpu_cores": 192.0, "mem_gib": 1024.0}, load, n_hosts, DLRM_WARMUP_S, seed)
+    return _one_shape("dlrm", trace, {"cpu_cores": 192.0, "mem_gib": 1024.0}, load, n_hosts, warmup_s, seed)
 
 
 def _one_shape(name: str, trace: Trace, shape: Mapping[str, float], load: float, n_hosts: int | None, warmup_s: int,

@@ -48,5 +48,8 @@ VARIANTS: Mapping[str, Policy] = MappingProxyType({
 })
 """Policies with one rule changed, to see what it is worth; found by name too, but not among all policies."""
 
-__all__ = ["PACKING", "POLICIES", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource", "Policy",
-           "ResourceScorer", "Scorer"]
+KNOWN_POLICIES: Mapping[str, Policy] = MappingProxyType({**POLICIES, **VARIANTS})
+"""Both."""
+
+__all__ = ["KNOWN_POLICIES", "PACKING", "POLICIES", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource",
+           "Policy", "ResourceScorer", "Scorer"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.readers import READERS
-from sojourn.flows.cli import READER_HELP
+from sojourn.flows.command_options import READER_HELP
 from sojourn.flows.config import FAMILIES, RetrainConfig, load_config
 from sojourn.models.lifetime import LIFETIME_MODELS
 

@@ -63,14 +63,13 @@ def test_bad_overhangs_are_refused(overhang: list[float], message: str) -> None:
         sim.Curves(np.array([0, 2, 3]), np.array([0, 10, 0]), np.array([10, 20, 30]), None, np.array(overhang))
 
 
-def test_held_curves_keep_their_overhangs_and_a_one_shot_has_none() -> None:
+def test_held_curves_keep_their_overhangs() -> None:
     curves = sim.Curves(np.array([0, 2, 3]), np.array([0, 10, 0]), np.array([10, 20, 30]), None, np.array([5, 4, 9]))
     held = sim.Held(["a", "b"], curves)
     asked = pd.DataFrame({"request_id": ["b", "a"]})
     found = held.curves(asked).overhang_s
     assert found is not None
     assert found.tolist() == [5, 4, 9]
-    assert sim.OneShot(held).curves(asked).overhang_s is None
 
 
 def test_unknown_requests_are_refused() -> None:

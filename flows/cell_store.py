@@ -1,0 +1,55 @@
+"""Finished cells on disk: figures as JSON, arrays as .npz, under the hash of all that decided them."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from sojourn.flows.whole_file import whole_file
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What one replay left.
+
+    figures: metrics, flat, the same for the same key. times: `elapsed_s` of the loop and `compile_s`, of the run that
+    was kept. about: `description`, `n_hosts`, `warmup_s`. arrays: `time_s`, `empty_hosts_pct` and
+    `bound_empty_hosts_pct` of the series, and what else the engine recorded.
+    """
+
+    figures: dict[str, float]
+    times: dict[str, float]
+    about: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+class CellStore:
+    """The folder `cells` of a store. Several processes may write at once; nothing half-written is ever read."""
+
+    def __init__(self, store: Path) -> None:
+        self._folder = store / "cells"
+
+    def write(self, key: str, result: CellResult) -> None:
+        """Keep a result; its JSON comes last and says that it is whole."""
+        with whole_file(self._folder / f"{key}.npz") as temporary, temporary.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **result.arrays)
+        document = {"key": key, "figures": result.figures, "times": result.times, "about": result.about}
+        with whole_file(self._folder / f"{key}.json") as temporary:
+            temporary.write_text(json.dumps(document, indent=1) + "\n")
+
+    def read(self, key: str) -> CellResult | None:
+        """The result under a key; None where there is none, or what is there is damaged and must be made anew."""
+        try:
+            document = json.loads((self._folder / f"{key}.json").read_text())
+            content = io.BytesIO((self._folder / f"{key}.npz").read_bytes())  # numpy leaves a damaged file open
+            with np.load(content, allow_pickle=False) as arrays:
+                found = CellResult(document["figures"], document["times"], document["about"], dict(arrays))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+            return None
+        return found if document["key"] == key else None

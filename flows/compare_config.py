@@ -1,0 +1,127 @@
+"""What a comparison may be told, with defaults; from flags, the environment, a TOML file or a preset."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from sojourn.flows.config import RetrainConfig, TraceSettings, load_config
+from sojourn.flows.grid import Cell, TraceSpec, WorkloadSpec, grid_of
+from sojourn.flows.predictors import parse_predictor
+from sojourn.flows.presets import PRESETS
+from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
+from sojourn.simulator.engine import named_policy
+
+_OF_PRESET = ("policies", "predictors", "loads", "seeds")
+
+
+class CompareConfig(TraceSettings):
+    """One comparison: policies x predictors x loads x seeds on one trace."""
+
+    preset: str | None = None
+    """A key of PRESETS; what else is told wins over it."""
+    recipe: str | None = None
+    """A key of WORKLOADS; default: the reader's own where it has one, else `trace`."""
+    n_requests: int = Field(60_000, ge=1_000)
+    """Requests of the synthetic trace."""
+    policies: tuple[str, ...] = tuple(POLICIES)
+    """Best-fit is always among them."""
+    predictors: tuple[str, ...] = ("oracle",)
+    """As `flows.predictors` reads them. If one is learnt, all cells replay the later part of the trace."""
+    loads: tuple[float, ...] = (0.8,)
+    """Whole-trace peaks of the binding resource over capacity."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Or their number, counted from 0."""
+    host_cpu_cores: float = Field(96.0, gt=0.0)
+    """Of the recipe `trace`, as `host_mem_gib`."""
+    host_mem_gib: float = Field(384.0, gt=0.0)
+    test_share: float = Field(0.3, gt=0.0, lt=1.0)
+    """The later part, by requests, where a predictor is learnt."""
+    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    """Processes."""
+    cluster: str | None = None
+    """Address of a Dask scheduler whose workers share the store's folder; instead of processes here."""
+    page: Path | None = None
+    """HTML page to write; the tables stand beside it as CSV."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_preset(cls, told: dict[str, Any]) -> dict[str, Any]:
+        name = told.get("preset")
+        if name is None:
+            return told
+        if name not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+        preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
+        preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
+        return {**preset, **told}
+
+    @field_validator("recipe")
+    @classmethod
+    def _known_recipe(cls, value: str | None) -> str | None:
+        if value is not None and value not in WORKLOADS:
+            raise ValueError(f"recipe must be one of {', '.join(WORKLOADS)}, got {value!r}")
+        return value
+
+    @field_validator("policies")
+    @classmethod
+    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(named_policy(name).name for name in dict.fromkeys(value))
+
+    @field_validator("predictors")
+    @classmethod
+    def _known_predictors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parse_predictor(text).name for text in value))
+
+    @field_validator("loads")
+    @classmethod
+    def _possible_loads(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        bad = [load for load in value if not 0.0 < load <= 1.0 or math.isnan(load)]
+        if bad or not value:
+            raise ValueError(f"load must be above 0 and at most 1, got {bad[0] if bad else 'none'!r}")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _seeds(cls, value: Any) -> Any:
+        rule = "seeds must be a number of them, 1 or more, or a list of different ones, 0 or more"
+        try:
+            listed = [int(part) for part in value.split(",") if part] if isinstance(value, str) else value
+            if isinstance(value, str) and "," not in value:
+                listed = int(value)
+            seeds = tuple(range(listed)) if isinstance(listed, int) else tuple(listed)
+        except ValueError:
+            seeds = ()
+        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError(f"{rule}, got {value!r}")
+        return seeds
+
+    @property
+    def chosen_recipe(self) -> str:
+        """The recipe that is meant."""
+        return self.recipe or (self.reader if self.reader in WORKLOADS else "trace")
+
+    def trace_settings(self, seed: int) -> RetrainConfig:
+        """How the trace of a seed is read and trained on; a file's is the same for all seeds."""
+        return load_config(
+            store=self.store, trace=self.trace, reader=self.reader, n_requests=self.n_requests,
+            test_share=self.test_share, seed=seed if self.trace is None else 0)
+
+    def cells(self) -> list[Cell]:
+        """The grid; reads the trace's files once, for the hash that stands for their content."""
+        from sojourn.flows.ingest import input_hash
+
+        is_asked = any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
+        predictors = [parse_predictor(text) for text in self.predictors if is_asked]
+        is_later = any(predictor.is_learnt for predictor in predictors)
+        shape = (("cpu_cores", self.host_cpu_cores), ("mem_gib", self.host_mem_gib))
+        options = shape if self.chosen_recipe == "trace" else ()
+        settings = {seed: self.trace_settings(seed) for seed in self.seeds}
+        traces = {one: TraceSpec(one, input_hash(one)) for one in dict.fromkeys(settings.values())}
+        workloads = [WorkloadSpec(traces[settings[seed]], self.chosen_recipe, load, seed, is_later, options)
+                     for seed in self.seeds for load in self.loads]
+        return grid_of(workloads, self.policies, predictors)

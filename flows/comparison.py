@@ -1,0 +1,146 @@
+"""The comparison: what a grid's cells leave, run in parallel, resumed where it stopped, told, logged and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.comparison_log import as_document, log_comparison
+from sojourn.flows.comparison_report import comparison_tables
+from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
+from sojourn.flows.grid import Cell, TraceSpec, by_workload
+from sojourn.flows.ingest import ingested_trace
+from sojourn.flows.predictors import Predictor
+from sojourn.flows.presets import PRESETS
+from sojourn.flows.progress import console, stage
+from sojourn.flows.replay import replay
+from sojourn.flows.workers import NewWorker, local_workers, run_grouped
+from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator.comparison_data import ComparisonData
+
+if TYPE_CHECKING:
+    from sojourn.flows.compare_config import CompareConfig
+
+MAIN_LOAD = 0.8
+"""Time series are shown of the load nearest to this one."""
+_SERIES = ["time_s", "empty_hosts_pct", "bound_empty_hosts_pct"]
+_Found = Sequence[tuple[Cell, CellResult]]
+
+
+def run_comparison(config: CompareConfig) -> int:
+    """Run what is not finished yet, print and log the whole; returns how many cells failed."""
+    if config.preset is not None:
+        missing = [name for name in PRESETS[config.preset].policies if name not in KNOWN_POLICIES]
+        if missing:
+            console.print(f"left out of {config.preset}, not among the policies: {', '.join(missing)}")
+    cells = config.cells()
+    with _workers(config) as workers:
+        failed = run_cells(cells, workers)
+    store = CellStore(config.store)
+    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
+    for cell, reason in failed.items():
+        spec = cell.workload
+        console.print(f"[red]✗[/] {cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}",
+                      soft_wrap=True)
+    if not found:
+        raise ValueError(f"at least one cell must succeed, got {len(failed)} that failed")
+    table = cells_table(found)
+    summary = summary_table(table)
+    tables = {"cells": table, "summary": summary, "differences": differences_table(table)}
+    description = {(cell.workload.name, cell.workload.load): result.about["description"]
+                   for cell, result in reversed(found)}
+    description = dict(reversed(description.items()))
+    for printed in comparison_tables(summary, description):
+        console.print()
+        console.print(printed)
+    with stage("log"):
+        trace = cells[0].workload.trace
+        log_comparison(config, as_document(config, trace, summary, description), summary, tables, not failed)
+    if config.page is not None:
+        title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"
+        _write_page(config.page, comparison_data(title, found, table, summary), tables)
+    return len(failed)
+
+
+def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
+    """Replay the cells that are not kept yet, and keep them; returns those that failed, with why."""
+    store = CellStore(cells[0].workload.trace.settings.store)
+    fresh = [cell for cell in cells if store.read(cell.key()) is None]
+    if len(fresh) < len(cells):
+        console.print(f"{len(cells) - len(fresh)} of {len(cells)} cells were finished before")
+    workers = workers[: max(len(fresh), 1)]
+    failed = _learn(fresh, workers)
+    groups = by_workload(cell for cell in fresh if cell not in failed)
+    n = sum(map(len, groups.values()))
+    with stage("replay") as report:
+        report(0, n)
+        for done, (cell, reason) in enumerate(run_grouped(groups.values(), replay, workers), 1):
+            report(done, n)
+            if reason is not None:
+                failed[cell] = reason if isinstance(reason, str) else f"its worker died: {reason}"
+    return {cell: failed[cell] for cell in cells if cell in failed}
+
+
+def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
+    """Read the trace and fit what learns from it, once per trace; returns the cells that this leaves without."""
+    wanted: dict[TraceSpec, dict[str, Predictor]] = {}
+    for cell in cells:
+        learnt = wanted.setdefault(cell.workload.trace, {})
+        if cell.predictor is not None and cell.predictor.is_learnt:
+            learnt.setdefault(cell.predictor.learnt_name, cell.predictor)
+    for spec in wanted:
+        if spec.settings.trace is not None:
+            with stage("ingest"):
+                ingested_trace(spec.settings, spec.data_hash)
+    if not any(cell.workload.is_later for cell in cells):
+        return {}
+    from sojourn.flows.learning import learn
+
+    jobs = [[(spec, tuple(learnt.values()))] for spec, learnt in wanted.items()]
+    task = partial(learn, n_threads=max(len(workers) // len(jobs), 1))
+    reasons: dict[tuple[TraceSpec, str], str] = {}
+    with stage("learn") as report:
+        report(0, len(jobs))
+        for done, ((spec, _), outcome) in enumerate(run_grouped(jobs, task, workers), 1):
+            report(done, len(jobs))
+            failures = outcome if isinstance(outcome, dict) else dict.fromkeys(["", *wanted[spec]], f"died: {outcome}")
+            reasons |= {(spec, name): reason for name, reason in failures.items()}
+    keys = {cell: (cell.workload.trace, cell.predictor.learnt_name if cell.predictor else "") for cell in cells}
+    return {cell: reasons.get(key) or reasons[key[0], ""] for cell, key in keys.items()
+            if key in reasons or (key[0], "") in reasons}
+
+
+def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.DataFrame) -> ComparisonData:
+    """What a page is drawn from; the series are of the first seed at the load nearest to MAIN_LOAD."""
+    load = min((cell.workload.load for cell, _ in found), key=lambda one: abs(one - MAIN_LOAD))
+    seed = next(cell.workload.seed for cell, _ in found if cell.workload.load == load)
+    shown = {cell.label: result for cell, result in found
+             if (cell.workload.load, cell.workload.seed) == (load, seed)}
+    about = next(iter(shown.values())).about
+    series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
+    return ComparisonData(title, about["description"], cells, summary, series, {}, [], int(about["warmup_s"]), load)
+
+
+def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:
+    if config.cluster is None:
+        return nullcontext(local_workers(config.n_workers))
+    from sojourn.flows.cluster import cluster_workers
+
+    return cluster_workers(config.cluster)
+
+
+def _write_page(path: Path, data: ComparisonData, tables: Mapping[str, pd.DataFrame]) -> None:
+    from sojourn.simulator.page import write_page
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_page(path, data)
+    console.print(f"page     {path}", soft_wrap=True)
+    for name, table in tables.items():
+        table.to_csv(path.with_name(f"{path.stem}-{name}.csv"), index=False)
+

@@ -1,0 +1,74 @@
+"""A comparison in MLflow: one run for it, a child per policy, predictor and load, figures and tables beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from sojourn import __version__
+from sojourn.flows.comparison_report import FoundComparison
+from sojourn.flows.figures import draw_gains
+from sojourn.flows.presets import PRESETS
+from sojourn.flows.tracking import COMPARISON, Tracker
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sojourn.flows.compare_config import CompareConfig
+    from sojourn.flows.grid import TraceSpec
+
+
+def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
+                description: Mapping[tuple[str, float], str]) -> dict[str, Any]:
+    """What `sojourn results` writes a section from; JSON values only.
+
+    name: of the preset, or "". workloads: one per workload and load: `load`, `description`, and the summary's `rows`.
+    """
+    rows = json.loads(summary.to_json(orient="records", double_precision=15))
+    workloads = [{"load": load, "description": text,
+                  "rows": [row for row in rows if (row["workload"], row["load"]) == (workload, load)]}
+                 for (workload, load), text in description.items()]
+    about = f"{PRESETS[config.preset].about.capitalize()}. " if config.preset else ""
+    return {"name": config.preset or "", "about": about, "trace": trace.name, "data_hash": trace.data_hash,
+            "code_version": __version__, "workloads": workloads}
+
+
+def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.DataFrame,
+                   tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
+    """Log a comparison. tables: CSV artifacts by name. is_whole: no cell failed; else the run is marked as failed."""
+    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+    name = f"compare {found['trace']} {found['name']}".rstrip()
+    tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
+            "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
+    run = tracker.start(name, tags)
+    status = "FAILED"
+    try:
+        for row in summary.to_dict("records"):
+            params = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
+            child = tracker.start(f"{row['label']}, load {row['load']:g}", {**tags, "kind": "cells"}, run)
+            tracker.log(child, params, {str(key): value for key, value in row.items()
+                                        if key not in params and not isinstance(value, str)})
+            tracker.end(child)
+        tracker.log(run, config.model_dump(mode="json"))
+        for part in found["workloads"]:
+            rows = summary[summary["load"] == part["load"]]
+            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-load-{part['load']:g}.png")
+        for stem, table in tables.items():
+            tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
+        tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+        status = "FINISHED" if is_whole else "FAILED"
+    finally:
+        tracker.end(run, status)
+
+
+def gains_figure(summary: pd.DataFrame, title: str) -> Figure:
+    """Gain over best-fit of each policy and predictor, pp, with 95 % intervals: rows of one workload and load."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1.8 + 0.26 * len(summary)), layout="constrained")
+    draw_gains(figure.add_subplot(), summary)
+    figure.suptitle(title, fontsize=9, x=0.02, ha="left", color="#444444")
+    return figure

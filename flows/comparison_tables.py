@@ -1,0 +1,77 @@
+"""Cells as tables: one row a replay, means over seeds with paired intervals, differences of any two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from sojourn.flows.cell_store import CellResult
+from sojourn.flows.grid import Cell
+from sojourn.flows.intervals import t_half_width
+from sojourn.simulator.compare import BASELINE
+
+GROUP = ["workload", "load", "policy", "predictor", "label"]
+_PAIR = ["workload", "load", "seed"]
+
+
+def cells_table(found: Iterable[tuple[Cell, CellResult]]) -> pd.DataFrame:
+    """One row per replay: what it was, its figures, `gain_pp` over best-fit on the same workload (NaN without).
+
+    A figure that only some replays have, such as a reason for rejections, is 0 in the others where it is a count.
+    """
+    rows = [{
+        "workload": cell.workload.name, "load": cell.workload.load, "seed": cell.workload.seed, "policy": cell.policy,
+        "predictor": cell.predictor.name if cell.predictor else "", "label": cell.label, **result.figures,
+        **result.times, "events_per_s": result.figures["n_events"] / max(result.times["elapsed_s"], 1e-9),
+        **result.about,
+    } for cell, result in found]  # fmt: skip
+    table = pd.DataFrame(rows)
+    reasons = [str(name) for name in table if str(name).startswith("rejections_")]
+    table[reasons] = table[reasons].fillna(0).astype(int)
+    baseline = table.loc[table["policy"] == BASELINE, [*_PAIR, "empty_hosts_pct"]]
+    paired = table[_PAIR].merge(baseline, on=_PAIR, how="left")["empty_hosts_pct"]
+    at = table.columns.get_loc("empty_hosts_pct")
+    table.insert(int(at) + 1 if isinstance(at, int) else 0, "gain_pp", table["empty_hosts_pct"] - paired.to_numpy())
+    return table
+
+
+def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds per workload, load, policy and predictor: see `simulator.comparison_data.ComparisonData`.
+
+    >>> cells = pd.DataFrame({"workload": "w", "load": 0.8, "policy": "nilas", "predictor": "oracle",
+    ...     "label": "nilas (oracle)", "seed": [0, 1, 2], "empty_hosts_pct": [21.0, 22.0, 23.0],
+    ...     "gain_pp": [1.0, 2.0, 3.0], "bound_empty_hosts_pct": [30.0, 30.0, 30.0]})
+    >>> summary_table(cells)[["gain_pp", "gain_low_pp", "gain_high_pp", "gap_closed_pct"]].round(3).values.tolist()
+    [[2.0, -0.484, 4.484, 20.0]]
+    """
+    numbers = [str(name) for name in cells.select_dtypes("number") if name not in ("load", "seed")]
+    groups = cells.groupby(GROUP, sort=False)
+    table = groups[numbers].mean()
+    table.insert(0, "n_seeds", groups.size())
+    half = groups["gain_pp"].apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
+    table["gain_low_pp"], table["gain_high_pp"] = table["gain_pp"] - half, table["gain_pp"] + half
+    # best-fit's own mean: what it had is what a cell has less its gain
+    gap = table["bound_empty_hosts_pct"] - (table["empty_hosts_pct"] - table["gain_pp"])
+    table["gap_closed_pct"] = (100.0 * table["gain_pp"] / gap).where(gap > 0.0)
+    return table.reset_index()
+
+
+def differences_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Any two labels on the same workloads: mean difference in empty hosts, pp, and its paired 95 % t-interval.
+
+    Positive: `label` leaves more hosts empty than `other`, which is better.
+    """
+    rows = []
+    for (workload, load), group in cells.groupby(["workload", "load"], sort=False):
+        by_seed = {label: own.set_index("seed")["empty_hosts_pct"] for label, own in group.groupby("label", sort=False)}
+        for label, other in combinations(by_seed, 2):
+            values = (by_seed[label] - by_seed[other]).dropna().to_numpy(np.float64)
+            if len(values) == 0:
+                continue
+            mean, half = float(values.mean()), float(t_half_width(values[:, None])[0])
+            rows.append((workload, load, label, other, len(values), mean, mean - half, mean + half))
+    return pd.DataFrame(rows, columns=["workload", "load", "label", "other", "n_seeds", "difference_pp",
+                                       "difference_low_pp", "difference_high_pp"])

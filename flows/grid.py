@@ -1,0 +1,118 @@
+"""The cells of a comparison: every policy with every predictor, on the same workload at each load and seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from sojourn.flows.code_version import source_hash
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.predictors import Predictor
+from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator.compare import BASELINE, label_of
+
+_REPLAYED_BY = (
+    "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
+    "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
+)  # fmt: skip
+_LEARNT_BY = (
+    "sojourn.features", "sojourn.models", "sojourn.models.lifetime", "sojourn.models.measures", "sojourn.serving",
+    "sojourn.flows.sources", "sojourn.flows.train", "sojourn.flows.build_features", "sojourn.flows.learning",
+    "sojourn.flows.learnt_curves",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSpec:
+    """One trace: a file's, or a seed's of the generator. settings: of reading it and training on it; data_hash: see
+    `flows.ingest.input_hash`."""
+
+    settings: RetrainConfig
+    data_hash: str
+
+    @property
+    def name(self) -> str:
+        """The file's name, or `synthetic`."""
+        return "synthetic" if self.settings.trace is None else self.settings.trace.name
+
+    def learnt_key(self, learnt: str, bundle_version: str) -> str:
+        """sha256 hex of all that decides the curves of a learnt predictor on this trace."""
+        settings = self.settings
+        return _digest([self.data_hash, settings.test_share, settings.valid_share, settings.seed,
+                        bundle_version or learnt, source_hash(*_LEARNT_BY),
+                        *(version(name) for name in ("numpy", "lightgbm", "scikit-learn", "scikit-survival"))])
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """One workload: what a recipe makes of a trace at a load and a seed.
+
+    is_later: of the part of the trace that came after what predictors were fitted on. options: the recipe's own.
+    """
+
+    trace: TraceSpec
+    recipe: str
+    load: float
+    seed: int
+    is_later: bool = False
+    options: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As in tables."""
+        return f"{self.recipe}, later part" if self.is_later else self.recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One replay. predictor: None for a policy that asks for none."""
+
+    workload: WorkloadSpec
+    policy: str
+    predictor: Predictor | None = None
+
+    @property
+    def label(self) -> str:
+        """Policy and predictor, as in tables."""
+        return label_of(self.policy, self.predictor.name if self.predictor else "")
+
+    def key(self) -> str:
+        """sha256 hex of all that decides the result: data, settings and source code."""
+        spec, settings, predictor = self.workload, self.workload.trace.settings, self.predictor
+        parts: list[object] = [
+            spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.options,
+            [settings.test_share, settings.valid_share] if spec.is_later else None, self.policy,
+            predictor.name if predictor else None, source_hash(*_REPLAYED_BY), version("numpy"),
+        ]  # fmt: skip
+        if predictor is not None and predictor.is_learnt:
+            parts.append(spec.trace.learnt_key(predictor.learnt_name, predictor.version))
+        return _digest(parts)
+
+
+def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str], predictors: Sequence[Predictor]) -> list[Cell]:
+    """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
+
+    A workload's cells stand predictor by predictor: what predicts is made once and serves all policies.
+    """
+    plain = [BASELINE, *(name for name in policies if KNOWN_POLICIES[name].predictions == "none" and name != BASELINE)]
+    asking = [name for name in policies if KNOWN_POLICIES[name].predictions != "none"]
+    if asking and not predictors:
+        raise ValueError(f"predictors must be at least one for policy {asking[0]!r}, got none")
+    pairs: list[tuple[str, Predictor | None]] = [(name, None) for name in plain]
+    pairs += [(name, predictor) for predictor in predictors for name in asking]
+    return [Cell(spec, *pair) for spec in workloads for pair in pairs]
+
+
+def by_workload(cells: Iterable[Cell]) -> dict[WorkloadSpec, list[Cell]]:
+    """The cells of each workload, in their order."""
+    groups: dict[WorkloadSpec, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.workload, []).append(cell)
+    return groups
+
+
+def _digest(parts: list[object]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,67 @@
+"""Curves of models for the later part of a trace, kept in the store: one file per trace and predictor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sojourn.flows.grid import TraceSpec
+from sojourn.flows.predictors import Predictor
+from sojourn.flows.simulation import positions_of
+from sojourn.flows.whole_file import whole_file
+from sojourn.simulator import Curves, Held, Workload
+
+_ARRAYS = ("offsets", "uptime_s", "total_s", "index", "overhang_s")
+
+
+def cut_s(trace: TraceSpec) -> int | None:
+    """Where the later part begins, seconds of the trace; None while nobody kept it."""
+    file = _cut_file(trace)
+    return int(json.loads(file.read_text())["from_s"]) if file.is_file() else None
+
+
+def keep_cut(trace: TraceSpec, from_s: int) -> None:
+    """Keep where the later part begins."""
+    with whole_file(_cut_file(trace)) as temporary:
+        temporary.write_text(json.dumps({"from_s": from_s}) + "\n")
+
+
+def keep_curves(trace: TraceSpec, predictor: Predictor, request_ids: pd.Series, curves: Curves) -> None:
+    """Keep the curves of requests, all with the same breakpoints. Equal ones are kept once: a lookup table has few."""
+    n, m = len(curves), len(curves.uptime_s) // max(len(curves), 1)
+    columns = [curves.total_s] if curves.overhang_s is None else [curves.total_s, curves.overhang_s]
+    whole = np.concatenate([column.reshape(n, m) for column in columns], axis=1)
+    as_bytes = np.ascontiguousarray(whole).view(np.dtype((np.void, whole.itemsize * whole.shape[1])))
+    _, first, index = np.unique(as_bytes.reshape(-1), return_index=True, return_inverse=True)
+    arrays = {"offsets": np.arange(len(first) + 1) * m, "uptime_s": np.tile(curves.uptime_s[:m], len(first)),
+              "total_s": curves.total_s.reshape(n, m)[first].reshape(-1), "index": index,
+              "request_id": request_ids.astype(str).to_numpy("U")}
+    if curves.overhang_s is not None:
+        arrays["overhang_s"] = curves.overhang_s.reshape(n, m)[first].reshape(-1)
+    with whole_file(curves_file(trace, predictor)) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def learnt_source(workload: Workload, trace: TraceSpec, predictor: Predictor) -> Held:
+    """The kept curves for a workload's requests; a recipe's copy of a request has the original's."""
+    with np.load(curves_file(trace, predictor), allow_pickle=False) as kept:
+        arrays = {name: kept[name] for name in _ARRAYS if name in kept}
+        idx = positions_of(pd.Series(workload.request_ids), pd.Series(kept["request_id"]))
+    if (idx < 0).any():
+        bad = workload.request_ids[int(np.argmin(idx))]
+        raise ValueError(f"every request must have a prediction by {predictor.learnt_name}, got none for {bad!r}")
+    arrays["index"] = arrays["index"][idx]
+    return Held(workload.request_ids, Curves(**arrays))
+
+
+def curves_file(trace: TraceSpec, predictor: Predictor) -> Path:
+    """Where the predictor's curves are kept, if they are."""
+    key = trace.learnt_key(predictor.learnt_name, predictor.version)
+    return trace.settings.store / "curves" / f"{predictor.kind}-{key[:24]}.npz"
+
+
+def _cut_file(trace: TraceSpec) -> Path:
+    return trace.settings.store / "curves" / f"cut-{trace.learnt_key('', '')[:24]}.json"

@@ -1,0 +1,107 @@
+"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, a lifetime family, `bundle:FOLDER`, `one-shot:` of any.
+
+To add one that is not learnt: a function of a workload, its spec and the text's argument, and its line in `MADE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from sojourn.simulator import LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
+
+if TYPE_CHECKING:
+    from sojourn.flows.grid import WorkloadSpec
+
+Maker = Callable[[Workload, "WorkloadSpec", str], LifetimeSource]
+ONE_SHOT = "one-shot:"
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """What predicts: a key of MADE, a lifetime family or `bundle`; its argument; only its first word, or all of them.
+
+    version: of the bundle.
+    """
+
+    kind: str
+    argument: str = ""
+    is_one_shot: bool = False
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its text, as in tables."""
+        return ONE_SHOT * self.is_one_shot + self.learnt_name
+
+    @property
+    def learnt_name(self) -> str:
+        """Its text without `one-shot:`; both are learnt at once."""
+        return self.kind + (f":{self.argument}" if self.argument else "")
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether it was fitted on a trace, so that only what came later may judge it."""
+        return self.kind not in MADE
+
+
+def parse_predictor(text: str) -> Predictor:
+    """The predictor that a text means; ValueError names the known ones.
+
+    >>> parse_predictor("noise:1.0").name, parse_predictor("one-shot:oracle").is_one_shot
+    ('noise:1', True)
+    >>> parse_predictor("noise:loud")
+    Traceback (most recent call last):
+    ValueError: predictor noise must have a number, as in noise:1, got 'noise:loud'
+    """
+    plain = text.removeprefix(ONE_SHOT)
+    kind, _, argument = plain.partition(":")
+    is_one_shot = plain != text
+    if kind == "bundle" and argument:
+        from sojourn.serving import load_bundle
+
+        return Predictor(kind, argument, is_one_shot, load_bundle(Path(argument)).version)
+    if kind in _RANGES:
+        return Predictor(kind, f"{_number(kind, argument, text):g}", is_one_shot)
+    if argument or (kind not in MADE and kind not in _families()):
+        known = ", ".join([*(f"{name}:NUMBER" if name in _RANGES else name for name in MADE), "bundle:FOLDER",
+                           *_families()])
+        raise ValueError(f"predictor must be one of {known}, or one-shot: of one, got {text!r}")
+    return Predictor(kind, "", is_one_shot)
+
+
+def _number(kind: str, argument: str, text: str) -> float:
+    try:
+        number = float(argument)
+    except ValueError:
+        raise ValueError(f"predictor {kind} must have a number, as in {kind}:1, got {text!r}") from None
+    low, high = _RANGES[kind]
+    if not low <= number <= high:
+        raise ValueError(f"predictor {kind} must have a number in {low:g}..{high:g}, got {text!r}")
+    return number
+
+
+def _families() -> list[str]:
+    from sojourn.models.lifetime import LIFETIME_MODELS
+
+    return list(LIFETIME_MODELS)
+
+
+def _oracle(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
+    return Oracle(workload)
+
+
+def _noise(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
+    return NoisyOracle(workload, float(argument), seed=spec.seed)
+
+
+def _recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
+    return LongAsShort(workload, float(argument), seed=spec.seed)
+
+
+MADE: Mapping[str, Maker] = MappingProxyType({"oracle": _oracle, "noise": _noise, "recall": _recall})
+"""Predictors that know a workload's own lifetimes; flaws are drawn from the workload's seed."""
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})

@@ -1,0 +1,53 @@
+"""Named comparisons: what each of the evaluations in docs/simulator.md runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+GRID = "sojourn.flows.comparison:run_comparison"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings of a comparison that flags may replace.
+
+    about: one line. runner: `module:function` of a `CompareConfig`, for an evaluation that is no grid of cells; it
+    returns how many parts failed.
+    """
+
+    about: str
+    policies: tuple[str, ...] = ()
+    predictors: tuple[str, ...] = ()
+    loads: tuple[float, ...] = (0.8,)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    runner: str = GRID
+
+
+_RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
+
+PRESETS: Mapping[str, Preset] = MappingProxyType({
+    "lava-table": Preset(
+        "every policy with every kind of predictor",
+        ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
+         "lava"),
+        ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km"),
+    ),
+    "recall-sweep": Preset(
+        "how good predictions must be: recall of long requests from 40 to 100 %, and reprediction against one-shot",
+        ("nilas", "nilas-expected", "lava"), (*_RECALLS, "hazard", "one-shot:hazard"),
+    ),
+    "load-sweep": Preset(
+        "from 60 to 95 % of the hosts in use at the peak",
+        ("nilas", "nilas-expected", "lava"), ("oracle", "noise:1"),
+        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
+    ),
+    "ablations": Preset(
+        "what each rule of NILAS and LAVA is worth",
+        ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
+         "lava", "lava-no-class-down", "lava-any-class"),
+        ("oracle", "hazard"),
+    ),
+})  # fmt: skip
+"""By name. A policy that is not known is left out of a preset."""

@@ -1,0 +1,101 @@
+"""`sojourn simulate` and `sojourn compare`: replays under every policy, once or over loads and seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sojourn.flows.command_options import READER_HELP, Reader, plain_errors
+
+
+@plain_errors
+def simulate(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
+    reader: Reader = "parquet",
+    workload: Annotated[str | None, typer.Option(
+        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
+    n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
+    load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
+    noise: Annotated[list[float], typer.Option(
+        help="Also with lognormal noise of this sigma on every lifetime; may be repeated.")] = [],  # noqa: B006
+    recall: Annotated[list[float], typer.Option(
+        help="Also with this share of requests over 2 h known, the others taken for short; may be repeated.")] = [],  # noqa: B006
+    host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
+    host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
+    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
+) -> None:
+    """Replay a trace under every policy with perfect lifetimes: what could be gained at most; or with flawed ones."""
+    from sojourn.features.readers import read_trace
+    from sojourn.features.synthetic import synthesize
+    from sojourn.flows.progress import console, stage
+    from sojourn.flows.report import policies_table
+    from sojourn.simulator import POLICIES, WORKLOADS, LongAsShort, NoisyOracle, Oracle, build_workload, compare
+    from sojourn.simulator.compare import Cell
+
+    with stage("read"):
+        read = synthesize(n_requests, seed=seed) if trace is None else read_trace(reader, trace)[0]
+    recipe = workload or ("synthetic" if trace is None else reader if reader in WORKLOADS else "trace")
+    shape: dict[str, Any] = {}
+    if recipe == "trace":
+        shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}
+    built = build_workload(recipe, read, load=load, seed=seed, **shape)
+    with stage("simulate") as report:
+        sources: dict[str, Any] = {"oracle": Oracle(built)}
+        sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
+        sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in recall}
+        cells: list[Cell] = [(name, "", None) for name, policy in POLICIES.items() if policy.predictions == "none"]
+        cells += [(name, label, source) for name, policy in POLICIES.items() if policy.predictions != "none"
+                  for label, source in sources.items()]
+        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total))
+    console.print(policies_table(comparison.table, built.description))
+    if picture is not None:
+        from sojourn.simulator.pictures import write_png
+
+        write_png(comparison, picture)
+        console.print(f"picture  {picture}", soft_wrap=True)
+
+
+@plain_errors
+def compare(
+    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, the synthetic trace.")] = None,
+    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    recipe: Annotated[str | None, typer.Option(
+        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Policy; may be repeated. [default: all]")] = None,
+    predictor: Annotated[list[str] | None, typer.Option(
+        help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, or one-shot: of "
+             "any; may be repeated. [default: oracle]")] = None,
+    load: Annotated[list[float] | None, typer.Option(
+        help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many, or a list (`3,7,9`). [default: 5]")] = None,
+    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace. [default: 60000]")] = None,
+    host_cpu_cores: Annotated[float | None, typer.Option(
+        help="Cores of a host (recipe `trace`). [default: 96]")] = None,
+    host_mem_gib: Annotated[float | None, typer.Option(
+        help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
+    preset: Annotated[str | None, typer.Option(
+        help="A named comparison: lava-table, recall-sweep, load-sweep, ablations; other options win over it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
+    n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        help="Address of a Dask scheduler whose workers see the store's folder; instead of processes here.")] = None,
+) -> None:
+    """Compare policies x predictors x loads x seeds in pairs; what is finished already is not run again."""
+    from importlib import import_module
+
+    from sojourn.flows.compare_config import CompareConfig
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.presets import GRID, PRESETS
+
+    settings = load_settings(
+        CompareConfig, config, trace=trace, reader=reader, recipe=recipe, policies=policy, predictors=predictor,
+        loads=load, seeds=seeds, n_requests=n_requests, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
+        preset=preset, store=store, page=page, n_workers=n_workers, cluster=cluster)
+    module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
+    if getattr(import_module(module), name)(settings):
+        raise typer.Exit(1)

@@ -1,0 +1,66 @@
+"""Settings of a comparison: flags, files, presets, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.flows.cli import app
+from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.config import load_settings
+from sojourn.flows.presets import PRESETS
+from sojourn.simulator import KNOWN_POLICIES
+
+
+def test_seeds_are_a_number_or_a_list() -> None:
+    assert CompareConfig.model_validate({"seeds": "3"}).seeds == (0, 1, 2)
+    assert CompareConfig.model_validate({"seeds": 2}).seeds == (0, 1)
+    assert CompareConfig.model_validate({"seeds": "7,"}).seeds == (7,)
+    assert CompareConfig.model_validate({"seeds": [9, 4]}).seeds == (9, 4)
+
+
+def test_flags_win_over_the_file_and_both_over_the_preset(tmp_path: Path) -> None:
+    file = tmp_path / "compare.toml"
+    file.write_text('preset = "load-sweep"\nseeds = 3\npredictors = ["noise:2"]\nn_requests = 2000\n')
+    config = load_settings(CompareConfig, file, predictors=["oracle"])
+    assert config.loads == PRESETS["load-sweep"].loads
+    assert (config.seeds, config.predictors, config.n_requests) == ((0, 1, 2), ("oracle",), 2_000)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
+    config = CompareConfig(preset=name)
+    assert set(config.policies) <= set(KNOWN_POLICIES)
+    assert config.policies
+    module, _, function = PRESETS[name].runner.partition(":")
+    assert callable(getattr(import_module(module), function))
+    assert len(config.cells()) > len(config.loads) * len(config.seeds)
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--policy", "best"), "policy must be one of best-fit, first-fit,"),
+    (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
+    (("--preset", "everything"), "preset must be one of lava-table, recall-sweep, load-sweep, ablations, got"),
+    (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
+    (("--reader", "csv"), "reader must be one of synthetic,"),
+    (("--load", "0"), "load must be above 0 and at most 1, got 0.0"),
+    (("--load", "nan"), "load must be above 0 and at most 1, got nan"),
+    (("--load", "1.2"), "load must be above 0 and at most 1, got 1.2"),
+    (("--seeds", "0"), "seeds must be a number of them, 1 or more, or a list of different ones, 0 or more, got '0'"),
+    (("--seeds", "1,1"), "got '1,1'"),
+    (("--seeds", "-3"), "got '-3'"),
+    (("--seeds", "few"), "got 'few'"),
+    (("--n-requests", "5"), "n_requests must be valid"),
+    (("--n-workers", "0"), "n_workers must be valid"),
+    (("--trace", "/none/at/all", "--reader", "openb"), "trace must be a file or folder, got '/none/at/all'"),
+])
+def test_bad_settings_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    result = CliRunner().invoke(app, ["compare", "--store", str(tmp_path / "store"), *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+    assert not (tmp_path / "store").exists()

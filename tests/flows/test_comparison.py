@@ -1,0 +1,147 @@
+"""`sojourn compare` whole: learnt once per trace, told, logged, on the results page, and not run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.flows import learning
+from sojourn.flows.cli import app
+from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.comparison import run_cells
+from sojourn.flows.comparison_report import comparison_markdown
+from sojourn.flows.learnt_curves import learnt_source
+from sojourn.flows.predictors import parse_predictor
+from sojourn.flows.replay import workload_of
+from sojourn.flows.simulation import asked_rows
+from sojourn.flows.sources import TableSource
+from sojourn.flows.train import windows
+from sojourn.flows.workers import local_workers
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models.lifetime.km import KaplanMeierModel
+
+HERE = local_workers(1)
+
+
+def _config(store: Path, **settings: object) -> CompareConfig:
+    return CompareConfig.model_validate({
+        "store": store, "n_requests": 1_500, "policies": ("nilas-expected", "nilas"), "seeds": (0,), **settings})
+
+
+def test_a_model_is_fitted_once_per_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[str] = []
+
+    class Counted(KaplanMeierModel):
+        def fit(self, *arguments: object) -> KaplanMeierModel:  # type: ignore[override]
+            fitted.append(self.name)
+            return super().fit(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(learning, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
+    settings: dict[str, object] = {"predictors": ("km", "one-shot:km"), "loads": (0.5, 0.8)}
+    assert run_cells(_config(tmp_path, **settings).cells(), HERE) == {}
+    assert fitted == ["km"]
+    assert run_cells(_config(tmp_path, **settings, seeds=(0, 1)).cells(), HERE) == {}
+    assert fitted == ["km", "km"]  # another seed is another trace
+    # those of other policies come from the store
+    assert run_cells(_config(tmp_path, **settings, policies=("la",)).cells(), HERE) == {}
+    assert fitted == ["km", "km"]
+
+
+def test_curves_are_those_that_retrain_would_ask_with(tmp_path: Path) -> None:
+    """Against the same model fitted here and asked for this workload's rows alone."""
+    config = _config(tmp_path, predictors=("km",), policies=("nilas",))
+    cells = config.cells()
+    assert run_cells(cells, HERE) == {}
+    spec = cells[0].workload
+    workload = workload_of(spec)
+    trace = synthesize(1_500, seed=0)
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = windows(spec.trace.settings, rows)
+    assert (workload.trace.start_s() >= 0).any()
+    model = KaplanMeierModel().fit(split.train, split.valid, split.past, FitSettings(
+        backoff_keys(encoder), names=rows.names))
+    asked, ids = asked_rows(workload, trace, rows)
+    expected = TableSource(model.curve_table(asked), ids).curves(workload.trace.requests)
+    kept = learnt_source(workload, spec.trace, parse_predictor("km")).curves(workload.trace.requests)
+    assert len(kept.offsets) < len(expected.offsets)  # equal ones are kept once
+    assert expected.overhang_s is not None
+    assert kept.overhang_s is not None
+    for row in range(len(kept)):
+        mine, theirs = (slice(*one.offsets[one.curve_of()[row]:][:2]) for one in (kept, expected))
+        for name in ("uptime_s", "total_s", "overhang_s"):
+            np.testing.assert_array_equal(getattr(kept, name)[mine], getattr(expected, name)[theirs])
+
+
+def test_a_family_that_refuses_the_trace_costs_its_own_cells(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("km", "requested-time"), policies=("nilas",)).cells()
+    failed = run_cells(cells, HERE)
+    assert [cell.label for cell in failed] == ["nilas (requested-time)"]
+    assert "ValueError" in next(iter(failed.values()))
+
+
+def test_a_trace_that_cannot_be_split_costs_all_of_them(tmp_path: Path) -> None:
+    table = pd.DataFrame({"request_id": range(12), "arrival_s": range(12), "departure_s": None, "cpu_cores": 1.0,
+                          "mem_gib": 1.0})
+    Trace(table, 100).save(tmp_path / "trace")
+    cells = _config(tmp_path / "store", trace=tmp_path / "trace", reader="parquet", predictors=("km",)).cells()
+    failed = run_cells(cells, HERE)
+    assert list(failed) == cells
+    assert all("at least one observed end" in reason for reason in failed.values())
+
+
+def test_seeds_of_a_file_are_replicas_of_one_trace(tmp_path: Path) -> None:
+    synthesize(1_200, seed=5).save(tmp_path / "trace")
+    cells = _config(tmp_path / "store", trace=tmp_path / "trace", reader="parquet", policies=("first-fit",),
+                    seeds=(0, 1)).cells()
+    assert run_cells(cells, HERE) == {}
+    first, second = (workload_of(cell.workload) for cell in cells[::2])
+    assert len(first.hosts) == len(second.hosts)
+    ids = first.trace.requests["request_id"]
+    start = pd.Series(second.trace.start_s(), second.trace.requests["request_id"]).reindex(ids).to_numpy()
+    assert 0 < np.abs(start - first.trace.start_s()).max() <= 300
+
+
+@pytest.mark.slow
+def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
+    store, page = tmp_path / "store", tmp_path / "results.md"
+    arguments = ["compare", "--store", str(store), "--n-requests", "1500", "--seeds", "2", "--n-workers", "1",
+                 "--preset", "recall-sweep", "--predictor", "recall:0.8", "--policy", "nilas"]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    assert "nilas" in first.stdout
+    assert "recall:0.8" in first.stdout
+    again = CliRunner().invoke(app, arguments)
+    assert "4 of 4 cells were finished before" in again.stdout
+    written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
+    assert written.exit_code == 0
+    text = page.read_text()
+    assert text.count("## Placement on synthetic, recall-sweep") == 1
+    row = next(line for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
+    assert row.count("|") == 9
+
+
+def test_a_section_of_the_results_page() -> None:
+    row = {"policy": "nilas", "predictor": "oracle", "empty_hosts_pct": 31.254, "gain_pp": 2.5, "gain_low_pp": 1.25,
+           "gain_high_pp": 3.75, "gap_closed_pct": 44.6, "packing_density_pct": 71.04, "rejected_pct": 0.0123,
+           "n_seeds": 5}
+    alone = {**row, "policy": "best-fit", "predictor": "", "gain_pp": 0.0, "gain_low_pp": 0.0, "gain_high_pp": 0.0,
+             "gap_closed_pct": 0.0}
+    lines = comparison_markdown({
+        "name": "lava-table", "about": "Every policy. ", "trace": "openb", "data_hash": "0123456789abcdef",
+        "code_version": "0.1.0", "workloads": [{"load": 0.8, "description": "openb: 9 requests",
+                                                "rows": [alone, row, {**row, "gain_low_pp": None}]}]})
+    assert lines[0] == "## Placement on openb, lava-table"
+    assert "openb: 9 requests; load 0.8, seeds: 5." in lines
+    assert lines[-4:-1] == [
+        "| best-fit |  | 31.25 | +0.00 | - | 0 | 71.0 | 0.012 |",
+        "| nilas | oracle | 31.25 | +2.50 | +1.25 to +3.75 | 45 | 71.0 | 0.012 |",
+        "| nilas | oracle | 31.25 | +2.50 | - | 45 | 71.0 | 0.012 |",
+    ]

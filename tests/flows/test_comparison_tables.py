@@ -1,0 +1,92 @@
+"""Tables of a comparison: gains are paired, intervals are t-intervals, and what failed leaves no hole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.comparison import comparison_data, run_cells
+from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
+from sojourn.flows.grid import Cell
+from sojourn.flows.workers import local_workers
+
+EMPTY = {"best-fit": (20.0, 22.0, 27.0), "first-fit": (21.0, 24.0, 30.0), "nilas (oracle)": (23.0, 26.0, 31.0)}
+BOUND = 33.0
+
+
+def _found() -> list[tuple[Cell, CellResult]]:
+    config = CompareConfig(policies=("nilas", "first-fit"), seeds=(0, 1, 2))
+    found = []
+    for cell in config.cells():
+        figures = {"empty_hosts_pct": EMPTY[cell.label][cell.workload.seed], "bound_empty_hosts_pct": BOUND,
+                   "n_events": 100}
+        if cell.label == "first-fit":
+            figures["rejections_cpu_cores"] = 3
+        found.append((cell, CellResult(figures, {"elapsed_s": 0.5, "compile_s": 0.0},
+                                       {"description": "d", "n_hosts": 3, "warmup_s": 0}, {})))
+    return found
+
+
+def test_gains_are_against_best_fit_of_the_same_seed() -> None:
+    table = cells_table(_found())
+    gains = {label: rows["gain_pp"].tolist() for label, rows in table.groupby("label")}
+    assert gains == {"best-fit": [0.0, 0.0, 0.0], "first-fit": [1.0, 2.0, 3.0], "nilas (oracle)": [3.0, 4.0, 4.0]}
+    assert table["rejections_cpu_cores"].tolist() == [0, 3, 0] * 3
+    assert table["events_per_s"].eq(200.0).all()
+
+
+def test_intervals_of_means() -> None:
+    summary = summary_table(cells_table(_found())).set_index("label")
+    row = summary.loc["first-fit"]
+    # gains 1, 2, 3: mean 2, standard deviation 1; t(0.975, 2) = 4.3027; 4.3027 / sqrt(3) = 2.4841
+    assert (row["gain_pp"], row["n_seeds"]) == (2.0, 3)
+    assert [row["gain_low_pp"], row["gain_high_pp"]] == pytest.approx([-0.4841, 4.4841], abs=1e-4)
+    # best-fit's mean is 23, the bound 33: 2 of 10
+    assert row["gap_closed_pct"] == pytest.approx(20.0)
+    assert row["rejections_cpu_cores"] == 3.0
+    assert summary.loc["nilas (oracle)", "empty_hosts_pct"] == pytest.approx(80.0 / 3.0)
+
+
+def test_differences_of_any_two_are_paired() -> None:
+    table = differences_table(cells_table(_found())).set_index(["label", "other"])
+    assert len(table) == 3
+    row = table.loc["first-fit"].loc["nilas (oracle)"]
+    # 21 - 23, 24 - 26, 30 - 31: mean -1.6667, standard deviation 0.57735; 4.3027 * 0.57735 / sqrt(3) = 1.4342
+    assert [row["difference_pp"], row["difference_low_pp"], row["difference_high_pp"]] == pytest.approx(
+        [-1.6667, -3.1009, -0.2324], abs=1e-4)
+
+
+def test_a_cell_that_failed_takes_its_seed_out_of_its_pairs_only() -> None:
+    found = [(cell, result) for cell, result in _found() if (cell.label, cell.workload.seed) != ("first-fit", 2)]
+    summary = summary_table(cells_table(found)).set_index("label")
+    assert summary["n_seeds"].to_dict() == {"best-fit": 3, "first-fit": 2, "nilas (oracle)": 3}
+    # best-fit of the two seeds that first-fit has: (20 + 22) / 2 = 21, and 1.5 of the 12 to the bound
+    assert summary.loc["first-fit", "gap_closed_pct"] == pytest.approx(12.5)
+    without = [(cell, result) for cell, result in _found() if cell.label != "best-fit"]
+    assert summary_table(cells_table(without))["gain_pp"].isna().all()
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = [(cell, result) for cell, result in _found() if cell.workload.seed == 1]
+    row = summary_table(cells_table(found)).set_index("label").loc["first-fit"]
+    assert row["gain_pp"] == 2.0
+    assert np.isnan(row["gain_low_pp"])
+    assert np.isnan(differences_table(cells_table(found))["difference_low_pp"]).all()
+
+
+def test_series_are_of_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:
+    config = CompareConfig(store=tmp_path, n_requests=1_000, policies=("first-fit",), loads=(0.5, 0.75), seeds=(4, 2))
+    cells = config.cells()
+    run_cells(cells, local_workers(1))
+    store = CellStore(tmp_path)
+    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
+    table = cells_table(found)
+    data = comparison_data("title", found, table, summary_table(table))
+    assert list(data.series) == ["best-fit", "first-fit"]
+    main = next(result for cell, result in found if (cell.workload.load, cell.workload.seed) == (0.75, 4))
+    np.testing.assert_array_equal(data.series["best-fit"]["empty_hosts_pct"], main.arrays["empty_hosts_pct"])
+    assert (data.description, data.warmup_s) == (main.about["description"], main.about["warmup_s"])

@@ -1,0 +1,140 @@
+"""A comparison's cells: which there are, that they are paired, kept, resumed, and the same however they are run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn.flows import replay as replaying
+from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.comparison import run_cells
+from sojourn.flows.grid import Cell
+from sojourn.flows.workers import local_workers
+from sojourn.simulator import LifetimeSource, Result, Workload, simulate
+
+HERE = local_workers(1)
+
+
+def _config(store: Path, **settings: object) -> CompareConfig:
+    return CompareConfig.model_validate({
+        "store": store, "n_requests": 1_000, "policies": ("nilas", "first-fit"), "seeds": (0, 1), **settings})
+
+
+@pytest.fixture
+def replays(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Policy of each replay that the test brings about, and a digest of its workload."""
+    seen: list[tuple[str, str]] = []
+
+    def counted(workload: Workload, policy: str, source: LifetimeSource | None) -> Result:
+        digest = str(hash((workload.placed_s.tobytes(), workload.departure_s.tobytes(), workload.capacity.tobytes())))
+        seen.append((policy, digest))
+        return simulate(workload, policy, source)
+
+    monkeypatch.setattr(replaying, "simulate", counted)
+    return seen
+
+
+def _results(cells: list[Cell]) -> list[CellResult]:
+    found = [CellStore(cell.workload.trace.settings.store).read(cell.key()) for cell in cells]
+    return [result for result in found if result is not None]
+
+
+def test_best_fit_is_always_there_and_plain_policies_come_once(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("oracle", "noise:1"), seeds=(3,)).cells()
+    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)"]
+    assert not cells[0].workload.is_later
+
+
+def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("oracle", "one-shot:km"), seeds=(3,)).cells()
+    assert all(cell.workload.is_later for cell in cells)
+    # but where no policy asks for predictions, nothing is learnt
+    assert not _config(tmp_path, predictors=("km",), policies=("first-fit",)).cells()[0].workload.is_later
+
+
+def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
+    keys = {cell.key() for settings in (
+        {}, {"loads": (0.7,)}, {"seeds": (2,)}, {"n_requests": 1_001}, {"predictors": ("noise:1",)},
+        {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0},
+        {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4},
+    ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
+    # 10 settings of two cells each, of which best-fit is the same with the noisy oracle and beside la as without
+    assert len(keys) == 10 * 2 - 2
+    again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
+    assert {cell.key() for cell in again} <= keys
+
+
+def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
+    cells = _config(tmp_path, loads=(0.5, 0.8), policies=("nilas", "first-fit")).cells()
+    assert run_cells(cells, HERE) == {}
+    assert len(replays) == len(cells) == 2 * 2 * 3
+    digests = [digest for _, digest in replays]
+    per_workload = [set(digests[first:first + 3]) for first in range(0, 12, 3)]
+    assert all(len(each) == 1 for each in per_workload)
+    assert len(set(digests)) == 4
+
+
+def test_a_finished_cell_is_never_run_again(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
+    cells = _config(tmp_path).cells()
+    run_cells(cells[:2], HERE)  # as if it had been interrupted
+    run_cells(cells, HERE)
+    assert len(replays) == len(cells)
+    run_cells(cells, HERE)
+    assert len(replays) == len(cells)
+    more = _config(tmp_path, seeds=(0, 1, 2)).cells()
+    run_cells(more, HERE)
+    assert [policy for policy, _ in replays[len(cells):]] == [cell.policy for cell in more[len(cells):]]
+
+
+def _cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+@pytest.mark.parametrize(("suffix", "damage"), [
+    ("npz", _cut_short), ("npz", Path.unlink), ("json", _cut_short), ("json", lambda file: file.write_text("[]")),
+    ("json", lambda file: file.write_text(json.dumps({"key": "another", "figures": {}, "times": {}, "about": {}}))),
+])
+def test_a_damaged_result_is_made_anew(tmp_path: Path, replays: list[tuple[str, str]], suffix: str,
+                                       damage: Callable[[Path], object]) -> None:
+    cells = _config(tmp_path, seeds=(0,), policies=("first-fit",)).cells()
+    run_cells(cells, HERE)
+    before = _results(cells)
+    damage(tmp_path / "cells" / f"{cells[1].key()}.{suffix}")
+    assert run_cells(cells, HERE) == {}
+    assert [policy for policy, _ in replays] == ["best-fit", "first-fit", "first-fit"]
+    assert [result.figures for result in _results(cells)] == [result.figures for result in before]
+
+
+def test_one_cell_fails_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(workload: Workload, policy: str, source: LifetimeSource | None) -> Result:
+        if policy == "first-fit":
+            raise ZeroDivisionError("a policy's own")
+        return simulate(workload, policy, source)
+
+    monkeypatch.setattr(replaying, "simulate", failing)
+    cells = _config(tmp_path, seeds=(0,)).cells()
+    failed = run_cells(cells, HERE)
+    assert {cell.label: reason for cell, reason in failed.items()} == {
+        "first-fit": "ZeroDivisionError: a policy's own"}
+    assert len(_results(cells)) == 2
+    monkeypatch.undo()
+    assert run_cells(cells, HERE) == {}
+
+
+@pytest.mark.slow
+def test_processes_leave_the_same_bytes_as_one(tmp_path: Path) -> None:
+    settings: dict[str, object] = {"predictors": ("oracle", "noise:1"), "loads": (0.6, 0.8)}
+    alone, together = (_config(tmp_path / name, **settings).cells() for name in ("alone", "together"))
+    run_cells(alone, HERE)
+    run_cells(together, local_workers(2))
+    for one, other in zip(_results(alone), _results(together), strict=True):
+        assert one.figures == other.figures
+        assert one.about == other.about
+        assert one.arrays.keys() == other.arrays.keys()
+        for name, array in one.arrays.items():
+            np.testing.assert_array_equal(array, other.arrays[name])
