@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from sojourn import __version__
-from sojourn.flows.comparison_report import FoundComparison
+from sojourn.flows.comparison_report import FoundComparison, Section
 from sojourn.flows.figures import draw_gains
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.tracking import COMPARISON, Tracker
@@ -60,6 +62,30 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
         status = "FINISHED" if is_whole else "FAILED"
+    finally:
+        tracker.end(run, status)
+
+
+def log_sections(config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],
+                 tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
+    """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
+    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+    name = config.preset or ""
+    about = f"{PRESETS[name].about.capitalize()}. " if name else ""
+    found = {"name": name, "about": about, "trace": trace.name, "data_hash": trace.data_hash,
+             "code_version": __version__, "workloads": [], "sections": [asdict(section) for section in sections]}
+    tags = {"kind": COMPARISON, "trace": trace.name, "comparison": name, "data_hash": trace.data_hash[:12],
+            "code_version": __version__}
+    run = tracker.start(f"compare {trace.name} {name}".rstrip(), tags)
+    status = "FAILED"
+    try:
+        tracker.log(run, config.model_dump(mode="json"))
+        for stem, table in tables.items():
+            tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
+        for stem, figure in figures.items():
+            tracker.log_figure(run, figure, f"{stem}.png")
+        tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+        status = "FINISHED"
     finally:
         tracker.end(run, status)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,29 @@ _TITLES = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", "
            "rejected %")
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table of an evaluation, ready to be printed: the first n_text columns are words.
+
+    caption: what was replayed, and what the columns say.
+    """
+
+    title: str
+    caption: str
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    n_text: int
+
+    def table(self) -> Table:
+        """On the terminal."""
+        table = Table(title=self.title, title_justify="left", caption_justify="left", caption=self.caption)
+        for k, title in enumerate(name.replace(" ", "\n") for name in self.titles):
+            table.add_column(title, justify="left" if k < self.n_text else "right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+
 def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table]:
     """One table a workload and load. description: of each."""
     tables = []
@@ -35,11 +59,15 @@ def comparison_markdown(found: FoundComparison) -> list[str]:
     """A comparison's section of the page."""
     name = f", {found['name']}" if found["name"] else ""
     lines = [f"## Placement on {found['trace']}{name}", "",
-             f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}. {_WORDS}", ""]
+             f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}."
+             f"{' ' + _WORDS if found['workloads'] else ''}", ""]
     for part in found["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
                   *markdown_rows(_TITLES, [_cells(row) for row in part["rows"]], n_text=2), ""]
+    for section in found.get("sections", ()):
+        lines += [f"**{section['title']}.** {section['caption']}", "",
+                  *markdown_rows(section["titles"], section["rows"], section["n_text"]), ""]
     return lines
 
 

@@ -49,5 +49,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
          "lava", "lava-no-class-down", "lava-any-class"),
         ("oracle", "hazard"),
     ),
+    "lars": Preset("which request migrates first", ("best-fit", "nilas"), ("oracle",),
+                   runner="sojourn.flows.lars:run_lars"),
 })  # fmt: skip
 """By name. A policy that is not known is left out of a preset."""

@@ -316,6 +316,7 @@ def happen(world: World, what: int, host: int, now: int) -> int:
         if cluster.closed[host] != FAILED:
             cluster.closed[host] = DRAINED
     elif what == WAVE:
+        first = begin_plan(world)
         for _ in range(host):
             chosen = least_work(world, True)
             if chosen < 0:
@@ -324,7 +325,7 @@ def happen(world: World, what: int, host: int, now: int) -> int:
                 cluster.is_updated[chosen] = 1
             else:
                 cluster.closed[chosen] = UPDATED
-                plan(world, chosen, begin_plan(world), now)
+                plan(world, chosen, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
     elif cluster.closed[host] == (FAILED if what == REPAIR else DRAINED):
         cluster.closed[host] = OPEN
         if cluster.n_running[host] == 0:

@@ -35,7 +35,7 @@ from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.constraints import NO_CONSTRAINTS
 from sojourn.simulator.lifetimes import Curves, LifetimeSource, one_step
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
+from sojourn.simulator.upkeep import ORDERS, Failure, Maintenance, Migration, Upkeep, defragmentation_of, happenings_of
 from sojourn.simulator.workload import Workload
 
 N_BINS = 500
@@ -93,7 +93,8 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         predictions = CURRENT  # the order of migrations asks for them, though the chain does not
     curves = _asked(workload, policy, source, predictions != NO_PREDICTIONS)
     order = None
-    if is_ranked is not False and is_packing_last(policy):
+    is_uneven = any(isinstance(entry, Maintenance) for entry in upkeep)  # empty hosts differ, updated or not
+    if is_ranked is not False and is_packing_last(policy) and not is_uneven:
         order = ranking(workload.capacity, workload.need)
     if is_ranked and order is None:
         raise ValueError(f"is_ranked must be False or None for policy {policy.name!r} on these hosts, got True")
