@@ -17,13 +17,18 @@
 
   function draw(id, figure) {
     const isPrinting = root.classList.contains("printing");
-    const [ink, rule, empty, shade] = ["--ink", "--rule", "--empty", "--shade"].map((name) => getComputedStyle(root).getPropertyValue(name));
+    const style = getComputedStyle(root);
+    const names = ["--ink", "--rule", "--empty", "--shade"];
+    const [ink, rule, empty, shade] = names.map((name) => style.getPropertyValue(name).trim());
     // Black and the palest grey stand for the ink and the empty host in every figure.
     const text = JSON.stringify(figure).replaceAll('"#000000"', `"${ink}"`).replaceAll('"#ececec"', `"${empty}"`);
     const { data: traces, layout } = JSON.parse(text);
-    const axis = { gridcolor: rule, zeroline: false, zerolinecolor: ink, automargin: true, fixedrange: isNarrow.matches };
+    const isFixed = isNarrow.matches; // a finger on a figure scrolls the page
+    const axis = { gridcolor: rule, zeroline: false, zerolinecolor: ink, automargin: true, fixedrange: isFixed };
     const font = { family: "system-ui, sans-serif", size: isNarrow.matches ? 11 : 13, color: ink };
-    for (const name of ["xaxis", "yaxis"]) layout[name] = { ...axis, ...layout[name], title: { font, ...layout[name].title } };
+    for (const name of ["xaxis", "yaxis"]) {
+      layout[name] = { ...axis, ...layout[name], title: { font, ...layout[name].title } };
+    }
     Object.assign(layout, {
       font,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -86,12 +91,11 @@
   function drawMap() {
     const { data: [trace], layout: { meta, ...layout } } = data.maps[labels[mapLabel.value]];
     const { names, colours, rows } = meta[mapBy.value];
-    const steps = colours.flatMap((colour, k) => [[k / colours.length, colour], [(k + 1) / colours.length, colour]]);
+    const n = colours.length;
+    const colorscale = colours.flatMap((colour, k) => [[k / n, colour], [(k + 1) / n, colour]]);
     const z = rows.map((row) => Array.from(row, Number));
-    draw("map", {
-      data: [{ ...trace, z, text: z.map((row) => row.map((k) => names[k])), colorscale: steps, zmin: -0.5, zmax: colours.length - 0.5 }],
-      layout,
-    });
+    const text = z.map((row) => row.map((k) => names[k]));
+    draw("map", { data: [{ ...trace, z, text, colorscale, zmin: -0.5, zmax: n - 0.5 }], layout });
     document.getElementById("map-legend").replaceChildren(
       ...names.map((name, k) => element("li", {}, element("span", {}, swatch({ color: colours[k] }, true), name))),
     );
@@ -113,25 +117,29 @@
     const chosen = shown.hosts.find(([, host]) => host === shown.chosen);
     const rows = shown.hosts.map(([rank, host, scores]) => {
       const lost = chosen ? scores.findIndex((score, k) => score !== chosen[2][k]) : -1;
-      const cells = scores.map((score, k) => element("td", {}, k === lost ? element("b", {}, number(score)) : number(score)));
+      const cells = scores.map((score, k) =>
+        element("td", {}, k === lost ? element("b", {}, number(score)) : number(score)));
       const name = host === shown.chosen ? "✓ " + host : host;
       const row = element("tr", { className: host === shown.chosen ? "chosen" : "" });
       row.append(element("td", { className: "text" }, name), element("td", {}, String(rank)), ...cells);
       return row;
     });
     const names = ["order", ...shown.columns.map(([name]) => name)];
-    const head = [element("th", { scope: "col", className: "text" }, "host"), ...names.map((name) => element("th", { scope: "col" }, name))];
+    const head = element("tr", {}, element("th", { scope: "col", className: "text" }, "host"),
+      ...names.map((name) => element("th", { scope: "col" }, name)));
     const nExcluded = shown.excluded.reduce((sum, [, n]) => sum + n, 0);
     const more = shown.n_hosts > rows.length ? ` The best ${rows.length} are shown.` : "";
     document.getElementById("decision-box").replaceChildren(
       element("div", { className: "beside" },
-        element("div", {}, element("h3", {}, "Request"), pairs([["placed at", shown.time], ...shown.request, ["chosen host", shown.chosen ?? "none"]])),
+        element("div", {}, element("h3", {}, "Request"),
+          pairs([["placed at", shown.time], ...shown.request, ["chosen host", shown.chosen ?? "none"]])),
         element("div", {}, element("h3", {}, "What the scores mean"), pairs(shown.columns)),
         element("div", {}, element("h3", {}, `Excluded: ${nExcluded} of ${nExcluded + shown.n_hosts} hosts`),
           pairs(shown.excluded.map(([reason, n]) => [reason, String(n)]))),
       ),
       element("h3", {}, `Possible: ${shown.n_hosts}.${more}`),
-      element("div", { className: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
+      element("div", { className: "wide" },
+        element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))),
     );
   }
 
@@ -155,8 +163,9 @@
   const drawing = new Map(Object.entries(data.figures).map(([id, figure]) => [placeOf(id), () => draw(id, figure)]));
   if (mapLabel) drawing.set(placeOf("map"), drawMap);
   const waiting = new Set(drawing.keys());
-  const nearing = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => show(entry.target)),
-    { rootMargin: "400px" });
+  const nearing = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) show(entry.target);
+  }, { rootMargin: "400px" });
 
   function show(place) {
     nearing.unobserve(place);
@@ -172,7 +181,9 @@
     placeOf(id).style.minHeight = figure.layout.height + "px";
     if (figure.data.some((trace) => trace.meta !== undefined)) addLegend(id, figure);
   }
-  for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => sort(button.closest("th")));
+  for (const button of document.querySelectorAll("th button")) {
+    button.addEventListener("click", () => sort(button.closest("th")));
+  }
   if (mapLabel) {
     fill(mapLabel, labels);
     chooseMap();

@@ -38,9 +38,9 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
     >>> summary = pd.DataFrame({"workload": "trace", "load": 0.8, "policy": ["best-fit"], "predictor": "",
     ...                         "label": "best-fit", "n_seeds": 1, "empty_hosts_pct": 30.0, "gain_pp": 0.0,
     ...                         "gain_low_pp": 0.0, "gain_high_pp": 0.0})
+    >>> data = ComparisonData("Best fit", "", summary.assign(seed=0), summary, {}, {}, [], 0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = write_page(Path(folder) / "page.html", ComparisonData("One", "", summary, summary, {}, {}, [], 0))
-    ...     page.read_text()[:15]
+    ...     write_page(Path(folder) / "page.html", data).read_text()[:15]
     '<!doctype html>'
     """
     from plotly.offline import get_plotlyjs
@@ -127,9 +127,9 @@ def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str
         figure = figures.get(f"gain-{k}")
         if figure is None:
             continue
-        words = (f"On {workload} at {100 * data.at_main_load(workload)['load'].iloc[0]:g} % peak load. Empty hosts, "
-                 "higher is better, with 95 % intervals where there are several seeds. No policy that places every "
-                 "request can pass the bound.")
+        words = (f"On {workload} at {100 * data.at_main_load(workload)['load'].iloc[0]:g} % peak load. Empty hosts in "
+                 "percentage points (pp), higher is better, with 95 % intervals where there are several seeds. No "
+                 "policy that places every request can pass the bound.")
         if any(text.startswith(CUT) for text in figure["layout"]["yaxis"]["ticktext"]):
             words += f" {CUT.strip()}: the bar goes on to the left."
         name = f": {workload}" if len(workloads) > 1 else ""

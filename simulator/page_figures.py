@@ -37,7 +37,7 @@ CUT = "◀ "
 """Before the name of a bar that goes on beyond the axis."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
-_BAR_PX, _FRAME_PX = 32, 110
+_BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
 
 
 def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
@@ -52,20 +52,21 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     bound_pp = bound_gain_pp(rows)
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
     left = max(float(np.nanmin([-0.05 * largest, *gain, *low])) * 1.05, -1.25 * largest)
-    ticks = [f"{CUT if value < left else ''}{_escaped(label)} <b>{value:+.2f}</b>"
+    ticks = [f"{CUT if value < left else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
              for label, value in zip(bars["label"], gain, strict=True)]
-    bar = {
+    bar: dict[str, Any] = {
         "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),
         "marker": {"color": [colour_of[policy] for policy in bars["policy"]]},
-        "error_x": {"type": "data", "symmetric": False, "array": _rounded(high - gain),
-                    "arrayminus": _rounded(gain - low), "color": COLOURS[-1], "thickness": 1.5, "width": 4},
         "hovertext": [f"{_escaped(label)}: {gain_text(*ends)}"
                       for label, *ends in zip(bars["label"], gain, low, high, strict=True)],
         "hoverinfo": "text",
     }  # fmt: skip
-    layout = {
+    if np.isfinite(low).any():
+        bar["error_x"] = {"type": "data", "symmetric": False, "array": _rounded(high - gain),
+                          "arrayminus": _rounded(gain - low), "color": COLOURS[-1], "thickness": 1.5, "width": 4}
+    layout: dict[str, Any] = {
         "height": _FRAME_PX + _BAR_PX * len(bars),
-        "xaxis": {"title": {"text": "percentage points over best-fit"}, "range": [left, largest * 1.08],
+        "xaxis": {"title": {"text": "pp over best-fit"}, "range": [left, largest * 1.08],
                   "zeroline": True},
         "yaxis": {"tickvals": bar["y"], "ticktext": ticks, "range": [-0.6, len(bars) - 0.4],
                   "showgrid": False},
@@ -215,6 +216,10 @@ def _spaced(n: int, most: int) -> np.ndarray:
 def _rounded(values: Any) -> list[float | None]:
     """Plain numbers of 4 decimals, what is not finite left out."""
     return [round(value, 4) if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
 
 
 def _escaped(text: str) -> str:

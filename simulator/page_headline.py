@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -37,7 +37,7 @@ def headline(rows: pd.DataFrame) -> list[str]:
     """
     others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
     others = others.sort_values("gain_pp", ascending=False, kind="stable")
-    ranked: list[dict[str, Any]] = others.to_dict("records")
+    ranked = others.to_dict("records")
     if not ranked:
         return [f"Only {BASELINE} was replayed: nothing to compare it with."]
     knows = [_knows_the_future(row["predictor"]) for row in ranked]
@@ -58,21 +58,22 @@ def headline(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _verdict(best: Mapping[str, Any], bound_pp: float) -> str:
+def _verdict(best: Mapping[Hashable, Any], bound_pp: float) -> str:
     gain, low = best["gain_pp"], best["gain_low_pp"]
     share = f", {100 * gain / bound_pp:.0f} % of the way to the bound" if bound_pp > 0 and gain > 0 else ""
+    where = f"on {best['workload']} at {100 * best['load']:g} % peak load"
     if gain <= 0:
-        return f"Nothing beats {BASELINE} in empty hosts; {best['label']} comes closest, at {_gain(best)}."
+        return f"Nothing beats {BASELINE} in empty hosts {where}; {best['label']} comes closest, at {_gain(best)}."
     if not math.isfinite(low):
-        return (f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE}{share}, in one replay: "
+        return (f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}, in one replay: "
                 "without further seeds there is no interval.")
     if low <= 0:
-        return (f"No gain is certain: {best['label']} comes out best in empty hosts, at {_gain(best)} over {BASELINE}, "
-                "and that interval includes 0.")
-    return f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE}{share}."
+        return (f"No gain is certain {where}: {best['label']} comes out best in empty hosts, at {_gain(best)} over "
+                f"{BASELINE}, and that interval includes 0.")
+    return f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}."
 
 
-def _gain(row: Mapping[str, Any]) -> str:
+def _gain(row: Mapping[Hashable, Any]) -> str:
     return gain_text(row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"])
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -74,17 +75,17 @@ def _header(column: Column, is_text: bool) -> str:
             f'<button type="button">{html.escape(column.title)}{below}</button></th>')
 
 
-def _cell(row: dict[str, object], name: str, column: Column) -> str:
+def _cell(row: Mapping[Hashable, Any], name: str, column: Column) -> str:
     value = row[name]
     if name in _TEXTS:
         text = html.escape(str(value))
         return f'<td{_TEXT} data-value="{text}">{text}</td>'
-    number = float(str(value)) * (100 if name == "load" else 1)
+    number = float(value) * (100 if name == "load" else 1)
     if not math.isfinite(number):
         return '<td data-value="">–</td>'
     text = f"{number:{column.sign},.{column.digits}f}"
     if name == "gain_pp":
-        text = _with_interval(text, [float(str(row.get(end, math.nan))) for end in ("gain_low_pp", "gain_high_pp")])
+        text = _with_interval(text, [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")])
     return f'<td data-value="{number:.6g}">{text}</td>'
 
 
