@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/scheduler.py
 	$(BIN)/python benchmarks/simulator.py
+	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/held_exits.py
 	$(BIN)/python benchmarks/c_face.py
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from rich.markup import escape
 
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.comparison_log import as_document, log_comparison
@@ -46,16 +47,16 @@ def run_comparison(config: CompareConfig) -> int:
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
     for cell, reason in failed.items():
         spec = cell.workload
-        console.print(f"[red]✗[/] {cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}",
-                      soft_wrap=True)
+        words = f"{cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}"
+        console.print(f"[red]✗[/] {escape(words)}", soft_wrap=True)
     if not found:
         raise ValueError(f"at least one cell must succeed, got {len(failed)} that failed")
     table = cells_table(found)
     summary = summary_table(table)
     tables = {"cells": table, "summary": summary, "differences": differences_table(table)}
-    description = {(cell.workload.name, cell.workload.load): result.about["description"]
-                   for cell, result in reversed(found)}
-    description = dict(reversed(description.items()))
+    description: dict[tuple[str, float], str] = {}
+    for cell, result in found:
+        description.setdefault((cell.workload.name, cell.workload.load), result.about["description"])
     for printed in comparison_tables(summary, description):
         console.print()
         console.print(printed)

@@ -111,8 +111,8 @@ def lars_summary(replays: pd.DataFrame) -> pd.DataFrame:
 
 def _section(summary: pd.DataFrame, title: str, description: str) -> Section:
     caption = (f"{description}; {int(summary['n_seeds'].max())} seeds, perfect lifetimes. Fewer: carried out of those "
-               "planned, against the trace's order, % (higher = better), with the paired 95 % interval. Scope: one order "
-               "across the hosts of a batch or wave, or host by host.")
+               "planned, against the trace's order, % (higher = better), with the paired 95 % interval. "
+               "Scope: one order across the hosts of a batch or wave, or host by host.")
     titles = ("policy", "order", "scope", "planned", "carried out", "fewer %", "95 % interval", "moved GiB",
               "empty hosts %", "rejected %")
     rows = []

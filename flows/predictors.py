@@ -1,6 +1,7 @@
 """Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, a lifetime family, `bundle:FOLDER`, `one-shot:` of any.
 
-To add one that is not learnt: a function of a workload, its spec and the text's argument, and its line in `MADE`.
+To add one that is not learnt, such as what a trace's generator knows: a function of a workload, its spec and the text's
+argument, and its line in `MADE`.
 """
 
 from __future__ import annotations

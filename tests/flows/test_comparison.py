@@ -35,6 +35,7 @@ def _config(store: Path, **settings: object) -> CompareConfig:
         "store": store, "n_requests": 1_500, "policies": ("nilas-expected", "nilas"), "seeds": (0,), **settings})
 
 
+@pytest.mark.slow
 def test_a_model_is_fitted_once_per_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[str] = []
 
@@ -44,13 +45,13 @@ def test_a_model_is_fitted_once_per_trace(tmp_path: Path, monkeypatch: pytest.Mo
             return super().fit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(learning, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
-    settings: dict[str, object] = {"predictors": ("km", "one-shot:km"), "loads": (0.5, 0.8)}
+    settings: dict[str, object] = {"predictors": ("km", "one-shot:km"), "loads": (0.5, 0.8), "policies": ("nilas",)}
     assert run_cells(_config(tmp_path, **settings).cells(), HERE) == {}
     assert fitted == ["km"]
     assert run_cells(_config(tmp_path, **settings, seeds=(0, 1)).cells(), HERE) == {}
     assert fitted == ["km", "km"]  # another seed is another trace
     # those of other policies come from the store
-    assert run_cells(_config(tmp_path, **settings, policies=("la",)).cells(), HERE) == {}
+    assert run_cells(_config(tmp_path, **{**settings, "policies": ("nilas-expected",)}).cells(), HERE) == {}
     assert fitted == ["km", "km"]
 
 
