@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sojourn.simulator.policies.best_fit import BEST_FIT
 from sojourn.simulator.policies.first_fit import FIRST_FIT
+from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
 from sojourn.simulator.policies.nilas import NILAS
@@ -19,6 +20,7 @@ from sojourn.simulator.policies.worst_fit import WORST_FIT
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "best-fit": BEST_FIT,
     "first-fit": FIRST_FIT,
+    "joint-fit": JOINT_FIT,
     "la": LA,
     "la-binary": LA_BINARY,
     "nilas": NILAS,
