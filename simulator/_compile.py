@@ -20,13 +20,28 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numba
 import numpy as np
 
 from sojourn.simulator import _loop
-from sojourn.simulator._state import Arrivals, Decisions, Ledger, Ranking, Timeline
+from sojourn.simulator._checks import violation
+from sojourn.simulator._numba import KERNEL_OPTIONS
+from sojourn.simulator._python import asking
+from sojourn.simulator._state import (
+    COUNTS,
+    EXPIRED,
+    HAPPENINGS,
+    HOSTS,
+    PLAN,
+    REQUESTS,
+    SETTINGS,
+    SLOTS,
+    Ranking,
+    Timeline,
+    World,
+)
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import PerResource, Policy
@@ -36,22 +51,28 @@ from sojourn.simulator.policies.policy import PerResource, Policy
 class Loop:
     """A compiled replay, and the seconds that getting it took in this process."""
 
-    replay: Callable[..., None]
+    replay: Callable[..., int]
     compile_s: float
 
 
+Extent = Literal["plain", "hooks", "full"]
+"""Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
+happen is not compiled: the whole takes four times as long."""
+
+
 @functools.cache
-def compiled_loop(policy: Policy, n_resources: int, is_ranked: bool) -> Loop:
-    """The event loop with this policy's chain.
+def compiled_loop(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent, is_checked: bool) -> Loop:
+    """The event loop with this policy's chain and hooks.
 
     is_ranked: hosts are walked in the order of the packing score, so a chain that ends in PACKING drops it.
+    extent: what can happen. is_checked: every invariant is looked at after every event.
     """
     started = time.perf_counter()
-    text, names = composed(policy, n_resources, is_ranked)
+    text, names = composed(policy, n_resources, is_ranked=is_ranked, extent=extent, is_checked=is_checked)
     path = _written(policy, text)
     module = _imported(text, path, names)
     replay = _jitted(module.replay, is_cached=path is not None)
-    _warm_up(replay, n_resources, is_ranked)
+    _warm_up(replay, policy, n_resources, is_ranked)
     return Loop(replay, time.perf_counter() - started)
 
 
@@ -65,14 +86,16 @@ def _imported(text: str, path: Path | None, names: dict[str, Any]) -> Any:
     return module
 
 
-def composed(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[str, dict[str, Any]]:
-    """Source of the loop with the chain, and the functions that it names."""
+def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
+             is_checked: bool) -> tuple[str, dict[str, Any]]:
+    """Source of the loop with the chain and the hooks, and the functions that it names."""
     scorers = policy.scorers
     if is_ranked:
         if not is_packing_last(policy):
             raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
         scorers = scorers[: -len(PACKING)]
-    calls, names = [], {}
+    calls: list[str] = []
+    names: dict[str, Any] = {}
     for i, scorer in enumerate(scorers):
         if isinstance(scorer, PerResource):
             names[f"scorer_{i}"] = scorer.scorer
@@ -82,27 +105,67 @@ def composed(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[str, di
             calls.append(f"scorer_{i}(cluster, host, request, now)")
     if policy.filter is not None:
         names["may_take"] = policy.filter
-    lines = ["", "", "import numba", ""]
+    lines = _chain(policy, calls, is_ranked) if policy.host_scores is None else _asking_python(policy)
+    lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
+    if extent != "full":
+        lines += ["@inner", "def is_allowed(world, host, request):", "    return True", ""]
+    if is_checked:
+        names["violation"] = violation
+        lines += ["", "@inner", "def checked(world):", "    return violation(world)", ""]
+    if policy.refresh_s:
+        lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
+                  f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
+    if policy.hooks is not None:
+        names |= {f"hook_{name}": getattr(policy.hooks, name) for name in _HOOKS}
+        for name, arguments in _HOOKS.items():
+            lines += ["", "@inner", f"def {name}({arguments}):", f"    hook_{name}({arguments})", ""]
+        lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
+                  "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
     # The names are part of the source, and so of its hash: policies differ in them alone.
-    lines += [f"# {name}: {_plain(function).__module__}.{_plain(function).__qualname__}"
-              for name, function in names.items()]
-    lines += ["", "@numba.njit(error_model='numpy')", "def choose(cluster, ledger, order, request, now):"]
-    lines += ["    best_host = -1"]
+    told = [f"# {name}: {_plain(function).__module__}.{_plain(function).__qualname__}"
+            for name, function in names.items()]
+    return inspect.getsource(_loop) + "\n".join(["", "", "import numpy as np", "", *told, "", *lines]), names
+
+
+_HOOKS = {"placed": "cluster, host, request, now", "departed": "cluster, host, row, now",
+          "emptied": "cluster, host, now", "at_deadline": "cluster, host, now"}
+
+
+def _chain(policy: Policy, calls: list[str], is_ranked: bool) -> list[str]:
+    """`choose` as one scan over the hosts."""
+    lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
+             "    best_host = NOT_PLACED"]
     lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
     if is_ranked:
-        lines += ["    host_mask = (1 << order.host_bits[0]) - 1",
+        lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
                   "    for position in range(first_position(order, request.need), len(order.key)):",
                   "        host = order.key[position] & host_mask"]
     else:
-        lines += ["    for host in range(len(cluster.n_running)):"]
-    lines += ["        if not fits(cluster, host, request.need):", "            continue"]
+        lines += ["    for host in range(len(hosts)):"]
+    lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
+              "            continue"]
     if policy.predictions != "none":
-        lines += ["        if ledger.valid_until_s[host] <= now:", "            refresh(cluster, ledger, host, now)"]
+        lines += ["        if hosts[host].valid_until_s <= now:", f"            {_refresh(policy)}"]
     if policy.filter is not None:
         lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
-    lines += _comparison(calls, is_ranked)
-    lines += ["    return best_host", ""]
-    return inspect.getsource(_loop) + "\n".join(lines), names
+    return [*lines, *_comparison(calls, is_ranked), "    return best_host", ""]
+
+
+def _refresh(policy: Policy) -> str:
+    if policy.refresh_s:
+        return f"refresh_until(world, host, now, {policy.refresh_s})"
+    return "refresh(world, host, now)"
+
+
+def _asking_python(policy: Policy) -> list[str]:
+    """`choose` that brings every host up to date and asks a Python function through its address."""
+    lines = ["@inner", "def choose(world, request, now):"]
+    if policy.predictions != "none":
+        lines += ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
+                  f"            {_refresh(policy)}"]
+    return [*lines, "    address = world.cluster.state.address[0]",
+            "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
+            "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
 
 
 def is_packing_last(policy: Policy) -> bool:
@@ -111,12 +174,12 @@ def is_packing_last(policy: Policy) -> bool:
 
 
 def _comparison(calls: list[str], is_ranked: bool) -> list[str]:
-    # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan.
+    # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
     if not calls:
         return ["        return host"]
     lines = ["        is_better = False"]
     for i, call in enumerate(calls):
-        lines += [f"        score_{i} = {call}",
+        lines += [f"        score_{i} = {call}", f"        if not score_{i} >= 0:", "            return BAD_SCORE",
                   f"        if not is_better and score_{i} > best_{i}:", "            continue",
                   f"        is_better = is_better or score_{i} < best_{i}"]
     is_perfect = " and ".join(f"score_{i} == 0" for i in range(len(calls)))
@@ -170,8 +233,10 @@ def _sources(policy: Policy) -> list[str]:
     """
     folder = Path(_loop.__file__).parent
     paths = {*folder.glob("*.py"), *folder.glob("policies/*.py")}
-    functions = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
-    for function in (*functions, *([policy.filter] if policy.filter else [])):
+    functions: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
+    functions += [policy.filter] if policy.filter else []
+    functions += [getattr(policy.hooks, name) for name in _HOOKS] if policy.hooks else []
+    for function in functions:
         plain = _plain(function)
         if plain.__closure__ is not None or plain.__module__ == "__main__":
             raise TypeError(f"{plain.__qualname__} can't be keyed by its source")
@@ -188,26 +253,34 @@ def _environment() -> str:
     return f"{numba.__version__} {np.__version__} {sys.version} {platform.machine()}"
 
 
-def _jitted(replay: Any, is_cached: bool) -> Callable[..., None]:
+def _jitted(replay: Any, is_cached: bool) -> Callable[..., int]:
+    compiled: Any = numba.njit
     if is_cached:
         try:
-            return numba.njit(cache=True, error_model="numpy")(replay)
+            return compiled(cache=True, **KERNEL_OPTIONS)(replay)
         except (OSError, RuntimeError):
             pass  # numba found no folder that it may write to
-    return numba.njit(error_model="numpy")(replay)
+    return compiled(**KERNEL_OPTIONS)(replay)
 
 
-def _warm_up(replay: Callable[..., None], n_resources: int, is_ranked: bool) -> None:
+def _warm_up(replay: Callable[..., int], policy: Policy, n_resources: int, is_ranked: bool) -> None:
     """One replay of nothing, which compiles the only signature that there is."""
     def row(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
-    replay(
-        Arrivals(row(0), row(0), row(0, n_resources), row(0)),
-        Cluster(row(1, n_resources), row(1, n_resources), row(1), row(1)),
-        Ledger(*(row(1) for _ in Ledger._fields)),
-        Ranking(row(int(is_ranked)), row(n_resources), row(n_resources), row(1)),
-        Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources)),
-        Decisions(row(0), row(0), row(1)),
-        0,
-    )
+    cluster = Cluster(row(1, n_resources), row(1, n_resources), row(1), row(1), row(1), row(1), state_of(policy, 1, 0))
+    order = Ranking(row(int(is_ranked)), row(n_resources), row(n_resources), row(1))
+    levels = row(2, 1 + 2 * n_resources)
+    world = World(cluster, np.zeros(0, REQUESTS), np.zeros(1, HOSTS), row(0, n_resources), row(0), row(0), row(0),
+                  order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS),
+                  np.zeros(1, COUNTS))
+    timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), row(1) - 1, row(0, 1, n_resources),
+                        row(0, 1), row(0, 1), row(0, 1))
+    replay(world, timeline, row(0), np.zeros(0, HAPPENINGS))
+
+
+def state_of(policy: Policy, n_hosts: int, n_requests: int) -> Any:
+    """What `cluster.state` is for a policy."""
+    if policy.host_scores is not None:
+        return asking(n_hosts)
+    return policy.hooks.state(n_hosts, n_requests) if policy.hooks is not None else np.zeros(0, np.int64)

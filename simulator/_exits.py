@@ -6,115 +6,140 @@ it, or until a request comes or goes. Curves are known beforehand, so these time
 earliest breakpoint of all requests instead is right as well, but with an oracle it recomputes a host at each
 departure.)
 
-Ledger.exit_s of a request may be out of date while it is below its host's exit; the host's value is always
+REQUESTS.exit_s may be out of date while it is below its host's exit; the host's value is always
 attained by a request whose own is up to date.
 """
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
-from sojourn.simulator._state import EXPIRED, NEVER, Ledger
-from sojourn.simulator.cluster import Cluster
+from sojourn.simulator._numba import inlined, inner
+from sojourn.simulator._state import EXPIRED, NEVER, World
 
 
-@kernel
-def predict_first(ledger: Ledger, request: int) -> None:
+@inlined
+def predict_first(world: World, request: int) -> None:
     """Set a request's exit to that of its first prediction, for good."""
-    ledger.exit_s[request] = ledger.start_s[request] + ledger.total_s[ledger.segment[request]]
-    ledger.change_s[request] = NEVER
+    own = world.requests[request]
+    own.exit_s = own.start_s + world.total_s[own.curve_start]
+    own.change_s = NEVER
 
 
-@kernel
-def predict_now(ledger: Ledger, request: int, now: int) -> None:
+@inlined
+def predict_now(world: World, request: int, now: int) -> None:
     """Set a request's exit, and the time until which it holds, to its curve's at `now`."""
-    start = ledger.start_s[request]
+    own = world.requests[request]
+    start = own.start_s
     uptime = now - start
-    k = ledger.segment[request]
-    last = ledger.curve_end[request] - 1
-    while k < last and ledger.uptime_s[k + 1] <= uptime:
+    k = own.segment
+    last = own.curve_end - 1
+    while k < last and world.uptime_s[k + 1] <= uptime:
         k += 1
-    ledger.segment[request] = k
-    total = max(ledger.total_s[k], 1)
+    own.segment = k
+    total = max(world.total_s[k], 1)
     while total <= uptime:
         total *= 2
-    ledger.exit_s[request] = start + total
-    ledger.change_s[request] = start + (ledger.uptime_s[k + 1] if k < last else total)
+    own.exit_s = start + total
+    own.change_s = start + (world.uptime_s[k + 1] if k < last else total)
 
 
-@kernel
-def overtakes_at(ledger: Ledger, request: int, host_exit: int) -> int:
+@inner
+def overtakes_at(world: World, request: int, host_exit: int) -> int:
     """When a request next changes a host's exit: its next breakpoint if it is the last-leaving one, else the
     breakpoint at which its own exit rises above the host's.
     """
-    time = ledger.change_s[request]
-    if ledger.exit_s[request] >= host_exit or time == NEVER:
+    own = world.requests[request]
+    time = own.change_s
+    if own.exit_s >= host_exit or time == NEVER:
         return time
-    start = ledger.start_s[request]
-    last = ledger.curve_end[request] - 1
-    k = ledger.segment[request]
-    total = ledger.exit_s[request] - start
+    start = own.start_s
+    last = own.curve_end - 1
+    k = own.segment
+    total = own.exit_s - start
     while True:
         if k < last:
             k += 1
-            total = max(ledger.total_s[k], 1)
+            total = max(world.total_s[k], 1)
         while total <= time - start:
             total *= 2
         if start + total > host_exit:
             return time
-        time = start + (ledger.uptime_s[k + 1] if k < last else total)
+        time = start + (world.uptime_s[k + 1] if k < last else total)
 
 
-@kernel
-def refresh(cluster: Cluster, ledger: Ledger, host: int, now: int) -> None:
+@inner
+def refresh(world: World, host: int, now: int) -> None:
     """Bring a non-empty host's exit up to `now`; counts as one re-score."""
+    requests = world.requests
     exit_s, valid_until = EXPIRED, NEVER
-    request = ledger.first[host]
+    request = world.hosts[host].first
     while request >= 0:
-        if ledger.change_s[request] <= now:
-            predict_now(ledger, request, now)
-        exit_s = max(exit_s, ledger.exit_s[request])
-        request = ledger.next[request]
-    request = ledger.first[host]
+        if requests[request].change_s <= now:
+            predict_now(world, request, now)
+        exit_s = max(exit_s, requests[request].exit_s)
+        request = requests[request].next
+    request = world.hosts[host].first
     while request >= 0:
-        valid_until = min(valid_until, overtakes_at(ledger, request, exit_s))
-        request = ledger.next[request]
-    cluster.exit_s[host] = exit_s
-    ledger.valid_until_s[host] = valid_until
-    ledger.n_rescores[0] += 1
+        valid_until = min(valid_until, overtakes_at(world, request, exit_s))
+        request = requests[request].next
+    world.cluster.exit_s[host] = exit_s
+    world.hosts[host].valid_until_s = valid_until
+    world.counts[0].n_rescores += 1
 
 
-@kernel
-def enter(cluster: Cluster, ledger: Ledger, host: int, request: int, now: int) -> None:
-    """Note a request on a host (n_running still without it)."""
-    head = ledger.first[host]
-    ledger.next[request] = head
-    ledger.previous[request] = -1
-    if head >= 0:
-        ledger.previous[head] = request
-    ledger.first[host] = request
-    if cluster.n_running[host] == 0:
-        cluster.exit_s[host] = ledger.exit_s[request]
-        ledger.valid_until_s[host] = ledger.change_s[request]
-    elif ledger.valid_until_s[host] > now:
-        exit_s = max(cluster.exit_s[host], ledger.exit_s[request])
-        cluster.exit_s[host] = exit_s
-        ledger.valid_until_s[host] = min(ledger.valid_until_s[host], overtakes_at(ledger, request, exit_s))
+@inner
+def refresh_until(world: World, host: int, now: int, refresh_s: int) -> None:
+    """The same, but let the value stand for `refresh_s` seconds, or until it has passed."""
+    refresh(world, host, now)
+    world.hosts[host].valid_until_s = min(now + refresh_s, world.cluster.exit_s[host])
 
 
-@kernel
-def leave(cluster: Cluster, ledger: Ledger, host: int, request: int) -> None:
-    """Strike a request off a host (n_running still with it).
+@inlined
+def enter(world: World, host: int, request: int, now: int) -> None:
+    """Note a request on a host."""
+    here, exits = world.hosts[host], world.cluster.exit_s
+    exit_s = world.requests[request].exit_s
+    is_first = here.first < 0
+    link(world, host, request)
+    if is_first:
+        exits[host] = exit_s
+        here.valid_until_s = world.requests[request].change_s
+    elif here.valid_until_s > now:
+        exits[host] = max(exits[host], exit_s)
+        here.valid_until_s = min(here.valid_until_s, overtakes_at(world, request, exits[host]))
+
+
+@inlined
+def leave(world: World, host: int, request: int) -> None:
+    """Strike a request off a host.
 
     An expired host value needs no care: it is recomputed before its next use anyway.
     """
-    before, after = ledger.previous[request], ledger.next[request]
+    unlink(world, host, request)
+    if world.hosts[host].first < 0:  # what still holds room here migrates, and is another host's
+        world.hosts[host].valid_until_s = NEVER
+        world.cluster.exit_s[host] = EXPIRED
+    elif world.requests[request].exit_s >= world.cluster.exit_s[host]:
+        world.hosts[host].valid_until_s = EXPIRED
+
+
+@inlined
+def link(world: World, host: int, request: int) -> None:
+    """Put a request at the head of a host's list."""
+    head = world.hosts[host].first
+    world.requests[request].next = head
+    world.requests[request].previous = -1
+    if head >= 0:
+        world.requests[head].previous = request
+    world.hosts[host].first = request
+
+
+@inlined
+def unlink(world: World, host: int, request: int) -> None:
+    """Take a request out of a host's list."""
+    before, after = world.requests[request].previous, world.requests[request].next
     if before >= 0:
-        ledger.next[before] = after
+        world.requests[before].next = after
     else:
-        ledger.first[host] = after
+        world.hosts[host].first = after
     if after >= 0:
-        ledger.previous[after] = before
-    if cluster.n_running[host] == 1:
-        ledger.valid_until_s[host] = NEVER
-    elif ledger.exit_s[request] >= cluster.exit_s[host]:
-        ledger.valid_until_s[host] = EXPIRED
+        world.requests[after].previous = before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._numba import kernel
+from sojourn.simulator._numba import inner
 from sojourn.simulator._state import Ranking
 from sojourn.simulator.cluster import Cluster
 
@@ -32,7 +32,7 @@ def ranking(capacity: np.ndarray, need: np.ndarray) -> Ranking | None:
     return Ranking(key, bits, shift, np.array([host_bits]))
 
 
-@kernel
+@inner
 def key_of(cluster: Cluster, order: Ranking, host: int) -> int:
     """The packed key of a host's present state."""
     key = 1 if cluster.n_running[host] == 0 else 0
@@ -41,7 +41,7 @@ def key_of(cluster: Cluster, order: Ranking, host: int) -> int:
     return (key << order.host_bits[0]) | host
 
 
-@kernel
+@inner
 def first_position(order: Ranking, need: np.ndarray) -> int:
     """Position of the first host in use whose free amount in dimension 0 suffices, or of the first empty one."""
     key = 0
@@ -51,7 +51,7 @@ def first_position(order: Ranking, need: np.ndarray) -> int:
     return _position(order.key, key << order.host_bits[0])
 
 
-@kernel
+@inner
 def move(order: Ranking, old_key: int, new_key: int) -> None:
     """Put a host whose key has changed back into its place."""
     key = order.key
@@ -68,7 +68,7 @@ def move(order: Ranking, old_key: int, new_key: int) -> None:
     key[k] = new_key
 
 
-@kernel
+@inner
 def _position(key: np.ndarray, wanted: int) -> int:
     low, high = 0, len(key)
     while low < high:

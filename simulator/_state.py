@@ -1,4 +1,8 @@
-"""The engine's own arrays, as NamedTuples, so that numba sees plain types and files stay apart."""
+"""The engine's own state: tables of requests and hosts, and single numbers, in a NamedTuple of plain arrays.
+
+Tables are structured arrays, one record a request or host: the loop reads several fields of one record at a time, and
+numba passes few arrays faster than many.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +10,96 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sojourn.simulator.cluster import Cluster
+
 NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
 EXPIRED = -(2**62)
 """A value that must be recomputed before use."""
 NOT_PLACED = -1
-FRAGMENTED, FILTERED = 0, -1
-"""Reasons of a rejection; a positive one is the bit mask of the resources short on every host."""
+BAD_SCORE = -2
+"""What a chain returns instead of a host where a score is negative or not a number."""
+FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
+"""Reasons of a rejection; a positive one is the bit mask of the resources short on every open host."""
+OPEN, DEFRAGMENTED, UPDATED, DRAINED, FAILED = range(5)
+"""What a host is closed for, if it is."""
+NO_PREDICTIONS, INITIAL, CURRENT = range(3)
+"""What `exit_s` holds."""
 
-
-class Arrivals(NamedTuple):
-    """What happens, whatever the policy does; int64.
-
-    arrival_s (n,), not before 0, ascending; departure_s (n,), after the arrival; need (n, n_resources);
-    idx_departing (n,), requests by departure, then by row.
-    """
-
-    arrival_s: np.ndarray
-    departure_s: np.ndarray
-    need: np.ndarray
-    idx_departing: np.ndarray
-
-
-class Ledger(NamedTuple):
-    """Predictions and whereabouts of requests; int64.
-
-    Per host: valid_until_s (n_hosts,), time from which Cluster.exit_s must be recomputed; first (n_hosts,),
-    head of the linked list of its requests. Per request: start_s, next, previous, segment (its breakpoint in
-    the flat arrays), curve_start and curve_end (its curve's, and one past it), exit_s and change_s (predicted exit,
-    and when that changes). uptime_s, total_s and overhang_s (or none): the curves. n_rescores (1,): hosts recomputed.
-    """
-
-    valid_until_s: np.ndarray
-    first: np.ndarray
-    start_s: np.ndarray
-    next: np.ndarray
-    previous: np.ndarray
-    segment: np.ndarray
-    curve_start: np.ndarray
-    curve_end: np.ndarray
-    exit_s: np.ndarray
-    change_s: np.ndarray
-    uptime_s: np.ndarray
-    total_s: np.ndarray
-    overhang_s: np.ndarray
-    n_rescores: np.ndarray
+REQUESTS = np.dtype([
+    # given
+    ("arrival_s", np.int64),  # not before 0
+    ("departure_s", np.int64),  # after the arrival
+    ("curve_start", np.int64),  # its curve's place in the flat arrays, and one past it
+    ("curve_end", np.int64),
+    ("kind", np.int64),  # of host that it needs; -1 = any
+    ("group", np.int64),  # no two of one group on a host; -1 = none
+    ("is_pinned", np.int64),  # 1 = can't migrate
+    # where it is
+    ("host", np.int64),  # or NOT_PLACED; of one that migrates, the target
+    ("from_host", np.int64),  # where it still holds room while it migrates, or -1
+    ("first_host", np.int64),
+    ("start_s", np.int64),  # from which its uptime counts
+    ("ends_s", np.int64),
+    ("next", np.int64),  # neighbours in its host's list, or -1
+    ("previous", np.int64),
+    ("next_waiting", np.int64),
+    ("wait_s", np.int64),  # -1 = never placed
+    ("reason", np.int64),  # of the first rejection
+    ("n_moves", np.int64),
+    # what is predicted
+    ("segment", np.int64),  # its breakpoint in the flat arrays
+    ("exit_s", np.int64),
+    ("change_s", np.int64),  # when exit_s changes
+], align=True)  # fmt: skip
+HOSTS = np.dtype([
+    ("valid_until_s", np.int64),  # from then on Cluster.exit_s must be recomputed
+    ("first", np.int64),  # head of the list of its requests, or -1
+    ("kind", np.int64),
+], align=True)  # fmt: skip
+SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
+"""See _agenda."""
+HAPPENINGS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
+"""What befalls hosts at known times: see _loop; host, or a number of hosts."""
+PLAN = np.dtype([("row", np.int64), ("host", np.int64)])
+"""A request to migrate (-1 once it has been seen to), and the host that it is to leave."""
+SETTINGS = np.dtype([
+    ("predictions", np.int64),
+    ("is_queueing", np.int64),  # what fits nowhere waits
+    ("has_kinds", np.int64),
+    ("has_groups", np.int64),
+    ("stop_row", np.int64),  # stop before this request's decision; -1 = never
+    ("first_migration", np.int64),  # slots of each kind of event begin here; late departures at 0
+    ("first_happening", np.int64),
+    ("first_deadline", np.int64),
+    ("n_at_once", np.int64),  # migrations
+    ("duration_s", np.int64),  # of a migration
+    ("min_empty", np.int64),  # hosts, below which a batch is closed; 0 = never
+    ("batch_hosts", np.int64),
+    ("move_order", np.int64),  # see _moves
+    ("is_across", np.int64),  # one order across a batch; 0 = host by host
+    ("seed", np.int64),
+], align=True)  # fmt: skip
+COUNTS = np.dtype([
+    ("n_events", np.int64),  # arrivals and departures
+    ("n_rescores", np.int64),
+    ("last_row", np.int64),  # of the last decision, for errors
+    ("last_s", np.int64),
+    ("time_s", np.int64),  # reached by the totals
+    ("mark", np.int64),  # next to be read
+    ("heap_size", np.int64),
+    ("first_waiting", np.int64),
+    ("last_waiting", np.int64),
+    ("plan_from", np.int64),  # first of the plan still to be seen to, and one past its last
+    ("plan_to", np.int64),
+    ("n_under_way", np.int64),
+    ("n_batches", np.int64),
+    ("n_planned", np.int64),
+    ("n_begun", np.int64),
+    ("n_spared", np.int64),  # planned, but ended or free to stay before their turn
+    ("n_re_placed", np.int64),  # after a failure
+    ("n_lost", np.int64),
+], align=True)  # fmt: skip
 
 
 class Ranking(NamedTuple):
@@ -67,20 +116,44 @@ class Ranking(NamedTuple):
     host_bits: np.ndarray
 
 
+class World(NamedTuple):
+    """Everything that events read and change.
+
+    cluster: what scorers see. requests (n,) and hosts (n_hosts,): tables. need (n, n_resources), int64. uptime_s,
+    total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see _agenda. plan: migrations.
+    level, total (1 + 2 n_resources,), int64: empty hosts, allocated amounts, capacities of the hosts in use; and
+    their integrals over time. settings, counts (1,).
+    """
+
+    cluster: Cluster
+    requests: np.ndarray
+    hosts: np.ndarray
+    need: np.ndarray
+    uptime_s: np.ndarray
+    total_s: np.ndarray
+    overhang_s: np.ndarray
+    order: Ranking
+    slots: np.ndarray
+    plan: np.ndarray
+    level: np.ndarray
+    total: np.ndarray
+    settings: np.ndarray
+    counts: np.ndarray
+
+
 class Timeline(NamedTuple):
-    """Integrals over time, read at given marks; int64, exact.
+    """Integrals over time, read at given marks, and states of all hosts at some of them; int64, exact.
 
     mark_s (n_marks,), ascending, the last one the horizon. integral (n_marks, 1 + 2 n_resources), from 0 to
-    each mark: empty hosts, allocated amounts, capacities of the hosts in use.
+    each mark: empty hosts, allocated amounts, capacities of the hosts in use. sample (n_marks,): which sample to take
+    at the mark, or -1. free (n_samples, n_hosts, n_resources), n_running, last_end_s (when the last of a host's
+    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts).
     """
 
     mark_s: np.ndarray
     integral: np.ndarray
-
-
-class Decisions(NamedTuple):
-    """What the policy did; int64. host (n,), or NOT_PLACED; reason (n,) of a rejection; n_events (1,)."""
-
-    host: np.ndarray
-    reason: np.ndarray
-    n_events: np.ndarray
+    sample: np.ndarray
+    free: np.ndarray
+    n_running: np.ndarray
+    last_end_s: np.ndarray
+    longest_s: np.ndarray

@@ -6,9 +6,11 @@ MiB and milli-GPU, so that sums are exact.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+_NONE = np.zeros(0, np.int64)
 
 
 class Cluster(NamedTuple):
@@ -16,11 +18,14 @@ class Cluster(NamedTuple):
 
     capacity: int64 (n_hosts, n_resources).
     free: int64 (n_hosts, n_resources), 0 <= free <= capacity.
-    n_running: int64 (n_hosts,), requests on each host; 0 = empty.
+    n_running: int64 (n_hosts,), requests that hold room on each host; 0 = empty. One that migrates holds on two.
     exit_s: int64 (n_hosts,), time at which the host's last request is predicted to leave. Current for the
         host being scored if the policy asks for `current` predictions, and then later than `now`; by the
         first prediction of each request, and perhaps in the past, if it asks for `initial` ones. It means
         nothing on an empty host, nor for a policy that asks for no predictions.
+    closed: int64 (n_hosts,), what each host is closed for; 0 = open. Closed hosts are never scored.
+    is_updated: int64 (n_hosts,), 1 once a wave of maintenance has been through the host.
+    state: the policy's own arrays, a NamedTuple; the engine makes it by `Policy.state` and calls the policy's hooks.
 
     >>> two = Cluster(np.array([[8, 8], [8, 8]]), np.array([[8, 8], [2, 4]]), np.array([0, 3]), np.array([0, 90]))
     >>> two.free[1].tolist()
@@ -31,9 +36,9 @@ class Cluster(NamedTuple):
     free: np.ndarray
     n_running: np.ndarray
     exit_s: np.ndarray
-
-
-_NONE = np.zeros(0, np.int64)
+    closed: np.ndarray = _NONE
+    is_updated: np.ndarray = _NONE
+    state: Any = _NONE
 
 
 class Request(NamedTuple):

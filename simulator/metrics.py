@@ -21,7 +21,12 @@ class Metrics:
         no host; lower is better, and empty hosts are comparable only where few are.
     rejections: their reasons, most frequent first. "cpu_cores" = on every host too little of it was free,
         "cpu_cores+mem_gib" = of each of the two, "fragmentation" = each resource was there but never all on
-        one host, "filter" = a host had room but the policy ruled it out.
+        one host, "filter" = a host had room but the policy ruled it out, "constraint" = a rule of the workload did.
+        Where what fits nowhere waits, those are rejected that never got a host.
+    mean_wait_s: of the requests that arrived after the warm-up and were placed, seconds; lower is better.
+    n_planned_migrations, n_migrations: of live migrations, warm-up included, those planned and those begun; what lies
+        between ended, or could stay, before its turn. Lower is better. migrated_gib: memory copied by them.
+    n_rescheduled, n_lost: requests that a host's failure made start again elsewhere, or ended; lower is better.
     n_rescores: hosts whose predicted exit was recomputed, warm-up included; lower is cheaper.
     n_events: arrivals and departures processed, warm-up included.
     """
@@ -33,6 +38,12 @@ class Metrics:
     n_rejected: int
     rejected_pct: float
     rejections: Mapping[str, int]
+    mean_wait_s: float
+    n_planned_migrations: int
+    n_migrations: int
+    migrated_gib: float
+    n_rescheduled: int
+    n_lost: int
     n_rescores: int
     n_events: int
 
@@ -77,7 +88,7 @@ def reason_names(reason: np.ndarray, resources: tuple[str, ...]) -> dict[str, in
     >>> reason_names(np.array([1, 3, 3, 0, -1]), ("cpu_cores", "mem_gib"))
     {'cpu_cores+mem_gib': 2, 'cpu_cores': 1, 'filter': 1, 'fragmentation': 1}
     """
-    special = {0: "fragmentation", -1: "filter"}
+    special = {0: "fragmentation", -1: "filter", -2: "constraint"}
     codes, counts = np.unique(reason, return_counts=True)
     named = {
         special.get(int(code), "+".join(name for d, name in enumerate(resources) if int(code) >> d & 1)): int(count)

@@ -1,69 +1,36 @@
-"""Figures of a comparison: empty hosts over time, and the gain of each policy."""
+"""Figures of a comparison as static pictures, drawn by matplotlib (of the pipeline extra); no browser needed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from sojourn.simulator.colours import (
+    BOUND_COLOUR,
+    CLASS_COLOURS,
+    CLASS_NAMES,
+    COLOURS,
+    EMPTY_COLOUR,
+    colours_of,
+    line_styles,
+)
 from sojourn.simulator.compare import BASELINE, Comparison
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.sweeps import sweeps
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Okabe and Ito's palette, legible to the colour-blind."""
-BOUND_COLOUR = "#888888"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 DAY_S = 86_400
 _HIGHER = "higher is better"
-
-
-def empty_hosts_figure(comparison: Comparison) -> go.Figure:
-    """Empty hosts over time for each cell, and the bound; warm-up included.
-
-    >>> import sojourn.simulator as sim, pandas as pd
-    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [40], "cpu_cores": [4.0],
-    ...                       "mem_gib": [8.0]})
-    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=2)
-    >>> len(empty_hosts_figure(sim.compare(workload, [])).data)
-    2
-    """
-    figure = go.Figure()
-    for label, days, percent, colour, is_bound in _lines(comparison):
-        style = {"color": colour, "width": 1.6, "dash": "dot" if is_bound else "solid"}
-        figure.add_scatter(x=days, y=percent, name=label, mode="lines", line=style)
-    if comparison.warmup_s > 0:
-        figure.add_vrect(x0=0, x1=comparison.warmup_s / DAY_S, fillcolor="#dddddd", opacity=0.4, line_width=0,
-                         annotation_text="warm-up", annotation_position="bottom left")
-    figure.update_layout(
-        title={"text": "Empty hosts over time", "subtitle": {"text": comparison.description}},
-        xaxis_title="time since the trace's start (days)", yaxis_title=f"empty hosts (%), {_HIGHER}",
-        template="plotly_white", legend={"orientation": "h", "y": -0.2}, hovermode="x unified",
-    )
-    return figure
-
-
-def gain_figure(comparison: Comparison) -> go.Figure:
-    """Gain of each cell over best-fit in percentage points of empty hosts, and the bound's.
-
-    >>> import sojourn.simulator as sim, pandas as pd
-    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [40], "cpu_cores": [4.0],
-    ...                       "mem_gib": [8.0]})
-    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=2)
-    >>> gain_figure(sim.compare(workload, [("first-fit", "", None)])).data[0].y
-    ('bound', 'first-fit')
-    """
-    labels, gains, colours = _bars(comparison)
-    figure = go.Figure(go.Bar(x=gains, y=labels, orientation="h", marker_color=colours,
-                              text=[f"{gain:+.2f}" for gain in gains], textposition="outside", cliponaxis=False))
-    figure.update_layout(
-        title={"text": "Gain over best-fit", "subtitle": {"text": comparison.description}},
-        xaxis_title=f"empty hosts above best-fit's (percentage points), {_HIGHER}", template="plotly_white",
-    )
-    return figure
+_LINE_STYLES = ("-", "--", ":", "-.", (0, (8, 3)))
 
 
 def write_png(comparison: Comparison, path: str | Path) -> Path:
-    """Both figures as one static picture, drawn by matplotlib (of the pipeline extra); no browser needed."""
+    """Empty hosts over time, and the gain of each policy over best-fit."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 5), dpi=110, layout="constrained")
@@ -83,12 +50,71 @@ def write_png(comparison: Comparison, path: str | Path) -> Path:
     gain.margins(x=0.2)
     gain.axvline(0, color="black", linewidth=0.8)
     gain.set(xlabel=f"empty hosts above best-fit's (pp), {_HIGHER}", title="Gain over best-fit")
-    for axes in (over_time, gain):
-        axes.spines[["top", "right"]].set_visible(False)
+    _plain(over_time, gain)
     figure.suptitle(comparison.description, fontsize="medium")
     target = Path(path)
     figure.savefig(target)
     return target
+
+
+def write_heat_map_png(data: ComparisonData, path: str | Path, labels: Sequence[str]) -> Path:
+    """Hosts x time by lifetime class, one panel per label, the most often empty host on top."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    unknown = [label for label in labels if label not in data.host_maps]
+    if unknown or not labels:
+        raise ValueError(f"labels must be among {', '.join(data.host_maps)}, got {unknown or labels!r}")
+    colours = (EMPTY_COLOUR, *CLASS_COLOURS)
+    figure = Figure(figsize=(6 * len(labels), 4.5), dpi=110, layout="constrained")
+    for axes, label in zip(figure.subplots(1, len(labels), squeeze=False)[0], labels, strict=True):
+        host_map = data.host_maps[label]
+        states = host_map.lifetime_class[:, host_map.by_use()]
+        axes.pcolormesh(host_map.time_s / DAY_S, np.arange(states.shape[1]), states.T, cmap=ListedColormap(colours),
+                        vmin=-0.5, vmax=len(colours) - 0.5, shading="nearest", rasterized=True)
+        axes.axvline(data.warmup_s / DAY_S, color="black", linewidth=0.8, linestyle=":")
+        axes.set(xlabel="time since the trace's start (days), metrics from the dotted line on", ylabel="hosts",
+                 title=label, yticks=[])
+    patches = [Patch(facecolor=colour, label=name)
+               for colour, name in zip(colours, ("empty", *CLASS_NAMES), strict=True)]
+    figure.legend(handles=patches, frameon=False, ncols=len(patches), loc="outside lower center", fontsize="small")
+    figure.suptitle(data.description, fontsize="medium")
+    target = Path(path)
+    figure.savefig(target)
+    return target
+
+
+def write_sensitivity_png(data: ComparisonData, path: str | Path) -> Path:
+    """Gains over best-fit against what the comparison varies, a panel each; bands are 95 % intervals."""
+    from matplotlib.figure import Figure
+
+    found = sweeps(data)
+    if not found:
+        raise ValueError("summary must vary recall, noise or load, got one setting of each")
+    figure = Figure(figsize=(6 * len(found), 4.5), dpi=110, layout="constrained")
+    panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+    for axes, sweep in zip(panels, found, strict=True):
+        styles = line_styles(sweep.policies, colours_of(data.summary["policy"], BASELINE))
+        for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
+            axes.plot(points["x"], points["gain_pp"], marker="o", label=label, color=colour,
+                      linestyle=_LINE_STYLES[dash])
+            axes.fill_between(points["x"], points["gain_low_pp"], points["gain_high_pp"], color=colour, alpha=0.15,
+                              linewidth=0)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(xlabel=sweep.axis, title=sweep.title)
+        axes.legend(frameon=False, fontsize="small")
+    panels[0].set_ylabel(f"empty hosts above best-fit's (pp), {_HIGHER}")
+    _plain(*panels)
+    figure.suptitle(data.description, fontsize="medium")
+    target = Path(path)
+    figure.savefig(target)
+    return target
+
+
+def _plain(*panels: Axes) -> None:
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
 
 
 def _lines(comparison: Comparison, n_points: int = 500) -> list[tuple[str, np.ndarray, np.ndarray, str, bool]]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from sojourn.features.trace import Trace
 from sojourn.simulator.amounts import Demand, binding_order, demand, shares, whole_amounts
+from sojourn.simulator.constraints import NO_CONSTRAINTS, Constraints
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Workload:
     trace: every request fits on at least one empty host.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu`; a resource it lacks is absent on every host.
     total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored requests.
-    warmup_s: metrics begin here. n_left_out: requests larger than every host.
+    warmup_s: metrics begin here. n_left_out: requests larger than every host. constraints: rules besides room.
 
     Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64 milli-cores, MiB,
     milli-GPU; start_s (unknown = 0), placed_s (at least 0) and departure_s, int64 (n,); demand over time;
@@ -39,6 +40,7 @@ class Workload:
     warmup_s: int = 0
     n_left_out: int = 0
     description: str = ""
+    constraints: Constraints = NO_CONSTRAINTS
     resources: tuple[str, ...] = field(init=False)
     need: np.ndarray = field(init=False, repr=False)
     capacity: np.ndarray = field(init=False, repr=False)

@@ -10,10 +10,18 @@ from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
-from sojourn.simulator.policies.nilas import NILAS
+from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN
+from sojourn.simulator.policies.nilas import (
+    NILAS,
+    NILAS_60S,
+    NILAS_LAST,
+    NILAS_ONE_SHOT,
+    NILAS_SECOND,
+    NILAS_UNBUCKETED,
+)
 from sojourn.simulator.policies.nilas_expected import NILAS_EXPECTED
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Filter, PerResource, Policy, ResourceScorer, Scorer
+from sojourn.simulator.policies.policy import Filter, Hooks, HostScores, PerResource, Policy, ResourceScorer, Scorer
 from sojourn.simulator.policies.random_fit import RANDOM
 from sojourn.simulator.policies.worst_fit import WORST_FIT
 
@@ -23,6 +31,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "joint-fit": JOINT_FIT,
     "la": LA,
     "la-binary": LA_BINARY,
+    "lava": LAVA,
     "nilas": NILAS,
     "nilas-expected": NILAS_EXPECTED,
     "random": RANDOM,
@@ -30,4 +39,16 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
 })
 """Every policy by the name that configs, tables and figures use."""
 
-__all__ = ["PACKING", "POLICIES", "Filter", "PerResource", "Policy", "ResourceScorer", "Scorer"]
+VARIANTS: Mapping[str, Policy] = MappingProxyType({
+    "lava-any-class": LAVA_ANY_CLASS,
+    "lava-no-class-down": LAVA_NO_CLASS_DOWN,
+    "nilas-60s": NILAS_60S,
+    "nilas-last": NILAS_LAST,
+    "nilas-one-shot": NILAS_ONE_SHOT,
+    "nilas-second": NILAS_SECOND,
+    "nilas-unbucketed": NILAS_UNBUCKETED,
+})
+"""Policies with one rule changed, to see what it is worth; found by name too, but not among all policies."""
+
+__all__ = ["PACKING", "POLICIES", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource", "Policy",
+           "ResourceScorer", "Scorer"]

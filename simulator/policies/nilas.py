@@ -1,4 +1,8 @@
-"""NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section 4.2)."""
+"""NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section 4.2).
+
+Its variants: hosts' exits recomputed once a minute, as in the paper (section 5.1); never, by first predictions; without
+buckets; the lifetime level below that of opening a host, and below all of packing.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +39,20 @@ def temporal_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     >>> temporal_cost(one, 0, Request(0, np.array([2]), 3600 + 70 * 60), 0)
     2.0
     """
-    host_exit = now if cluster.n_running[host] == 0 else cluster.exit_s[host]
+    host_exit = now if cluster.n_running[host] == 0 else max(cluster.exit_s[host], now)
     return bucket_of(request.exit_s - host_exit)
 
 
+@kernel
+def extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """Seconds by which the request outstays the host, not in buckets."""
+    host_exit = now if cluster.n_running[host] == 0 else max(cluster.exit_s[host], now)
+    return float(max(request.exit_s - host_exit, 0))
+
+
 NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current")
+NILAS_60S = Policy("nilas-60s", NILAS.scorers, predictions="current", refresh_s=60)
+NILAS_ONE_SHOT = Policy("nilas-one-shot", NILAS.scorers, predictions="initial")
+NILAS_UNBUCKETED = Policy("nilas-unbucketed", (extension, *PACKING), predictions="current")
+NILAS_SECOND = Policy("nilas-second", (PACKING[0], temporal_cost, *PACKING[1:]), predictions="current")
+NILAS_LAST = Policy("nilas-last", (*PACKING, temporal_cost), predictions="current")

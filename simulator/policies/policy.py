@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from sojourn.simulator.cluster import Cluster, Request
 
@@ -24,6 +26,30 @@ class PerResource:
     scorer: ResourceScorer
 
 
+HostScores = Callable[[Cluster, Request, int], "np.ndarray | tuple[np.ndarray, ...]"]
+"""Scores of all hosts for a request at `now`, in NumPy: one array (n_hosts,), or several in order of importance. Lower
+is better, 0 or more; inf keeps a host out. Hosts without room, or closed, are left out whatever it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a policy remembers of hosts, and when it is told; its functions are compiled by numba.
+
+    state: the arrays for a number of hosts and of requests, a NamedTuple; scorers find them in `cluster.state`. A field
+        `deadline_s` (n_hosts,) is asked for with at_deadline: the time at which the engine calls it, or NEVER.
+    placed: (cluster, host, request, now), once the request has its room on the host.
+    departed: (cluster, host, row, now), when a request has left the host, or has begun to migrate away from it.
+    emptied: (cluster, host, now), when nothing holds room there any more.
+    at_deadline: (cluster, host, now).
+    """
+
+    state: Callable[[int, int], Any]
+    placed: Callable[[Cluster, int, Request, int], None]
+    departed: Callable[[Cluster, int, int, int], None]
+    emptied: Callable[[Cluster, int, int], None]
+    at_deadline: Callable[[Cluster, int, int], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A way to choose a host: filter, then scorers compared lexicographically, ties to the lowest index.
@@ -33,6 +59,11 @@ class Policy:
     filter: which of the hosts with room may be used; None = all.
     predictions: what `exit_s` of hosts and requests holds: nothing, each request's first prediction, or the
         prediction that is current at its uptime.
+    refresh_s: 0 keeps current predictions exact; else a host's is recomputed when a request comes or goes, when its
+        predicted exit has passed, and otherwise after so many seconds (LAVA, section 5.1: 60).
+    hooks: what it remembers of hosts; None = nothing.
+    host_scores: a NumPy function in place of scorers and filter.
+    is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
 
     >>> Policy("any").predictions
     'none'
@@ -45,7 +76,15 @@ class Policy:
     scorers: tuple[Scorer | PerResource, ...] = ()
     filter: Filter | None = None
     predictions: Literal["none", "initial", "current"] = "none"
+    refresh_s: int = 0
+    hooks: Hooks | None = None
+    host_scores: HostScores | None = None
+    is_queueing: bool = False
 
     def __post_init__(self) -> None:
         if self.predictions not in ("none", "initial", "current"):
             raise ValueError(f"predictions must be one of none, initial, current, got {self.predictions!r}")
+        if self.refresh_s < 0 or (self.refresh_s and self.predictions != "current"):
+            raise ValueError(f"refresh_s must be 0 or, with current predictions, more; got {self.refresh_s!r}")
+        if self.host_scores is not None and (self.scorers or self.filter is not None):
+            raise ValueError(f"host_scores must stand alone, got scorers or a filter with it in policy {self.name!r}")

@@ -1,0 +1,129 @@
+"""Which hosts are emptied by live migration, and in which order their requests go (LAVA, section 4.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.simulator._exits import predict_now
+from sojourn.simulator._numba import inner
+from sojourn.simulator._state import CURRENT, OPEN, World
+from sojourn.simulator.cluster import Cluster
+
+LONGEST_FIRST, SHORTEST_FIRST, BY_ROW, AT_RANDOM = range(4)
+"""Orders of a plan."""
+
+
+@inner
+def least_work(world: World, is_wave: bool) -> int:
+    """The open host that is emptied with the least work, or -1: fewest amounts in use, binding resource first, then
+    fewest requests, then lowest index.
+
+    For a batch, of those that have something to move; for a wave, of those not yet updated, empty ones first of all.
+    Hosts that have a request that can't migrate or is migrating stand aside.
+    """
+    cluster, best = world.cluster, -1
+    for host in range(len(cluster.n_running)):
+        if cluster.closed[host] != OPEN or not _can_be_emptied(world, host):
+            continue
+        if cluster.is_updated[host] == 1 if is_wave else world.hosts[host].first < 0:
+            continue
+        if best < 0 or _is_less(cluster, host, best):
+            best = host
+    return best
+
+
+@inner
+def _can_be_emptied(world: World, host: int) -> bool:
+    request = world.hosts[host].first
+    while request >= 0:
+        if not _can_migrate(world, request):
+            return False
+        request = world.requests[request].next
+    return True
+
+
+@inner
+def _can_migrate(world: World, request: int) -> bool:
+    return bool(world.requests[request].is_pinned == 0 and world.requests[request].from_host < 0)
+
+
+@inner
+def _is_less(cluster: Cluster, host: int, other: int) -> bool:
+    for d in range(cluster.free.shape[1]):
+        used = cluster.capacity[host, d] - cluster.free[host, d]
+        other_used = cluster.capacity[other, d] - cluster.free[other, d]
+        if used != other_used:
+            return bool(used < other_used)
+    return bool(cluster.n_running[host] < cluster.n_running[other])
+
+
+@inner
+def next_resident(world: World, host: int, after: int) -> int:
+    """The first of a host's requests in order of arrival that comes after `after`, or -1."""
+    found, request = -1, world.hosts[host].first
+    while request >= 0:
+        if request > after and (found < 0 or request < found):
+            found = request
+        request = world.requests[request].next
+    return found
+
+
+@inner
+def begin_plan(world: World) -> int:
+    """Where a new part of the plan begins; what is still to be seen to moves to the front if half is full."""
+    counts, planned = world.counts[0], world.plan
+    if 2 * counts.plan_to > len(planned):
+        kept = 0
+        for k in range(counts.plan_from, counts.plan_to):
+            if planned[k].row >= 0:
+                planned[kept].row, planned[kept].host = planned[k].row, planned[k].host
+                kept += 1
+        counts.plan_from, counts.plan_to = 0, kept
+    return counts.plan_to
+
+
+@inner
+def plan(world: World, host: int, first: int, now: int) -> None:
+    """Add the requests of a host that can migrate to the part of the plan from `first`, in the settings' order."""
+    request = next_resident(world, host, -1)
+    while request >= 0:
+        if _can_migrate(world, request):
+            if world.settings[0].predictions == CURRENT and world.requests[request].change_s <= now:
+                predict_now(world, request, now)
+            insert(world, request, first)
+        request = next_resident(world, host, request)
+
+
+@inner
+def insert(world: World, request: int, first: int) -> None:
+    """Plan one more migration, before those from `first` that come later in the order."""
+    counts, planned = world.counts[0], world.plan
+    k = counts.plan_to
+    if k == len(planned):
+        return  # all requests twice: it has been planned before
+    while k > first and _is_earlier(world, request, planned[k - 1].row):
+        planned[k].row, planned[k].host = planned[k - 1].row, planned[k - 1].host
+        k -= 1
+    planned[k].row, planned[k].host = request, world.requests[request].host
+    counts.plan_to += 1
+    counts.n_planned += 1
+
+
+@inner
+def _is_earlier(world: World, request: int, other: int) -> bool:
+    key, other_key = _key(world, request), _key(world, other)
+    return key < other_key or (key == other_key and request < other)
+
+
+@inner
+def _key(world: World, request: int) -> int:
+    order = world.settings[0].move_order
+    if order == LONGEST_FIRST:
+        return -world.requests[request].exit_s
+    if order == SHORTEST_FIRST:
+        return world.requests[request].exit_s
+    if order == BY_ROW:
+        return 0
+    mixed = (np.uint64(request) + np.uint64(world.settings[0].seed)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int(np.int64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(2)))

@@ -1,0 +1,63 @@
+"""Room given and taken back, with the totals and the ranking that hang on it; and states of all hosts, sampled."""
+
+from __future__ import annotations
+
+from sojourn.simulator._numba import inlined, inner
+from sojourn.simulator._ranking import key_of, move
+from sojourn.simulator._state import DRAINED, Timeline, World
+
+
+@inlined
+def occupy(world: World, request: int, host: int, sign: int) -> None:
+    """Take a request's need off a host's free room (sign 1) or give it back (-1)."""
+    cluster, level = world.cluster, world.level
+    is_ranked = len(world.order.key) > 0
+    old_key = key_of(cluster, world.order, host) if is_ranked else 0
+    n_resources = world.need.shape[1]
+    was_empty = cluster.n_running[host] == 0
+    cluster.n_running[host] += sign
+    is_empty = cluster.n_running[host] == 0
+    for d in range(n_resources):
+        amount = sign * world.need[request, d]
+        cluster.free[host, d] -= amount
+        level[1 + d] += amount
+    if was_empty != is_empty:
+        if cluster.closed[host] < DRAINED:  # a host that nothing may use is not counted as empty
+            level[0] -= sign
+        for d in range(n_resources):
+            level[1 + n_resources + d] += sign * cluster.capacity[host, d]
+    if is_ranked:
+        move(world.order, old_key, key_of(cluster, world.order, host))
+
+
+@inner
+def pass_time(world: World, timeline: Timeline, now: int) -> None:
+    """Let the levels last until `now`, reading the marks before it."""
+    level, total, counts = world.level, world.total, world.counts[0]
+    time, mark = counts.time_s, counts.mark
+    while mark < len(timeline.mark_s) and timeline.mark_s[mark] < now:
+        for q in range(len(level)):
+            total[q] += level[q] * (timeline.mark_s[mark] - time)
+            timeline.integral[mark, q] = total[q]
+        time = timeline.mark_s[mark]
+        if timeline.sample[mark] >= 0:
+            _take_sample(world, timeline, timeline.sample[mark])
+        mark += 1
+    for q in range(len(level)):
+        total[q] += level[q] * (now - time)
+    counts.time_s, counts.mark = now, mark
+
+
+@inner
+def _take_sample(world: World, timeline: Timeline, k: int) -> None:
+    cluster = world.cluster
+    for host in range(len(cluster.n_running)):
+        timeline.n_running[k, host] = cluster.n_running[host]
+        for d in range(cluster.free.shape[1]):
+            timeline.free[k, host, d] = cluster.free[host, d]
+        row = world.hosts[host].first
+        while row >= 0:
+            own = world.requests[row]
+            timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], own.ends_s)
+            timeline.longest_s[k, host] = max(timeline.longest_s[k, host], own.ends_s - own.start_s)
+            row = own.next

@@ -1,0 +1,101 @@
+"""A policy written in NumPy, asked from within the compiled loop through the address of a C callback."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from sojourn.simulator._numba import inner
+from sojourn.simulator._room import fits, is_allowed
+from sojourn.simulator._state import BAD_SCORE, NOT_PLACED, World
+from sojourn.simulator.cluster import Request
+
+MOST_LEVELS = 8
+"""Scores of a host at most."""
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class Asking(NamedTuple):
+    """Where the function is, and where it leaves its scores; takes the place of a policy's own state.
+
+    address: int64 (1,). scores: float64 (MOST_LEVELS, n_hosts).
+    """
+
+    address: np.ndarray
+    scores: np.ndarray
+
+
+def asking(n_hosts: int) -> Asking:
+    """Nothing asked yet."""
+    return Asking(np.zeros(1, np.int64), np.zeros((MOST_LEVELS, n_hosts)))
+
+
+@intrinsic
+def ask_python(typingctx: Any, address: Any, row: Any, exit_s: Any, age_s: Any, now: Any) -> Any:
+    """Call the function at the address; how many levels of scores it left, or a negative number."""
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        function = builder.inttoptr(args[0], ir.FunctionType(word, [word] * 4).as_pointer())
+        return builder.call(function, args[1:])
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@inner
+def best_scored(world: World, request: Request, n_levels: int) -> int:
+    """The host with room that has the least scores, lexicographically; lowest index among equals."""
+    scores = world.cluster.state.scores
+    best = NOT_PLACED
+    for host in range(len(world.hosts)):
+        is_better = best == NOT_PLACED
+        is_out = False
+        for level in range(n_levels):
+            score = scores[level, host]
+            if np.isnan(score):
+                return BAD_SCORE
+            if score == np.inf:
+                is_out = True
+            if best != NOT_PLACED and not is_better:
+                if score > scores[level, best]:
+                    is_out = True
+                is_better = score < scores[level, best]
+            if is_out:
+                break
+        if is_out or not is_better:
+            continue
+        if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
+            best = host
+    return best
+
+
+class PythonScores:
+    """The callback of one replay; keeps what the function raised, for the loop can't."""
+
+    def __init__(self, function: Callable[..., Any], world: World) -> None:
+        self.raised: Exception | None = None
+        self._function, self._world = function, world
+        self._callback = _CALLBACK(self._ask)
+        world.cluster.state.address[0] = ctypes.cast(self._callback, ctypes.c_void_p).value
+
+    def _ask(self, row: int, exit_s: int, age_s: int, now: int) -> int:
+        try:
+            world = self._world
+            first, end = world.requests["curve_start"][row], world.requests["curve_end"][row]
+            request = Request(row, world.need[row], exit_s, age_s, world.uptime_s[first:end],
+                              world.overhang_s[first:end])
+            found = self._function(world.cluster, request, now)
+            levels = found if isinstance(found, tuple) else (found,)
+            if not 1 <= len(levels) <= MOST_LEVELS:
+                raise ValueError(f"host_scores must give 1 to {MOST_LEVELS} arrays, got {len(levels)}")
+            for level, scores in enumerate(levels):
+                world.cluster.state.scores[level] = scores
+            return len(levels)
+        except Exception as error:  # it would be printed and forgotten at the C boundary
+            self.raised = error
+            return -1

@@ -1,0 +1,199 @@
+"""A world made ready for one run of the loop, and the run itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.simulator._checks import VIOLATIONS
+from sojourn.simulator._compile import Extent, Loop, compiled_loop, is_packing_last, state_of
+from sojourn.simulator._python import PythonScores
+from sojourn.simulator._ranking import ranking
+from sojourn.simulator._state import (
+    BAD_SCORE,
+    COUNTS,
+    CURRENT,
+    EXPIRED,
+    HOSTS,
+    INITIAL,
+    NEVER,
+    NO_PREDICTIONS,
+    NOT_PLACED,
+    PLAN,
+    REQUESTS,
+    SETTINGS,
+    SLOTS,
+    Ranking,
+    Timeline,
+    World,
+)
+from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.constraints import NO_CONSTRAINTS
+from sojourn.simulator.lifetimes import Curves, LifetimeSource, one_step
+from sojourn.simulator.policies import Policy
+from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
+from sojourn.simulator.workload import Workload
+
+N_BINS = 500
+N_SAMPLES = 96
+_PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that one run of the loop reads and fills."""
+
+    workload: Workload
+    policy: Policy
+    loop: Loop
+    world: World
+    timeline: Timeline
+    happenings: np.ndarray
+
+    def run(self) -> float:
+        """Seconds that the loop took; ValueError where the policy or an invariant failed."""
+        python = None
+        if self.policy.host_scores is not None:
+            python = PythonScores(self.policy.host_scores, self.world)
+        idx_departing = np.argsort(self.workload.departure_s, kind="stable")
+        started = time.perf_counter()
+        try:
+            code = self.loop.replay(self.world, self.timeline, idx_departing, self.happenings)
+        except Exception as error:
+            raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
+        elapsed_s = time.perf_counter() - started
+        if python is not None and python.raised is not None:
+            raised = python.raised
+            raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
+        if code == BAD_SCORE:
+            raise ValueError(f"{self._culprit()} must score 0 or more, got less or NaN")
+        if code != 0:
+            raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
+                             f"under policy {self.policy.name!r}")
+        return elapsed_s
+
+    def _culprit(self) -> str:
+        row, now = self.world.counts["last_row"][0], self.world.counts["last_s"][0]
+        asked = self.workload.trace.requests["request_id"].tolist()[row]
+        return f"policy {self.policy.name!r}, asked about request {asked!r} at {now} s,"
+
+
+def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
+             upkeep: Sequence[Upkeep], migration: Migration, is_checked: bool, stop_row: int) -> Prepared:
+    """A world at time 0, nothing placed; see `simulate` for what is refused."""
+    n, (n_hosts, n_resources) = len(workload.placed_s), workload.capacity.shape
+    happenings = happenings_of(upkeep, n_hosts, workload.trace.horizon_s)
+    is_migrating = any(not isinstance(entry, Failure) for entry in upkeep)
+    predictions = _PREDICTIONS[policy.predictions]
+    if predictions == NO_PREDICTIONS and is_migrating and migration.is_predicting:
+        predictions = CURRENT  # the order of migrations asks for them, though the chain does not
+    curves = _asked(workload, policy, source, predictions != NO_PREDICTIONS)
+    order = None
+    if is_ranked is not False and is_packing_last(policy):
+        order = ranking(workload.capacity, workload.need)
+    if is_ranked and order is None:
+        raise ValueError(f"is_ranked must be False or None for policy {policy.name!r} on these hosts, got True")
+    is_full = bool(upkeep) or policy.is_queueing or workload.constraints != NO_CONSTRAINTS
+    extent: Extent = "full" if is_full else "hooks" if policy.hooks is not None else "plain"
+    loop = compiled_loop(policy, n_resources, is_ranked=order is not None, extent=extent, is_checked=is_checked)
+    n_late, n_migrating = (n if policy.is_queueing else 0), (n if is_migrating else 0)
+    min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
+    settings = _record(
+        SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
+        has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
+        stop_row=stop_row, first_migration=n_late, first_happening=n_late + n_migrating,
+        first_deadline=n_late + n_migrating + len(happenings), n_at_once=migration.n_at_once,
+        duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
+        move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed)  # fmt: skip
+    n_slots = n_late + n_migrating + len(happenings) + (n_hosts if policy.hooks else 0)
+    none = np.zeros(0, np.int64)
+    levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
+    levels[0, 0] = n_hosts
+    host_table, request_table = _tables(workload, curves)
+    world = World(
+        Cluster(workload.capacity.copy(), workload.capacity.copy(), np.zeros(n_hosts, np.int64),
+                np.full(n_hosts, EXPIRED), np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.int64),
+                state_of(policy, n_hosts, n)),
+        request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
+        none if curves.overhang_s is None else curves.overhang_s,
+        Ranking(none, np.zeros(n_resources, np.int64), np.zeros(n_resources, np.int64), np.zeros(1, np.int64))
+        if order is None else order,
+        _slots(n_slots, n_late + n_migrating, happenings), np.zeros(2 * n_migrating, PLAN), levels[0], levels[1],
+        settings,
+        _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(happenings)),
+    )  # fmt: skip
+    return Prepared(workload, policy, loop, world, _timeline(workload), happenings)
+
+
+def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
+    if not is_needed:
+        return one_step(np.zeros(len(workload.placed_s), np.int64))
+    if source is None:
+        raise ValueError(f"source must be given for policy {policy.name!r}, which uses predictions; got None")
+    curves = source.curves(workload.trace.requests)
+    if len(curves) != len(workload.placed_s):
+        raise ValueError(f"curves must be one per request ({len(workload.placed_s)}), got {len(curves)}")
+    return curves
+
+
+def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
+    """Hosts and requests before anything happens."""
+    rules = workload.constraints.rules(workload.trace.requests, workload.hosts)
+    hosts = np.zeros(len(workload.capacity), HOSTS)
+    hosts["valid_until_s"], hosts["first"] = NEVER, -1
+    hosts["kind"] = 0 if rules.host_kind is None else rules.host_kind
+    curve = curves.curve_of()
+    start = curves.offsets[curve]
+    requests = np.zeros(len(workload.placed_s), REQUESTS)
+    columns: dict[str, Any] = {
+        "arrival_s": workload.placed_s, "departure_s": workload.departure_s, "curve_start": start,
+        "curve_end": curves.offsets[curve + 1], "kind": -1 if rules.kind is None else rules.kind,
+        "group": -1 if rules.group is None else rules.group,
+        "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned,
+        "host": NOT_PLACED, "from_host": NOT_PLACED, "first_host": NOT_PLACED, "start_s": workload.start_s,
+        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1, "segment": start,
+    }  # fmt: skip
+    for name, values in columns.items():
+        requests[name] = values
+    return hosts, requests
+
+
+def _slots(n_slots: int, first_happening: int, happenings: np.ndarray) -> np.ndarray:
+    """The agenda with what happens at known times; in order of time, these are a heap already."""
+    slots = np.zeros(n_slots, SLOTS)
+    slots["time_s"], slots["position"] = NEVER, -1
+    idx = np.arange(len(happenings))
+    slots["time_s"][first_happening + idx] = happenings["time_s"]
+    slots["position"][first_happening + idx] = idx
+    slots["heap"][idx] = first_happening + idx
+    return slots
+
+
+def _timeline(workload: Workload) -> Timeline:
+    """Times at which integrals are read, the bins' edges among them, and states at the beginning of some bins."""
+    n_hosts, n_resources = workload.capacity.shape
+    edges = bin_edges(workload.trace.horizon_s)
+    last = len(edges) - 2
+    samples = edges[np.unique(np.linspace(0, last, min(N_SAMPLES, last + 1)).astype(np.int64))]
+    mark_s = np.union1d(edges, [workload.warmup_s]).astype(np.int64)
+    sample = np.full(len(mark_s), -1)
+    sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
+    shape = (len(samples), n_hosts)
+    return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), sample,
+                    np.zeros((*shape, n_resources), np.int64), *(np.zeros(shape, np.int64) for _ in range(3)))
+
+
+def bin_edges(horizon_s: int) -> np.ndarray:
+    """Edges of the bins of a series, int64, from 0 to the horizon."""
+    return np.unique(np.linspace(0, horizon_s, min(N_BINS, horizon_s) + 1).astype(np.int64))
+
+
+def _record(kind: np.dtype[Any], **values: int) -> np.ndarray:
+    record = np.zeros(1, kind)
+    for name, value in values.items():
+        record[name] = value
+    return record

@@ -1,0 +1,91 @@
+"""What the page of a comparison is drawn from: tables, time series, maps of hosts, explained placements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class HostMap:
+    """The hosts of one replay at k moments.
+
+    time_s: int64 (k,), seconds from the replay's start, warm-up included.
+    lifetime_class: int8 (k, n_hosts), 0 = empty, 1..4 = LC1..LC4 of the request that stays longest from then on.
+    state: int8 (k, n_hosts), the policy's own state of each host as an index into state_names, or None where it
+        keeps none. state_names: LAVA's (section 4.3) unless stated.
+
+    >>> HostMap(np.array([0, 60]), np.array([[0, 3], [4, 0], [1, 1]], np.int8))
+    Traceback (most recent call last):
+    ValueError: lifetime_class must have 2 rows, got shape (3, 2)
+    """
+
+    time_s: np.ndarray
+    lifetime_class: np.ndarray
+    state: np.ndarray | None = None
+    state_names: tuple[str, ...] = ("empty", "open", "recycling")
+
+    def __post_init__(self) -> None:
+        for name, array in (("lifetime_class", self.lifetime_class), ("state", self.state)):
+            if array is not None and (array.ndim != 2 or len(array) != len(self.time_s)):
+                raise ValueError(f"{name} must have {len(self.time_s)} rows, got shape {array.shape!r}")
+
+    def by_use(self) -> np.ndarray:
+        """The hosts' indices, those that are empty least often first, int64 (n_hosts,).
+
+        >>> HostMap(np.array([0, 60]), np.array([[0, 3, 0], [4, 1, 0]], np.int8)).by_use().tolist()
+        [1, 0, 2]
+        """
+        return np.argsort((self.lifetime_class == 0).sum(axis=0), kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonData:
+    """Policies and predictors on the same workloads, as a page shows them.
+
+    title: a line. description: the main workload's, one line.
+    cells: one row per replay, in this order: `workload`, `load`, `seed`, `policy`, `predictor` ("" = none), `label`,
+        then its metrics (`empty_hosts_pct`, `bound_empty_hosts_pct`, `gain_pp`, `packing_density_pct`,
+        `rejected_pct`, ...).
+    summary: one row per workload, load, policy and predictor: `label`, `n_seeds`, the mean of each metric,
+        `gain_pp` with `gain_low_pp` and `gain_high_pp` (empty hosts over best-fit's of the same seed, percentage
+        points, higher is better; paired 95 % t-interval over the seeds, NaN for one seed), `gap_closed_pct` (mean
+        gain as a share of best-fit's mean distance to the bound).
+    series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`.
+    host_maps: by label, of the same replays; may be empty.
+    decisions: explained placements, one mapping each; may be empty. `policy`, `predictor`, `request` (its plain
+        values), `time_s`, `chosen` (host id or None), `columns` (a `name` and a `meaning` per scorer, in order),
+        `hosts` (each host's id, why it is excluded or "", then its scores, lower is better).
+    warmup_s: seconds at the start of the series that metrics leave out.
+    main_load: the load of the series and of what is shown first; None = the first in `summary`.
+
+    >>> nothing = pd.DataFrame()
+    >>> ComparisonData("two policies", "none", nothing, nothing, {}, {}, [], 0).title
+    'two policies'
+    """
+
+    title: str
+    description: str
+    cells: pd.DataFrame
+    summary: pd.DataFrame
+    series: Mapping[str, pd.DataFrame]
+    host_maps: Mapping[str, HostMap]
+    decisions: list[dict[str, Any]]
+    warmup_s: int
+    main_load: float | None = None
+
+    def at_main_load(self, workload: str | None = None) -> pd.DataFrame:
+        """Rows of `summary` of one workload (None = the first) at the main load, or the first load that it has.
+
+        >>> summary = pd.DataFrame({"workload": ["trace"] * 2, "load": [0.6, 0.8], "gain_pp": [1.0, 2.0]})
+        >>> data = ComparisonData("two loads", "", summary, summary, {}, {}, [], 0, main_load=0.8)
+        >>> data.at_main_load()["gain_pp"].tolist()
+        [2.0]
+        """
+        rows = self.summary[self.summary["workload"] == (workload or self.summary["workload"].iloc[0])]
+        loads = rows["load"].tolist()
+        return rows[rows["load"] == (self.main_load if self.main_load in loads else loads[0])]

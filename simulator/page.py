@@ -1,0 +1,155 @@
+"""A comparison as one HTML page: tables, figures, maps of hosts, explained placements; it asks for nothing outside."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from sojourn.simulator.colours import colours_of
+from sojourn.simulator.compare import BASELINE
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.page_decisions import shown_decision
+from sojourn.simulator.page_figures import (
+    CUT,
+    empty_hosts_figure,
+    gain_figure,
+    host_map_figure,
+    sweep_figure,
+)
+from sojourn.simulator.page_headline import compared, count, headline
+from sojourn.simulator.page_table import html_table
+from sojourn.simulator.sweeps import sweeps
+
+
+def write_page(path: str | Path, data: ComparisonData) -> Path:
+    """The comparison's page, written; the same data give the same bytes.
+
+    One file of about 5 MB (plotly is in it) that loads nothing else; its policy forbids the browser to.
+
+    Refused with ValueError: a summary without rows or without best-fit, series of labels that it lacks, classes and
+    states of hosts that have no name, explained hosts with a score too many or too few.
+
+    >>> import tempfile, pandas as pd
+    >>> summary = pd.DataFrame({"workload": "trace", "load": 0.8, "policy": ["best-fit"], "predictor": "",
+    ...                         "label": "best-fit", "n_seeds": 1, "empty_hosts_pct": 30.0, "gain_pp": 0.0,
+    ...                         "gain_low_pp": 0.0, "gain_high_pp": 0.0})
+    >>> data = ComparisonData("Best fit", "", summary.assign(seed=0), summary, {}, {}, [], 0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_page(Path(folder) / "page.html", data).read_text()[:15]
+    '<!doctype html>'
+    """
+    from plotly.offline import get_plotlyjs
+
+    if len(data.summary) == 0 or BASELINE not in set(data.at_main_load()["policy"]):
+        raise ValueError(f"summary must hold {BASELINE} at the main load, got {len(data.summary)} rows without it")
+    unknown = sorted(set(data.series) - set(data.at_main_load()["label"]))
+    if unknown:
+        raise ValueError(f"series must be of labels in the summary at the main load, got {unknown[0]!r}")
+    figures = _figures(data)
+    shown = {
+        "figures": figures,
+        "maps": {label: host_map_figure(host_map, data.warmup_s) for label, host_map in data.host_maps.items()},
+        "decisions": [shown_decision(decision) for decision in data.decisions],
+    }
+    folder = resources.files("sojourn.simulator")
+    text = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
+    target = Path(path)
+    target.write_text(Template(text["page.html"]).substitute(
+        title=html.escape(data.title), description=html.escape(data.description),
+        compared=html.escape(compared(data)), headline=_paragraphs(headline(data.at_main_load())),
+        sections="\n".join(_sections(data, figures)), css=text["page.css"], js=text["page.js"],
+        data=_json(shown), plotly=get_plotlyjs(),
+    ), "utf-8")  # fmt: skip
+    return target
+
+
+def _figures(data: ComparisonData) -> dict[str, Any]:
+    """Every figure of the page by the id of its place, in the order of the page."""
+    figures: dict[str, Any] = {}
+    colour_of = colours_of(data.summary["policy"], BASELINE)
+    for k, workload in enumerate(dict.fromkeys(data.summary["workload"])):
+        rows = data.at_main_load(workload)
+        if (rows["policy"] != BASELINE).any():
+            figures[f"gain-{k}"] = gain_figure(rows, colour_of)
+    if data.series:
+        figures["empty-hosts"] = empty_hosts_figure(data, colour_of)
+    for sweep in sweeps(data):
+        figures[f"sweep-{sweep.name}"] = sweep_figure(sweep, colour_of)
+    return figures
+
+
+def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
+    is_other = data.summary["load"] != data.at_main_load()["load"].iloc[0]
+    ranked = data.summary.assign(is_other=is_other).sort_values(
+        ["workload", "is_other", "load", "gain_pp"], ascending=[True, True, True, False], kind="stable")
+    sections = [_section(
+        "Summary", "Means over the seeds, after the warm-up. Gain: empty hosts over best-fit's of the same seed, with "
+        "the 95 % interval over the seeds; bold where it excludes 0. Click a header to sort.",
+        f'<div class="wide">{html_table(ranked)}</div>'), *_gain_sections(data, figures)]
+    if "empty-hosts" in figures:
+        sections.append(_section(
+            "Empty hosts over time", "First seed, higher is better; the warm-up (shaded) counts in no mean. Bound: all "
+            "but the fewest hosts that total demand needs at that time. Choose lines by their names.",
+            _plot("empty-hosts")))
+    if data.host_maps:
+        sections.append(_section(
+            "Hosts over time", "First seed. One row per host, the most often empty on top. A host's lifetime class is "
+            "that of the request that stays longest from then on.",
+            '<p class="choice"><label>of <select id="map-label"></select></label> '
+            '<label id="map-by-box">coloured by <select id="map-by"></select></label></p>'
+            '<ul class="legend" id="map-legend"></ul>' + _plot("map")))
+    for sweep in sweeps(data):
+        sections.append(_section(
+            sweep.title, "Empty hosts over best-fit's, higher is better; bands are 95 % intervals over the seeds.",
+            _plot(f"sweep-{sweep.name}")))
+    if data.decisions:
+        sections.append(_section(
+            "Why this host?", "Sampled placements. Scores are compared from the left, lower is better, the host with "
+            "the lowest index first where all are equal; bold: where a host first differs from the chosen one.",
+            '<p class="choice"><label>placement <select id="decision"></select></label></p>'
+            '<div id="decision-box"></div>'))
+    if len(data.cells):
+        cells = data.cells.sort_values(["workload", "load", "seed"], kind="stable")
+        sections.append(_section("Every replay", "", f"<details><summary>{count(len(cells), 'replay')}</summary>"
+                                 f'<div class="wide">{html_table(cells)}</div></details>'))
+    return sections
+
+
+def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
+    workloads = list(dict.fromkeys(data.summary["workload"]))
+    sections = []
+    for k, workload in enumerate(workloads):
+        figure = figures.get(f"gain-{k}")
+        if figure is None:
+            continue
+        words = (f"On {workload} at {100 * data.at_main_load(workload)['load'].iloc[0]:g} % peak load. Empty hosts in "
+                 "percentage points (pp), higher is better, with 95 % intervals where there are several seeds. No "
+                 "policy that places every request can pass the bound.")
+        if any(text.startswith(CUT) for text in figure["layout"]["yaxis"]["ticktext"]):
+            words += f" {CUT.strip()}: the bar goes on to the left."
+        name = f": {workload}" if len(workloads) > 1 else ""
+        sections.append(_section(f"Gain over best-fit{name}", words, _plot(f"gain-{k}")))
+    return sections
+
+
+def _section(title: str, words: str, body: str) -> str:
+    said = f"<p>{html.escape(words)}</p>" if words else ""
+    return f"<section><h2>{html.escape(title)}</h2>{said}{body}</section>"
+
+
+def _plot(name: str) -> str:
+    return f'<div class="plot" id="plot-{name}"></div>'
+
+
+def _paragraphs(lines: list[str]) -> str:
+    return "\n".join(f"<p>{html.escape(line)}</p>" for line in lines)
+
+
+def _json(value: object) -> str:
+    """JSON that may stand inside a script element: no text can close it."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,226 @@
+"""The page's figures as plotly's JSON: gains, empty hosts over time, sensitivity, hosts over time.
+
+Plain mappings: the page's script themes them and sets their size. Text from data is escaped, as plotly reads HTML
+tags in it; `meta` keeps a line's name as it is, for the legend beside the figure.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.colours import (
+    BOUND_COLOUR,
+    CLASS_COLOURS,
+    CLASS_NAMES,
+    COLOURS,
+    EMPTY_COLOUR,
+    line_styles,
+)
+from sojourn.simulator.compare import BASELINE
+from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.sweeps import Sweep
+
+Figure = dict[str, Any]
+"""`data` and `layout`, as plotly's JSON schema has them."""
+
+N_LINES = 6
+"""Lines shown at first; the others are a click away."""
+MAX_HOSTS, MAX_MOMENTS = 300, 300
+"""Rows and columns of a map; of more, evenly spaced ones are drawn."""
+CUT = "◀ "
+"""Before the name of a bar that goes on beyond the axis."""
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+_BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
+
+
+def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
+    """Bars of the gain over best-fit with intervals, the best on top, and the bound as a line.
+
+    rows: of a summary, one workload and load. colour_of: by policy. Bars that go on beyond the axis' left end are cut
+        there and marked so.
+    """
+    bars = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
+    bars = bars.sort_values("gain_pp", kind="stable")
+    gain, low, high = (bars[name].to_numpy(float) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
+    bound_pp = bound_gain_pp(rows)
+    largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
+    left = max(float(np.nanmin([-0.05 * largest, *gain, *low])) * 1.05, -1.25 * largest)
+    ticks = [f"{CUT if value < left else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
+             for label, value in zip(bars["label"], gain, strict=True)]
+    bar: dict[str, Any] = {
+        "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),
+        "marker": {"color": [colour_of[policy] for policy in bars["policy"]]},
+        "hovertext": [f"{_escaped(label)}: {gain_text(*ends)}"
+                      for label, *ends in zip(bars["label"], gain, low, high, strict=True)],
+        "hoverinfo": "text",
+    }  # fmt: skip
+    if np.isfinite(low).any():
+        bar["error_x"] = {"type": "data", "symmetric": False, "array": _rounded(high - gain),
+                          "arrayminus": _rounded(gain - low), "color": COLOURS[-1], "thickness": 1.5, "width": 4}
+    layout: dict[str, Any] = {
+        "height": _FRAME_PX + _BAR_PX * len(bars),
+        "xaxis": {"title": {"text": "pp over best-fit"}, "range": [left, largest * 1.08],
+                  "zeroline": True},
+        "yaxis": {"tickvals": bar["y"], "ticktext": ticks, "range": [-0.6, len(bars) - 0.4],
+                  "showgrid": False},
+    }
+    if math.isfinite(bound_pp):
+        layout["shapes"] = [_vertical(bound_pp)]
+        layout["annotations"] = [_note(f"bound {bound_pp:+.2f}", bound_pp, "right")]
+    return {"data": [bar], "layout": layout}
+
+
+def bound_gain_pp(rows: pd.DataFrame) -> float:
+    """The bound's mean distance above best-fit, percentage points; NaN where it is not known."""
+    baseline = rows[rows["policy"] == BASELINE]
+    if "bound_empty_hosts_pct" not in rows or len(baseline) == 0:
+        return math.nan
+    return float(baseline["bound_empty_hosts_pct"].iloc[0] - baseline["empty_hosts_pct"].iloc[0])
+
+
+def gain_text(gain_pp: float, low_pp: float, high_pp: float) -> str:
+    """A gain with its interval, if it has one.
+
+    >>> gain_text(1.5, 1.0, 2.0), gain_text(1.5, float("nan"), float("nan"))
+    ('+1.50 pp (95 % interval +1.00 to +2.00)', '+1.50 pp')
+    """
+    interval = f" (95 % interval {low_pp:+.2f} to {high_pp:+.2f})" if math.isfinite(low_pp) else ""
+    return f"{gain_pp:+.2f} pp{interval}"
+
+
+def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
+    """A line per label, best-fit and the best of the others shown, the bound dotted, the warm-up shaded."""
+    first = next(iter(data.series.values()))
+    unit, unit_s = time_unit(int(first["time_s"].iloc[-1]))
+    rows = data.at_main_load().set_index("label")
+    best = rows[rows["policy"] != BASELINE]["gain_pp"].sort_values(ascending=False, kind="stable")
+    shown = {*rows.index[rows["policy"] == BASELINE], *best.index[: N_LINES - 2]}
+    bound = {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"}
+    lines = [_line("bound", first["time_s"] / unit_s, first["bound_empty_hosts_pct"], bound)]
+    styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
+    for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
+        style = {"color": colour, "width": 2, "dash": _DASHES[dash]}
+        line = _line(label, series["time_s"] / unit_s, series["empty_hosts_pct"], style)
+        lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
+    layout = {
+        "height": 420, "hovermode": "x unified",
+        "xaxis": {"title": {"text": f"time since the start ({unit})"}},
+        "yaxis": {"title": {"text": "empty hosts (%)"}, "rangemode": "tozero"},
+        **_warmup(data.warmup_s / unit_s),
+    }  # fmt: skip
+    return {"data": lines, "layout": layout}
+
+
+def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:
+    """A line per label with a band for its interval, where it has one."""
+    lines: list[dict[str, Any]] = []
+    styles = line_styles(sweep.policies, colour_of)
+    for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
+        style = {"color": colour, "width": 2, "dash": _DASHES[dash]}
+        group = {"legendgroup": _escaped(label), "visible": len(lines) < 2 * N_LINES}
+        band = points.dropna()
+        x = [*band["x"], *band["x"][::-1]]
+        y = [*band["gain_high_pp"], *band["gain_low_pp"][::-1]]
+        lines.append({"type": "scatter", "x": _rounded(x), "y": _rounded(y), "fill": "toself", "mode": "none",
+                      "fillcolor": colour, "opacity": 0.15, "hoverinfo": "skip", **group})
+        lines.append({**_line(label, points["x"], points["gain_pp"], style), **group, "mode": "lines+markers"})
+    layout = {
+        "height": 400, "hovermode": "x unified",
+        "xaxis": {"title": {"text": sweep.axis}},
+        "yaxis": {"title": {"text": "pp over best-fit"}, "zeroline": True},
+    }  # fmt: skip
+    return {"data": lines, "layout": layout}
+
+
+def host_map_figure(host_map: HostMap, warmup_s: int) -> Figure:
+    """Hosts x time, its colours left to the script, which fills `z` from `rows`; the most often empty host on top.
+
+    rows: under `layout.meta`, by what colours it ("lifetime class", "host state"): one text per host from below, a
+        digit per moment, with `names` and `colours` of the digits.
+    """
+    moments = _spaced(len(host_map.time_s), MAX_MOMENTS)
+    hosts = host_map.by_use()[_spaced(host_map.lifetime_class.shape[1], MAX_HOSTS)]
+    unit, unit_s = time_unit(int(host_map.time_s[-1]))
+    colourings = [_colouring("lifetime class", host_map.lifetime_class, ("empty", *CLASS_NAMES),
+                             (EMPTY_COLOUR, *CLASS_COLOURS))]
+    if host_map.state is not None:
+        hues = [COLOURS[k % len(COLOURS)] for k in (4, 1, 2, 3, 5)]
+        names = host_map.state_names
+        colourings.append(_colouring("host state", host_map.state, names, (EMPTY_COLOUR, *hues)[: len(names)]))
+    for colouring in colourings:
+        states = colouring.pop("states")[np.ix_(moments, hosts)]
+        colouring["rows"] = ["".join(map(str, host)) for host in states.T.tolist()]
+    n_hosts = host_map.lifetime_class.shape[1]
+    layout = {
+        "height": min(max(300, 90 + 8 * len(hosts)), 640),
+        "xaxis": {"title": {"text": f"time since the start ({unit})"}, "showgrid": False},
+        "yaxis": {"title": {"text": "hosts" if len(hosts) == n_hosts else f"{len(hosts)} of {n_hosts:,} hosts"},
+                  "showticklabels": False, "ticks": "", "type": "category", "showgrid": False},
+        "meta": colourings,
+        **_warmup(warmup_s / unit_s, is_shaded=False),
+    }
+    trace = {"type": "heatmap", "x": _rounded(host_map.time_s[moments] / unit_s), "y": [f"host {k}" for k in hosts],
+             "showscale": False, "hovertemplate": "%{y}, %{x} " + unit + ": %{text}<extra></extra>"}
+    return {"data": [trace], "layout": layout}
+
+
+def time_unit(span_s: int) -> tuple[str, int]:
+    """The unit in which a span is at least 3 long, and its seconds.
+
+    >>> time_unit(7 * 86_400), time_unit(7_200)
+    (('days', 86400), ('minutes', 60))
+    """
+    return next((unit for unit in _UNITS if span_s >= 3 * unit[1]), _UNITS[-1])
+
+
+def _colouring(name: str, states: np.ndarray, names: Sequence[str], colours: Sequence[str]) -> dict[str, Any]:
+    if states.size and (states.min() < 0 or states.max() >= min(len(names), 10)):
+        raise ValueError(f"{name} must be 0..{min(len(names), 10) - 1}, got {states.min()}..{states.max()}")
+    return {"name": name, "names": list(names), "colours": list(colours), "states": states}
+
+
+def _line(label: str, x: Any, y: Any, style: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines", "name": _escaped(label), "meta": label, "legendgroup": _escaped(label),
+            "x": _rounded(x), "y": _rounded(y), "line": dict(style)}
+
+
+def _warmup(until: float, is_shaded: bool = True) -> dict[str, Any]:
+    if until <= 0:
+        return {}
+    shade = {"type": "rect", "x0": 0, "x1": until, "y0": 0, "y1": 1, "yref": "paper", "fillcolor": BOUND_COLOUR,
+             "opacity": 0.15, "line": {"width": 0}, "layer": "below"}
+    return {"shapes": [shade if is_shaded else _vertical(until)], "annotations": [_note("warm-up", until, "right")]}
+
+
+def _vertical(x: float) -> dict[str, Any]:
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper",
+            "line": {"color": BOUND_COLOUR, "width": 2, "dash": "dot"}}
+
+
+def _note(text: str, x: float, anchor: str) -> dict[str, Any]:
+    return {"text": text, "x": x, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": anchor, "showarrow": False}
+
+
+def _spaced(n: int, most: int) -> np.ndarray:
+    """Indices of at most `most` of n, evenly spaced, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def _rounded(values: Any) -> list[float | None]:
+    """Plain numbers of 4 decimals, what is not finite left out."""
+    return [round(value, 4) if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(str(text), quote=False)

@@ -1,0 +1,97 @@
+"""Replays and their means as HTML tables, sortable by a click on a header."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as the page shows it; unit and direction stand below its title."""
+
+    title: str
+    unit: str = ""
+    better: str = ""
+    digits: int = 2
+    sign: str = ""
+
+
+COLUMNS = {
+    "gain_pp": Column("gain over best-fit", "percentage points", "higher", sign="+"),
+    "empty_hosts_pct": Column("empty hosts", "%", "higher"),
+    "gap_closed_pct": Column("gap closed", "% of best-fit to bound", "higher", 0),
+    "packing_density_pct": Column("packing density", "% of cores on hosts in use", "higher", 1),
+    "stranded_cpu_cores_pct": Column("stranded CPU", "%", "lower", 1),
+    "stranded_mem_gib_pct": Column("stranded memory", "%", "lower", 1),
+    "utilisation_cpu_cores_pct": Column("CPU allocated", "% of all", "", 1),
+    "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
+    "rejected_pct": Column("rejected", "% of requests", "lower"),
+    "n_migrations": Column("migrations", "", "lower", 0),
+    "events_per_s": Column("speed", "events/s", "higher", 0),
+    "n_seeds": Column("seeds", digits=0),
+}
+"""Metrics in the order of a table's columns; those that a comparison lacks are left out."""
+_TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
+_SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
+_TEXT = ' class="text"'
+
+
+def html_table(rows: pd.DataFrame) -> str:
+    """The rows as they come; workload, load and predictor only where they differ, metrics only where they are known.
+
+    Where `gain_low_pp` and `gain_high_pp` are known the gain has its interval, bold if that excludes 0.
+
+    >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
+    '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
+    """
+    columns = {name: column for name, column in {**_TEXTS, **_SETTINGS, **COLUMNS}.items() if _is_shown(rows, name)}
+    head = "".join(_header(column, name in _TEXTS) for name, column in columns.items())
+    body = "".join(f"<tr>{''.join(_cell(row, name, column) for name, column in columns.items())}</tr>"
+                   for row in rows.to_dict("records"))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _is_shown(rows: pd.DataFrame, name: str) -> bool:
+    if name not in rows:
+        return False
+    if name in ("workload", "load"):
+        return bool(len(set(rows[name])) > 1)
+    if name == "predictor":
+        return bool((rows[name] != "").any())
+    return name not in COLUMNS or bool(rows[name].notna().any())
+
+
+def _header(column: Column, is_text: bool) -> str:
+    words = [column.unit, f"{column.better} is better" if column.better else ""]
+    below = "".join(f"<small>{html.escape(word)}</small>" for word in words if word)
+    first = "ascending" if is_text or column.better == "lower" else "descending"
+    return (f'<th{_TEXT * is_text} scope="col" aria-sort="none" data-first="{first}">'
+            f'<button type="button">{html.escape(column.title)}{below}</button></th>')
+
+
+def _cell(row: Mapping[Hashable, Any], name: str, column: Column) -> str:
+    value = row[name]
+    if name in _TEXTS:
+        text = html.escape(str(value))
+        return f'<td{_TEXT} data-value="{text}">{text}</td>'
+    number = float(value) * (100 if name == "load" else 1)
+    if not math.isfinite(number):
+        return '<td data-value="">–</td>'
+    text = f"{number:{column.sign},.{column.digits}f}"
+    if name == "gain_pp":
+        text = _with_interval(text, [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")])
+    return f'<td data-value="{number:.6g}">{text}</td>'
+
+
+def _with_interval(text: str, ends: Sequence[float]) -> str:
+    low, high = ends
+    if not (math.isfinite(low) and math.isfinite(high)) or low == high:
+        return text
+    is_sure = low > 0 or high < 0
+    return f"{f'<b>{text}</b>' if is_sure else text} <small>[{low:+.2f}, {high:+.2f}]</small>"

@@ -1,0 +1,177 @@
+"""LAVA: short requests fill the gaps between long ones, on hosts that are to empty in time (LAVA, section 4.3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sojourn.simulator._numba import kernel
+from sojourn.simulator._state import NEVER
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies.nilas import temporal_cost
+from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.policy import Hooks, Policy
+
+EMPTY, OPEN, RECYCLING = range(3)
+"""States of a host."""
+HIGHEST_CLASS = 4
+UPPER_S = (3_600, 36_000, 360_000, 3_600_000)
+"""Upper bounds of lifetime classes 1 to 4: 1, 10, 100 and 1,000 h; what is longer is of class 4."""
+DEADLINE_S = (3_960, 39_600, 396_000, 3_960_000)
+"""1.1 times each."""
+
+
+class LavaState(NamedTuple):
+    """What LAVA keeps; int64.
+
+    Per host, (n_hosts,): mode; lifetime_class, 1 to 4 (0 on an empty host); deadline_s, or NEVER; n_requests;
+    n_residuals; epoch, how often its residuals were named. Per request, (n_requests,): entered, its host's epoch when
+    it came; below the present one it is a residual.
+    """
+
+    mode: np.ndarray
+    lifetime_class: np.ndarray
+    deadline_s: np.ndarray
+    n_requests: np.ndarray
+    n_residuals: np.ndarray
+    epoch: np.ndarray
+    entered: np.ndarray
+
+
+def lava_state(n_hosts: int, n_requests: int) -> LavaState:
+    """All hosts empty.
+
+    >>> lava_state(2, 9).deadline_s.tolist() == [NEVER, NEVER]
+    True
+    """
+    state = LavaState(*(np.zeros(n_hosts, np.int64) for _ in LavaState._fields))
+    state.deadline_s[:] = NEVER
+    return state._replace(entered=np.zeros(n_requests, np.int64))
+
+
+@kernel
+def lifetime_class(remaining_s: int) -> int:
+    """Class 1 to 4 of a remaining time: below 1 h, 10 h, 100 h, and longer.
+
+    >>> [lifetime_class(seconds) for seconds in (0, 3599, 3600, 35_999, 36_000, 360_000, 10**9)]
+    [1, 1, 2, 2, 3, 4, 4]
+    """
+    found = 1
+    while found < HIGHEST_CLASS and remaining_s >= UPPER_S[found - 1]:
+        found += 1
+    return found
+
+
+@kernel
+def is_full(cluster: Cluster, host: int) -> bool:
+    """Whether more than 90 % of any of the host's resources is in use."""
+    for dimension in range(cluster.free.shape[1]):
+        if 10 * cluster.free[host, dimension] < cluster.capacity[host, dimension]:
+            return True
+    return False
+
+
+@kernel
+def name_residuals(state: LavaState, host: int) -> None:
+    """All requests on the host become its residuals."""
+    state.epoch[host] += 1
+    state.n_residuals[host] = state.n_requests[host]
+
+
+@kernel
+def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
+    """An empty host opens with the request's class; an open one recycles once it is full."""
+    state = cluster.state
+    if state.mode[host] == EMPTY:
+        found = lifetime_class(request.exit_s - now)
+        state.mode[host] = OPEN
+        state.lifetime_class[host] = found
+        state.deadline_s[host] = now + DEADLINE_S[found - 1]
+    state.entered[request.row] = state.epoch[host]
+    state.n_requests[host] += 1
+    if state.mode[host] == OPEN and is_full(cluster, host):
+        state.mode[host] = RECYCLING
+        state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
+        name_residuals(state, host)
+
+
+@kernel
+def _departed(cluster: Cluster, host: int, row: int, now: int, is_falling: bool) -> None:
+    state = cluster.state
+    state.n_requests[host] -= 1
+    if state.mode[host] != RECYCLING or state.entered[row] >= state.epoch[host]:
+        return
+    state.n_residuals[host] -= 1
+    if state.n_residuals[host] == 0 and state.n_requests[host] > 0:
+        name_residuals(state, host)
+        if is_falling:
+            state.lifetime_class[host] = max(state.lifetime_class[host] - 1, 1)
+            state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
+
+
+@kernel
+def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
+    """With its last residual gone, a host's class falls by one and what remains are its residuals."""
+    _departed(cluster, host, row, now, True)
+
+
+@kernel
+def departed_without_falling(cluster: Cluster, host: int, row: int, now: int) -> None:
+    """The same, but the class stays."""
+    _departed(cluster, host, row, now, False)
+
+
+@kernel
+def emptied(cluster: Cluster, host: int, now: int) -> None:
+    """The host is as at the start."""
+    state = cluster.state
+    state.mode[host] = EMPTY
+    state.lifetime_class[host] = 0
+    state.deadline_s[host] = NEVER
+    state.n_residuals[host] = 0
+
+
+@kernel
+def at_deadline(cluster: Cluster, host: int, now: int) -> None:
+    """The host outlived its class: that rises by one, and all its requests are residuals."""
+    state = cluster.state
+    state.mode[host] = RECYCLING
+    state.lifetime_class[host] = min(state.lifetime_class[host] + 1, HIGHEST_CLASS)
+    state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
+    name_residuals(state, host)
+
+
+@kernel
+def class_preference(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """0 to 2 on a recycling host of a higher class, the nearest first; 3 on an open one of the request's class; 4 on
+    any other host in use, 5 on an empty one.
+
+    >>> state = lava_state(2, 1)
+    >>> state.mode[0], state.lifetime_class[0] = RECYCLING, 3
+    >>> two = Cluster(np.array([[8], [8]]), np.array([[4], [8]]), np.array([1, 0]), np.array([9, 0]), state=state)
+    >>> [class_preference(two, host, Request(0, np.array([2]), 60), 0) for host in (0, 1)]
+    [1.0, 5.0]
+    """
+    state = cluster.state
+    own, other = lifetime_class(request.exit_s - now), state.lifetime_class[host]
+    if state.mode[host] == RECYCLING and other > own:
+        return float(other - own - 1)
+    if state.mode[host] == OPEN and other == own:
+        return 3.0
+    return 5.0 if cluster.n_running[host] == 0 else 4.0
+
+
+@kernel
+def any_class_preference(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """The same, but recycling hosts of all higher classes are alike."""
+    preference = class_preference(cluster, host, request, now)
+    return 0.0 if preference < 3.0 else preference
+
+
+_HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline)
+_CHAIN = (temporal_cost, *PACKING)
+LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS)
+LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS)
+LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
+                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline))

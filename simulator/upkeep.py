@@ -1,0 +1,138 @@
+"""What befalls hosts besides requests: failures, drains, maintenance in waves, defragmentation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sojourn.simulator import _loop, _moves
+from sojourn.simulator._state import HAPPENINGS
+
+ORDERS = {"longest-first": _moves.LONGEST_FIRST, "shortest-first": _moves.SHORTEST_FIRST,
+           "trace": _moves.BY_ROW, "random": _moves.AT_RANDOM}
+"""Orders of migration by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A host fails at `at_s` and is back after `repair_s`; what it ran starts again elsewhere at once, waits, or
+    is lost.
+
+    host: its row in the workload's hosts. Times: whole seconds.
+    """
+
+    host: int
+    at_s: int
+    repair_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A host takes no requests from `from_s` to `until_s`, and what can migrate leaves it; the rest runs on there."""
+
+    host: int
+    from_s: int
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """Every host is to be updated: each `every_s` from `from_s` on a wave takes `share` of the hosts, until all are.
+
+    A wave takes hosts not yet updated, those with least to move first; empty ones are updated at once, the others are
+    closed until their requests have migrated or ended.
+    """
+
+    from_s: int
+    every_s: int
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(f"share must be above 0 and at most 1, got {self.share!r}")
+        if self.every_s < 1:
+            raise ValueError(f"every_s must be at least 1, got {self.every_s!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Defragmentation:
+    """When fewer than `min_empty_pct` of the hosts are empty, `n_hosts` are closed and their requests migrate away.
+
+    Those with the fewest cores in use are taken; a host is open again as soon as it is empty, and the next batch waits
+    until all are (LAVA, section 4.4).
+    """
+
+    min_empty_pct: float
+    n_hosts: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.min_empty_pct <= 100.0:
+            raise ValueError(f"min_empty_pct must be above 0 and at most 100, got {self.min_empty_pct!r}")
+        if self.n_hosts < 1:
+            raise ValueError(f"n_hosts must be at least 1, got {self.n_hosts!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How requests migrate: at most so many at once, each for so long, on both hosts (LAVA, section 4.4).
+
+    order: longest predicted remaining time first (LARS), shortest first, as the trace lists them, or at random.
+    is_across: one order across all hosts of a batch; False goes host by host.
+
+    >>> Migration(order="best")
+    Traceback (most recent call last):
+    ValueError: order must be one of longest-first, random, shortest-first, trace, got 'best'
+    """
+
+    order: Literal["longest-first", "shortest-first", "trace", "random"] = "longest-first"
+    is_across: bool = True
+    n_at_once: int = 3
+    duration_s: int = 1_200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(sorted(ORDERS))}, got {self.order!r}")
+        for name, value in (("n_at_once", self.n_at_once), ("duration_s", self.duration_s)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value!r}")
+
+    @property
+    def is_predicting(self) -> bool:
+        """Whether the order asks how long requests stay."""
+        return self.order in ("longest-first", "shortest-first")
+
+
+Upkeep = Failure | Drain | Maintenance | Defragmentation
+
+
+def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.ndarray:
+    """Everything that befalls hosts at known times, by time; ValueError for hosts and times that do not exist."""
+    rows: list[tuple[int, int, int]] = []
+    for entry in upkeep:
+        if isinstance(entry, Failure | Drain):
+            at_s, until_s = (entry.at_s, entry.at_s + entry.repair_s) if isinstance(entry, Failure) else (
+                entry.from_s, entry.until_s)
+            if not 0 <= entry.host < n_hosts:
+                raise ValueError(f"host must be in 0..{n_hosts - 1}, got {entry.host!r} in {entry}")
+            if not 0 <= at_s < until_s:
+                raise ValueError(f"times must be 0 or more, and the end after the beginning, got {entry}")
+            is_failure = isinstance(entry, Failure)
+            rows += [(at_s, _loop.FAIL if is_failure else _loop.DRAIN, entry.host),
+                     (until_s, _loop.REPAIR if is_failure else _loop.REOPEN, entry.host)]
+        elif isinstance(entry, Maintenance):
+            n_wave = max(round(entry.share * n_hosts), 1)
+            rows += [(at_s, _loop.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
+    return np.array(sorted(rows, key=lambda row: row[0]), HAPPENINGS)
+
+
+def defragmentation_of(upkeep: Sequence[Upkeep], n_hosts: int) -> tuple[int, int]:
+    """Hosts that should be empty at least, and hosts of a batch; 0 without one. ValueError for two."""
+    found = [entry for entry in upkeep if isinstance(entry, Defragmentation)]
+    if len(found) > 1:
+        raise ValueError(f"upkeep must have one Defragmentation at most, got {len(found)}")
+    return (math.ceil(found[0].min_empty_pct / 100 * n_hosts), found[0].n_hosts) if found else (0, 0)

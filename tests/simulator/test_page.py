@@ -1,0 +1,294 @@
+"""The page of a comparison: what it shows, how sure it says it is, and that no text from data becomes markup."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from plotly.offline import get_plotlyjs
+
+from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.page import write_page
+from sojourn.simulator.page_decisions import MAX_HOSTS, shown_decision
+from sojourn.simulator.page_figures import N_LINES, empty_hosts_figure, gain_figure, host_map_figure
+from sojourn.simulator.page_headline import compared, headline
+from sojourn.simulator.page_table import html_table
+from sojourn.simulator.pictures import write_heat_map_png, write_sensitivity_png
+from sojourn.simulator.sweeps import sweeps
+
+HOSTILE = """</script><img src=x onerror="alert(1)"><b>&amp;'"""
+GAINS = {("first-fit", ""): 1.0, ("nilas", "oracle"): 4.0, ("nilas", "noise:1"): 2.0, ("nilas", "recall:0.8"): 3.0}
+
+
+def summary_of(gains: dict[tuple[str, str], float], half_pp: float = 0.5, load: float = 0.8) -> pd.DataFrame:
+    """Best-fit with 30 % empty hosts below a bound of 40 %, and the others with these gains and half intervals."""
+    every = {("best-fit", ""): 0.0, **gains}
+    return pd.DataFrame([{
+        "workload": "trace", "load": load, "policy": policy, "predictor": predictor,
+        "label": f"{policy} ({predictor})" if predictor else policy, "n_seeds": 3, "empty_hosts_pct": 30.0 + gain,
+        "bound_empty_hosts_pct": 40.0, "gain_pp": gain, "gain_low_pp": gain - half_pp, "gain_high_pp": gain + half_pp,
+        "gap_closed_pct": 10 * gain, "packing_density_pct": 70.0, "rejected_pct": 0.0,
+    } for (policy, predictor), gain in every.items()])  # fmt: skip
+
+
+def made_data(text: str = "plain") -> ComparisonData:
+    """A small comparison with everything in it; `text` stands wherever data may bring text of its own."""
+    rng = np.random.default_rng(0)
+    summary = pd.concat([summary_of({**GAINS, (text, ""): 0.5}), summary_of(GAINS, load=0.6)], ignore_index=True)
+    summary["workload"] = text
+    cells = summary.drop(columns=["n_seeds", "gain_low_pp", "gain_high_pp"]).assign(seed=0)
+    time_s = np.arange(50) * 7200
+    series = {label: pd.DataFrame({"time_s": time_s, "empty_hosts_pct": 30 + rng.random(50),
+                                   "bound_empty_hosts_pct": 40.0}) for label in ("best-fit", "nilas (oracle)", text)}
+    classes = rng.integers(0, 5, (20, 6)).astype(np.int8)
+    maps = {"best-fit": HostMap(time_s[:20], classes),
+            text: HostMap(time_s[:20], classes, (classes % 3).astype(np.int8), ("empty", text, "recycling"))}
+    decision = {
+        "policy": text, "predictor": text, "request": {text: text}, "time_s": 90_061, "chosen": text,
+        "columns": [{"name": text, "meaning": text}], "hosts": [["a", text, math.nan], [text, "", 0.0], ["c", "", 2.5]],
+    }  # fmt: skip
+    return ComparisonData(text, text, cells, summary, series, maps, [decision], 14_400, main_load=0.8)
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements with their attributes, headings, text of scripts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[str] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        last = self.elements[-1][0] if self.elements else ""
+        if last == "script":
+            self.scripts.append(data.strip())
+        elif last == "h2" and data.strip():
+            self.headings.append(data.strip())
+        if last not in ("script", "style"):
+            self.text += data
+
+    @property
+    def data(self) -> Any:
+        return json.loads(next(script for script in self.scripts if script.startswith("{")))
+
+
+def test_every_section_has_its_place_and_its_data(tmp_path: Path) -> None:
+    page = Page(write_page(tmp_path / "page.html", made_data()))
+    assert page.headings == ["Summary", "Gain over best-fit", "Empty hosts over time", "Hosts over time",
+                             "Gain against recall", "Gain against noise", "Gain against load", "Why this host?",
+                             "Every replay"]
+    assert [attrs["id"] for _, attrs in page.elements if attrs.get("class") == "plot"] == [
+        "plot-gain-0", "plot-empty-hosts", "plot-map", "plot-sweep-recall", "plot-sweep-noise", "plot-sweep-load"]
+    assert list(page.data["figures"]) == ["gain-0", "empty-hosts", "sweep-recall", "sweep-noise", "sweep-load"]
+    assert list(page.data["maps"]) == ["best-fit", "plain"]
+    assert len(page.data["decisions"]) == 1
+
+
+def test_a_page_of_best_fit_alone_and_nothing_else(tmp_path: Path) -> None:
+    page = Page(write_page(tmp_path / "page.html", ComparisonData(
+        "One", "", pd.DataFrame(), summary_of({}), {}, {}, [], 0)))
+    assert page.headings == ["Summary"]
+    assert page.data == {"figures": {}, "maps": {}, "decisions": []}
+    assert "Only best-fit was replayed" in page.text
+
+
+def test_the_page_asks_for_nothing_outside_and_stays_small(tmp_path: Path) -> None:
+    path = write_page(tmp_path / "page.html", made_data())
+    page, text = Page(path), path.read_text("utf-8")
+    assert not [attrs for _, attrs in page.elements if {"src", "href", "srcset", "action"} & set(attrs)]
+    policy = next(attrs["content"] for _, attrs in page.elements if attrs.get("http-equiv"))
+    assert policy == "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+    assert text.count(get_plotlyjs()) == 1
+    ours = text.replace(get_plotlyjs(), "")
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", ours)
+    assert len(ours) < 60_000
+
+
+def test_text_from_data_never_becomes_markup(tmp_path: Path) -> None:
+    plain, hostile = (Page(write_page(tmp_path / "page.html", made_data(text))) for text in ("plain", HOSTILE))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain.elements]
+    assert [set(attrs) for _, attrs in hostile.elements] == [set(attrs) for _, attrs in plain.elements]
+    assert hostile.scripts[1:] == plain.scripts[1:]  # the first is the data
+    assert hostile.data["decisions"][0]["chosen"] == HOSTILE
+    # Plotly reads tags in what it draws.
+    assert "<img" not in json.dumps([[trace.get("name"), trace.get("hovertext"), figure["layout"]["yaxis"]]
+                                     for figure in hostile.data["figures"].values() for trace in figure["data"]])
+    assert HOSTILE in hostile.data["figures"]["empty-hosts"]["data"][-1]["meta"]
+    assert HOSTILE in hostile.text
+
+
+def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (write_page(tmp_path / name, made_data()).read_bytes() for name in ("a.html", "b.html"))
+    assert first == second
+
+
+def test_plotly_knows_every_property_of_the_figures(tmp_path: Path) -> None:
+    data = Page(write_page(tmp_path / "page.html", made_data())).data
+    for figure in [*data["figures"].values(), *data["maps"].values()]:
+        go.Figure(figure)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"summary": pd.DataFrame()}, "summary must hold best-fit at the main load, got 0 rows without it"),
+    ({"summary": summary_of(GAINS).iloc[1:]}, "summary must hold best-fit at the main load, got 4 rows without it"),
+    ({"series": {"lava": pd.DataFrame()}}, "series must be of labels in the summary at the main load, got 'lava'"),
+    ({"host_maps": {"x": HostMap(np.array([0]), np.array([[5]], np.int8))}}, r"lifetime class must be 0..4, got 5..5"),
+])  # fmt: skip
+def test_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_page(tmp_path / "page.html", replace(made_data(), **change))
+    assert not (tmp_path / "page.html").exists()
+
+
+WHERE = "on trace at 80 % peak load"
+SURE = f"+2.00 pp (95 % interval +1.50 to +2.50) in empty hosts over best-fit {WHERE}, 20 % of the way to the bound."
+
+
+@pytest.mark.parametrize(("gains", "half_pp", "expected"), [
+    ({("nilas", "km"): 2.0}, 0.5, [f"nilas (km) gains {SURE}"]),  # 2 of the 10 pp from 30 to 40
+    ({("nilas", "km"): 0.4}, 0.5,
+     [f"No gain is certain {WHERE}: nilas (km) comes out best in empty hosts, at +0.40 pp (95 % interval -0.10 to "
+      "+0.90) over best-fit, and that interval includes 0."]),
+    ({("nilas", "km"): -1.0}, 0.5,
+     [f"Nothing beats best-fit in empty hosts {WHERE}; nilas (km) comes closest, at -1.00 pp (95 % interval -1.50 to "
+      "-0.50)."]),
+    ({("nilas", "km"): 2.0}, math.nan,
+     [f"nilas (km) gains +2.00 pp in empty hosts over best-fit {WHERE}, 20 % of the way to the bound, in one replay: "
+      "without further seeds there is no interval."]),
+    ({("nilas", "oracle"): 2.0}, 0.5,
+     [f"nilas (oracle) gains {SURE}",
+      "Its predictor is made from the trace's own future: this is what predictions could bring at most."]),
+    ({("nilas", "one-shot:oracle"): 2.0, ("nilas", "km"): 0.4}, 0.5,
+     [f"nilas (one-shot:oracle) gains {SURE}",
+      "Best of those that need no knowledge of the future: nilas (km), +0.40 pp (95 % interval -0.10 to +0.90), which "
+      "includes 0.", "Chosen as the best of 2 by these same replays: the interval does not allow for it."]),
+])  # fmt: skip
+def test_the_headline_says_how_sure_it_is(gains: dict[tuple[str, str], float], half_pp: float,
+                                          expected: list[str]) -> None:
+    assert headline(summary_of(gains, half_pp)) == expected
+
+
+def test_the_headline_tells_of_rejections() -> None:
+    rows = summary_of({("nilas", "km"): 2.0})
+    rows.loc[rows["policy"] == "nilas", "rejected_pct"] = 1.5
+    assert headline(rows)[1] == ("It rejects 1.50 % of the requests, best-fit 0.00 %: part of its empty hosts may be "
+                                 "work that it did not take.")
+
+
+def test_what_was_compared() -> None:
+    assert compared(made_data()) == (
+        "3 policies against best-fit with 3 predictors on plain at 60, 80 % peak load, 3 seeds each.")
+
+
+def test_the_table_has_only_what_is_known() -> None:
+    rows = summary_of({("nilas", "km"): 2.0}).assign(stranded_cpu_cores_pct=math.nan, n_migrations=[0, 1200])
+    rows.loc[1, "packing_density_pct"] = math.nan
+    table = html_table(rows)
+    titles = re.findall(r'<button type="button">([^<]+)', table)
+    assert titles == ["policy", "predictor", "gain over best-fit", "empty hosts", "gap closed", "packing density",
+                      "rejected", "migrations", "seeds"]
+    assert '<td data-value="2"><b>+2.00</b> <small>[+1.50, +2.50]</small></td>' in table
+    assert '<td data-value="0">+0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
+    assert '<td data-value="">–</td>' in table
+    assert '<td data-value="1200">1,200</td>' in table
+    assert "predictor" not in html_table(rows.assign(predictor=""))
+    assert '<td data-value="0">+0.00</td>' in html_table(summary_of({}, math.nan))  # one seed
+
+
+def test_bars_stand_best_on_top_and_far_losses_are_cut() -> None:
+    rows = summary_of({("worst-fit", ""): -30.0, ("nilas", "km"): 2.0})
+    figure = gain_figure(rows, {"worst-fit": "#0072b2", "nilas": "#d55e00"})
+    assert figure["layout"]["yaxis"]["ticktext"] == ["◀ worst-fit <b>-30.00</b>", "nilas (km) <b>+2.00</b>"]
+    assert figure["data"][0]["marker"]["color"] == ["#0072b2", "#d55e00"]
+    # The bound, 10 pp above best-fit, is the farthest to the right: -12.5 = -1.25 x 10 on the left.
+    assert figure["layout"]["xaxis"]["range"][0] == -12.5
+    assert figure["layout"]["shapes"][0]["x0"] == 10.0
+    assert figure["data"][0]["error_x"]["arrayminus"] == [0.5, 0.5]
+    long = gain_figure(summary_of({("x" * 50, ""): 2.0}), {"x" * 50: "#d55e00"})
+    assert long["layout"]["yaxis"]["ticktext"] == [f"{'x' * 39}… <b>+2.00</b>"]
+    one_seed = gain_figure(summary_of({("nilas", "km"): 2.0}, math.nan), {"nilas": "#d55e00"})
+    assert "error_x" not in one_seed["data"][0]
+
+
+def test_of_many_lines_best_fit_and_the_best_are_shown() -> None:
+    gains = {("nilas", f"noise:{k}"): float(k) for k in range(8)}
+    summary = summary_of(gains)
+    series = {label: pd.DataFrame({"time_s": [0, 60], "empty_hosts_pct": 30.0, "bound_empty_hosts_pct": 40.0})
+              for label in summary["label"]}
+    data = ComparisonData("", "", summary, summary, series, {}, [], 0)
+    lines = empty_hosts_figure(data, {"best-fit": "#000000", "nilas": "#0072b2"})["data"]
+    shown = [line["meta"] for line in lines if line.get("visible", True)]
+    assert shown == ["bound", "best-fit", *(f"nilas (noise:{k})" for k in (4, 5, 6, 7))]
+    assert len(shown) == N_LINES
+    assert lines[1]["x"] == [0, 60]  # seconds
+
+
+def test_host_map_rows_are_sorted_by_use() -> None:
+    # Three moments; host 0 is empty twice, host 1 never, host 2 once.
+    classes = np.array([[0, 1, 4], [0, 2, 0], [3, 3, 4]], np.int8)
+    states = np.array([[0, 1, 2], [0, 1, 0], [1, 1, 2]], np.int8)
+    figure = host_map_figure(HostMap(np.array([0, 3600, 10_800]), classes, states), 3600)
+    by_class, by_state = figure["layout"]["meta"]
+    assert figure["data"][0]["y"] == ["host 1", "host 2", "host 0"]
+    assert by_class["rows"] == ["123", "404", "003"]
+    assert by_state["rows"] == ["111", "202", "001"]
+    assert by_state["names"] == ["empty", "open", "recycling"]
+    assert figure["data"][0]["x"] == [0, 1, 3]  # hours
+    assert figure["layout"]["shapes"][0]["x0"] == 1
+
+
+def test_large_host_maps_are_thinned() -> None:
+    classes = np.ones((1000, 2000), np.int8)
+    figure = host_map_figure(HostMap(np.arange(1000) * 600, classes), 0)
+    rows = figure["layout"]["meta"][0]["rows"]
+    assert (len(rows), len(rows[0]), len(figure["data"][0]["x"])) == (300, 300, 300)
+    assert figure["layout"]["yaxis"]["title"]["text"] == "300 of 2,000 hosts"
+    assert figure["data"][0]["y"][0] == "host 0"
+    assert figure["data"][0]["y"][-1] == "host 1999"
+
+
+def test_a_chosen_host_is_shown_however_far_down() -> None:
+    hosts = [[f"h{k}", "", float(k)] for k in range(150)] + [["full", "cpu_cores", 0.0]]
+    decision = {"policy": "nilas", "predictor": "", "request": {}, "time_s": 0, "chosen": "h149",
+                "columns": [{"name": "cost", "meaning": ""}], "hosts": hosts}
+    shown = shown_decision(decision)
+    assert [host[0] for host in shown["hosts"]] == [*range(1, MAX_HOSTS + 1), 150]
+    assert (shown["n_hosts"], shown["excluded"], shown["label"]) == (150, [["cpu_cores", 1]], "nilas")
+    with pytest.raises(ValueError, match="hosts must have 1 scores, got 2 for host 'x'"):
+        shown_decision({**decision, "hosts": [["x", "", 1.0, 2.0]]})
+
+
+def test_sweeps_join_the_oracle_to_what_is_flawed() -> None:
+    gains = {**GAINS, ("nilas", "one-shot:noise:0.5"): 1.5, ("nilas", "one-shot:oracle"): 3.5, ("la", "oracle"): 1.0}
+    recall, noise = sweeps(ComparisonData("", "", pd.DataFrame(), summary_of(gains), {}, {}, [], 0))
+    assert recall.lines["nilas"][["x", "gain_pp"]].to_numpy().tolist() == [[80.0, 3.0], [100.0, 4.0]]
+    assert noise.lines["nilas"][["x", "gain_pp"]].to_numpy().tolist() == [[0.0, 4.0], [1.0, 2.0]]
+    assert noise.lines["nilas (one-shot)"][["x", "gain_pp"]].to_numpy().tolist() == [[0.0, 3.5], [0.5, 1.5]]
+    assert set(recall.lines) == {"nilas"}  # one point is no line
+    assert noise.policies == ["nilas", "nilas"]
+
+
+def test_static_pictures(tmp_path: Path) -> None:
+    data = made_data()
+    for path in (write_heat_map_png(data, tmp_path / "maps.png", ["best-fit", "plain"]),
+                 write_sensitivity_png(data, tmp_path / "sweeps.png")):
+        assert path.read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match=r"labels must be among best-fit, plain, got \['lava'\]"):
+        write_heat_map_png(data, tmp_path / "maps.png", ["lava"])
+    with pytest.raises(ValueError, match="summary must vary recall, noise or load"):
+        write_sensitivity_png(replace(data, summary=summary_of({})), tmp_path / "sweeps.png")
