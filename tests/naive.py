@@ -108,6 +108,10 @@ class Replay:
         if policy == "joint-fit":
             share = float(self.packing(i, host)[1])
             return (math.log1p(self.expected_extension(i, host, now) / 7200) + share, *self.packing(i, host))
+        if policy == "aligned-fit":
+            extension, share = self.expected_extension(i, host, now), float(self.packing(i, host)[1])
+            slack = max(self.host_left(host, now) - self.left(i, now) + extension, 0)
+            return ((extension + 0.03 * slack) / 7200 + share, *self.packing(i, host))
         raise ValueError(policy)
 
     def packing(self, i: int, host: Host) -> tuple[Any, ...]:

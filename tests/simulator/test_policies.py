@@ -5,6 +5,7 @@ import pytest
 
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies import POLICIES, Policy
+from sojourn.simulator.policies.aligned_fit import aligned_cost
 from sojourn.simulator.policies.joint_fit import joint_cost
 from sojourn.simulator.policies.la import doubling_class_mismatch
 from sojourn.simulator.policies.la_binary import class_mismatch
@@ -147,6 +148,21 @@ def test_joint_fit_takes_the_fuller_host_for_a_little_more_extension() -> None:
     asked = Request(0, np.array([2000]), 8_200)
     assert joint_cost(two, 1, asked, 0) < joint_cost(two, 0, asked, 0)
     assert expected_cost(two, 1, asked, 0) > expected_cost(two, 0, asked, 0)
+
+
+@pytest.mark.parametrize(("host_left", "n_running", "expected"), [
+    # extension 5,000 s, no slack (7,200 - 20,000 + 5,000 < 0); free after the placement (4,000 - 2,000) / 8,000
+    (7200, 1, 5_000 / 7200 + 0.25),
+    # extension 2,500 s beyond 10,800 s, as halved every hour; none at all 100 h on, slack 360,000 - 20,000 s
+    (10_800, 1, 2_500 / 7200 + 0.25),
+    (360_000, 1, 0.03 * 340_000 / 7200 + 0.25),
+    # an empty host has no slack, whatever its stale exit
+    (360_000, 0, 20_000 / 7200 + 0.25),
+])
+def test_aligned_cost(host_left: int, n_running: int, expected: float) -> None:
+    now = 50_000
+    asked = Request(0, np.array([2000, 4]), now + 20_000, 0, **OVERHANG)
+    assert aligned_cost(one_host(n_running, now + host_left), 0, asked, now) == pytest.approx(expected, abs=1e-9)
 
 
 def test_worst_fit_scores() -> None:
