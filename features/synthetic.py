@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.describe import peak_demand
+from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Roles, Trace
 
 DAY_S = 86_400
@@ -94,6 +95,23 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     >>> bool((trace.lifetime_s() < 3600).mean() > 0.8)
     True
     """
+    return synthesize_with_truth(n_requests, seed=seed, days=days, parameters=parameters)[0]
+
+
+def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
+                          parameters: SyntheticParameters | None = None) -> tuple[Trace, LifetimeMixtures]:
+    """The trace of `synthesize`, and for each row of its requests the distribution that the lifetime was drawn from.
+
+    It tells what can be known when a request is made: its deployment's habit at that time and, of a burst, how long
+    the requests of this one live. How a request of a mixed deployment or of a burst will end is a matter of chance,
+    as is the time that it takes.
+    A request that runs at 0 is there because it lasted: its lifetime is one of this distribution above its age.
+
+    >>> trace, truth = synthesize_with_truth(2000, seed=7)
+    >>> within_an_hour = trace.lifetime_s() < 3600
+    >>> round(float(within_an_hour.mean()), 3), round(float(1 - truth.survival(3600.0).mean()), 3)
+    (0.882, 0.88)
+    """
     if n_requests < 1:
         raise ValueError(f"n_requests must be at least 1, got {n_requests!r}")
     if not 1 <= days <= 3650:
@@ -104,10 +122,10 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     horizon_s = int(days * DAY_S)
     warm_s = int(settings.warm_days * DAY_S)
     rng = np.random.default_rng(seed)
-    table = _requests(rng, settings, n_requests, warm_s, horizon_s)
+    table, truth = _requests(rng, settings, n_requests, warm_s, horizon_s)
     # A little more than asked for was drawn; thinning at random keeps every distribution.
     kept = np.sort(rng.choice(len(table), n_requests, replace=False))
-    table = table.iloc[kept].reset_index(drop=True)
+    table, truth = table.iloc[kept].reset_index(drop=True), truth.take(kept)
     table.insert(0, "request_id", np.arange(n_requests, dtype=np.int64))
     for name in ("subscription", "deployment", "zone", "vm_category"):
         table[name] = table[name].cat.remove_unused_categories()
@@ -115,12 +133,14 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     meta = {"source": "synthetic", "licence": "Apache-2.0", "start_unix_s": START_UNIX_S, "seed": seed,
             "parameters": asdict(settings)}
     trace = Trace(table, horizon_s, roles, meta=meta)
-    return Trace(trace.requests, horizon_s, roles, _hosts(trace, settings), meta=meta)
+    # A trace begins with the unknown starts; ids are of before that.
+    truth = truth.take(trace.requests["request_id"].to_numpy())
+    return Trace(trace.requests, horizon_s, roles, _hosts(trace, settings), meta=meta), truth
 
 
 def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
-              horizon_s: int) -> pd.DataFrame:
-    """At least `n` requests that run in [0, horizon): `n` arrivals there, and what runs at 0."""
+              horizon_s: int) -> tuple[pd.DataFrame, LifetimeMixtures]:
+    """At least `n` requests that run in [0, horizon), `n` arrivals there and what runs at 0; and their truth."""
     shares = np.array(settings.kind_shares) / np.sum(settings.kind_shares)
     owners = _deployments(rng, settings, int(n * (1 + warm_s / horizon_s)), warm_s, horizon_s)
     intensity = _intensity(settings, warm_s, horizon_s)
@@ -134,7 +154,8 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
             parts.append((chosen, at_s, np.zeros(len(chosen))))
         parts.append(_bursts(rng, settings, owners, int(counts[BURST]), intensity, low_s, high_s))
     owner, arrival, level = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    lifetime = _lifetimes(rng, settings, owners, owner, arrival, level)
+    truth = _mixtures(settings, owners, owner, arrival, level)
+    lifetime = _lifetimes(rng, truth, owners["kind"].to_numpy()[owner])
     start_s = np.floor(arrival).astype(np.int64)
     end_s = start_s + lifetime
     is_kept = (end_s > 0) & (start_s < horizon_s)
@@ -145,7 +166,7 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
     cores, memory = _shapes(rng, settings, owners, owner)
     zone = np.where(rng.random(len(order)) < 0.9, owners["zone"].to_numpy()[owner],
                     rng.integers(settings.n_zones, size=len(order)))
-    return pd.DataFrame({
+    table = pd.DataFrame({
         "arrival_s": pd.Series(start_s, dtype="Int64").mask(is_unknown),
         "departure_s": pd.Series(end_s, dtype="Int64").mask(end_s > horizon_s),
         "cpu_cores": cores,
@@ -156,6 +177,7 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
         "vm_category": pd.Categorical.from_codes(owners["category"].to_numpy()[owner], _CATEGORIES),
         "disk_gib": owners["disk_gib"].to_numpy()[owner],
     })
+    return table, truth.take(order)
 
 
 def _deployments(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
@@ -255,24 +277,36 @@ def _bursts(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
     return chosen[burst], np.minimum(arrival_s, high_s - 1.0), level[burst]
 
 
-def _lifetimes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
-               owner: np.ndarray, arrival_s: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """Lifetimes in whole seconds, at least 1, int64, from each owner's habit at the time of arrival."""
+def _mixtures(settings: SyntheticParameters, owners: pd.DataFrame, owner: np.ndarray, arrival_s: np.ndarray,
+              level: np.ndarray) -> LifetimeMixtures:
+    """Each request's lifetime distribution, from its owner's habit at the time of arrival.
+
+    The second way to end is the brief one of mixed requests and the staying one of bursts; else it has no weight.
+    """
     names = ("kind", "from_s", "level", "drift", "change_s", "level_after", "long_share", "long_share_after")
     habits = {name: owners[name].to_numpy()[owner] for name in names}
-    kind = habits["kind"]
+    is_mixed, is_burst = habits["kind"] == MIXED, habits["kind"] == BURST
     is_after = arrival_s >= habits["change_s"]
-    mean = np.log(np.array(settings.median_s))[kind] + level
-    mean += np.where(is_after, habits["level_after"], habits["level"])
-    mean += habits["drift"] * (arrival_s - habits["from_s"]) / WEEK_S
+    usual = np.log(np.array(settings.median_s))[habits["kind"]] + level
+    usual += np.where(is_after, habits["level_after"], habits["level"])
+    usual += habits["drift"] * (arrival_s - habits["from_s"]) / WEEK_S
+    usual = np.where(habits["kind"] == SHORT, np.minimum(usual, np.log(settings.short_median_cap_s)), usual)
+    brief = np.log(settings.mixed_short_median_s) + 0.3 * habits["level"]
+    other = np.where(is_mixed, brief, np.where(is_burst, np.log(settings.burst_stay_median_s), usual))
     long_share = np.where(is_after, habits["long_share_after"], habits["long_share"])
-    is_brief = (kind == MIXED) & (rng.random(len(owner)) >= long_share)
-    mean = np.where(is_brief, np.log(settings.mixed_short_median_s) + 0.3 * habits["level"], mean)
-    mean = np.where(kind == SHORT, np.minimum(mean, np.log(settings.short_median_cap_s)), mean)
-    is_staying = (kind == BURST) & (rng.random(len(owner)) < settings.burst_stay_share)
-    mean = np.where(is_staying, np.log(settings.burst_stay_median_s), mean)
-    noise = np.array(settings.within_spread)[kind] * rng.standard_normal(len(owner))
-    return np.asarray(np.maximum(np.exp(mean + noise), 1.0), np.int64)
+    stay_share = np.where(is_burst, settings.burst_stay_share, 0.0)
+    weight = np.column_stack([np.where(is_mixed, long_share, 1.0 - stay_share),
+                              np.where(is_mixed, 1.0 - long_share, stay_share)])
+    return LifetimeMixtures(weight, np.column_stack([usual, other]), np.array(settings.within_spread)[habits["kind"]])
+
+
+def _lifetimes(rng: np.random.Generator, truth: LifetimeMixtures, kind: np.ndarray) -> np.ndarray:
+    """Lifetimes in whole seconds, at least 1, int64, drawn from `truth`."""
+    is_brief = (kind == MIXED) & (rng.random(len(truth)) >= truth.weight[:, 0])
+    is_staying = (kind == BURST) & (rng.random(len(truth)) < truth.weight[:, 1])
+    log_median = np.where(is_brief | is_staying, truth.log_median[:, 1], truth.log_median[:, 0])
+    noise = truth.spread * rng.standard_normal(len(truth))
+    return np.asarray(np.maximum(np.exp(log_median + noise), 1.0), np.int64)
 
 
 def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,

@@ -117,7 +117,7 @@ def named_policy(policy: str | Policy) -> Policy:
 
     >>> named_policy("worst")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: policy must be one of best-fit, first-fit, la, la-binary, ..., got 'worst'
+    ValueError: policy must be one of aligned-fit, best-fit, first-fit, joint-fit, la, ..., got 'worst'
     """
     if isinstance(policy, Policy):
         return policy

@@ -104,7 +104,14 @@ class Replay:
         if policy == "nilas":
             return (self.temporal_cost(i, host, now), *self.packing(i, host))
         if policy == "nilas-expected":
-            return (self.expected_cost(i, host, now), *self.packing(i, host))
+            return (self.bucket(self.expected_extension(i, host, now)), *self.packing(i, host))
+        if policy == "joint-fit":
+            share = float(self.packing(i, host)[1])
+            return (math.log1p(self.expected_extension(i, host, now) / 7200) + share, *self.packing(i, host))
+        if policy == "aligned-fit":
+            extension, share = self.expected_extension(i, host, now), float(self.packing(i, host)[1])
+            slack = max(self.host_left(host, now) - self.left(i, now) + extension, 0)
+            return ((extension + 0.03 * slack) / 7200 + share, *self.packing(i, host))
         raise ValueError(policy)
 
     def packing(self, i: int, host: Host) -> tuple[Any, ...]:
@@ -128,27 +135,33 @@ class Replay:
 
     def temporal_cost(self, i: int, host: Host, now: int) -> int:
         """Index of the bucket of the time by which the request outstays the host."""
-        predicted = total_at(self.breakpoints[i], now - self.start[i]) - (now - self.start[i])
-        remaining = 0
-        if host.running:
-            remaining = host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
-        extension = max(predicted - remaining, 0)
-        return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
+        return self.bucket(max(self.left(i, now) - self.host_left(host, now), 0))
 
-
-    def expected_cost(self, i: int, host: Host, now: int) -> int:
-        """The same of the expected extension, where the predictor tells whole distributions."""
+    def expected_extension(self, i: int, host: Host, now: int) -> float:
+        """How far the request is expected to outstay the host, where the predictor tells whole distributions."""
+        remaining, left = self.host_left(host, now), self.left(i, now)
         if self.overhang is None:
-            return self.temporal_cost(i, host, now)
+            return max(left - remaining, 0)
         age, uptimes = now - self.start[i], [uptime for uptime, _ in self.breakpoints[i]]
-        left = total_at(self.breakpoints[i], age) - age
-        remaining = 0
-        if host.running:
-            remaining = host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
         extension = overhang_at(uptimes, self.overhang[i], age + remaining)
         if age:
             reached = overhang_at(uptimes, self.overhang[i], age)
             extension = extension * (left / reached) if reached > 0 else max(left - remaining, 0)
+        return extension
+
+    def left(self, i: int, now: int) -> int:
+        """What is left of a request by the prediction at its age."""
+        return total_at(self.breakpoints[i], now - self.start[i]) - (now - self.start[i])
+
+    def host_left(self, host: Host, now: int) -> int:
+        """How long the host is predicted to stay busy; 0 where it is empty."""
+        if not host.running:
+            return 0
+        return host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
+
+    @staticmethod
+    def bucket(extension: float) -> int:
+        """Index of the last of NILAS's edges that the extension reaches."""
         return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sojourn.simulator.policies.aligned_fit import ALIGNED_FIT
 from sojourn.simulator.policies.best_fit import BEST_FIT
 from sojourn.simulator.policies.first_fit import FIRST_FIT
+from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
 from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN
@@ -25,8 +27,10 @@ from sojourn.simulator.policies.random_fit import RANDOM
 from sojourn.simulator.policies.worst_fit import WORST_FIT
 
 POLICIES: Mapping[str, Policy] = MappingProxyType({
+    "aligned-fit": ALIGNED_FIT,
     "best-fit": BEST_FIT,
     "first-fit": FIRST_FIT,
+    "joint-fit": JOINT_FIT,
     "la": LA,
     "la-binary": LA_BINARY,
     "lava": LAVA,

@@ -142,7 +142,7 @@ def test_an_oracle_needs_few_rescores() -> None:
 
 def test_bad_input_is_refused() -> None:
     workload = workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of((4.0, 4.0)))
-    with pytest.raises(ValueError, match=r"policy must be one of best-fit, first-fit, la, .*, got 'worst'"):
+    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, best-fit, first-fit, .*, got 'worst'"):
         sim.simulate(workload, "worst")
     with pytest.raises(ValueError, match="source must be given for policy 'nilas'"):
         sim.simulate(workload, "nilas")

@@ -5,6 +5,8 @@ import pytest
 
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies import POLICIES, Policy
+from sojourn.simulator.policies.aligned_fit import aligned_cost
+from sojourn.simulator.policies.joint_fit import joint_cost
 from sojourn.simulator.policies.la import doubling_class_mismatch
 from sojourn.simulator.policies.la_binary import class_mismatch
 from sojourn.simulator.policies.nilas import temporal_cost
@@ -120,6 +122,47 @@ def test_expected_cost_is_the_bucket_of_the_extension() -> None:
     # 5,000 s is in [60, 90) min, 10,000 s in [2, 3) h
     asked = Request(0, np.array([2000, 4]), 20_200, 0, **OVERHANG)
     assert [expected_cost(one_host(1, 200 + left), 0, asked, 200) for left in (7200, 3600)] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(("host_left", "n_running", "free", "expected"), [
+    # extension 5,000 s: log(1 + 5,000 / 7,200) = 0.527355; free after the placement (4,000 - 2,000) / 8,000
+    (7200, 1, 4000, 0.527355 + 0.25),
+    # the same on a host that the request fills
+    (7200, 1, 2000, 0.527355),
+    # extension 10,000 s: log(1 + 10,000 / 7,200) = 0.870828
+    (3600, 1, 2000, 0.870828),
+    # an empty host's exit is now: log(1 + 20,000 / 7,200) = 1.329136; (8,000 - 2,000) / 8,000 left
+    (9_999, 0, 8000, 1.329136 + 0.75),
+])
+def test_joint_cost(host_left: int, n_running: int, free: int, expected: float) -> None:
+    now = 50_000
+    host = one_host(n_running, now + host_left)
+    host.free[0, 0] = free
+    asked = Request(0, np.array([2000, 4]), now + 20_000, 0, **OVERHANG)
+    assert joint_cost(host, 0, asked, now) == pytest.approx(expected, abs=1e-6)
+
+
+def test_joint_fit_takes_the_fuller_host_for_a_little_more_extension() -> None:
+    """5,000 s on a host left with 3/4 free: 0.527 + 0.75. 7,200 s on one that the request fills: log 2 = 0.693."""
+    two = Cluster(np.array([[8000], [8000]]), np.array([[8000], [2000]]), np.ones(2, int), np.array([3_200, 1_000]))
+    asked = Request(0, np.array([2000]), 8_200)
+    assert joint_cost(two, 1, asked, 0) < joint_cost(two, 0, asked, 0)
+    assert expected_cost(two, 1, asked, 0) > expected_cost(two, 0, asked, 0)
+
+
+@pytest.mark.parametrize(("host_left", "n_running", "expected"), [
+    # extension 5,000 s, no slack (7,200 - 20,000 + 5,000 < 0); free after the placement (4,000 - 2,000) / 8,000
+    (7200, 1, 5_000 / 7200 + 0.25),
+    # extension 2,500 s beyond 10,800 s, as halved every hour; none at all 100 h on, slack 360,000 - 20,000 s
+    (10_800, 1, 2_500 / 7200 + 0.25),
+    (360_000, 1, 0.03 * 340_000 / 7200 + 0.25),
+    # an empty host has no slack, whatever its stale exit
+    (360_000, 0, 20_000 / 7200 + 0.25),
+])
+def test_aligned_cost(host_left: int, n_running: int, expected: float) -> None:
+    now = 50_000
+    asked = Request(0, np.array([2000, 4]), now + 20_000, 0, **OVERHANG)
+    assert aligned_cost(one_host(n_running, now + host_left), 0, asked, now) == pytest.approx(expected, abs=1e-9)
 
 
 def test_worst_fit_scores() -> None:

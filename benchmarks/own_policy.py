@@ -1,0 +1,183 @@
+"""What `joint-fit` and `aligned-fit` gain over NILAS, LAVA and nilas-expected, and what each of their parts is worth.
+
+    python benchmarks/own_policy.py [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
+        [--cores 96] [--mem 384] [--json PATH.json]
+    python benchmarks/own_policy.py --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
+
+The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
+trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/replicas.py). Gains are
+percentage points of empty hosts over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right
+are differences to nilas, lava and nilas-expected with the same predictor. `--gap` replays whole synthetic traces with
+the oracle and prints shares of the gap between best-fit and the bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t
+
+import sojourn.simulator as sim
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.readers import read_trace
+from sojourn.features.synthetic import synthesize, synthesize_with_truth
+from sojourn.features.trace import Trace
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.replicas import replica
+from sojourn.flows.simulation import asked_rows, later_workload
+from sojourn.flows.sources import TableSource
+from sojourn.flows.train import fit_family, windows
+from sojourn.flows.truth_source import truth_source
+from sojourn.models.lifetime import FitSettings
+from sojourn.models.measures import choose_threshold
+from sojourn.simulator import Policy
+from sojourn.simulator._numba import kernel
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies import PACKING
+from sojourn.simulator.policies.joint_fit import SCALE_S
+from sojourn.simulator.policies.nilas_expected import expected_extension
+from sojourn.simulator.policies.packing import free_share_left
+
+N_SYNTHETIC_REPLICAS = 3
+OTHERS = ("nilas", "lava", "nilas-expected")
+
+
+@kernel
+def mean_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """joint-fit by the mean's overhang: without the whole distribution."""
+    host_left_s = 0 if cluster.n_running[host] == 0 else cluster.exit_s[host] - now
+    extension_s = max(request.exit_s - now - host_left_s, 0)
+    return math.log1p(extension_s / SCALE_S) + free_share_left(cluster, host, request, 0)
+
+
+@kernel
+def linear_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """joint-fit without the logarithm, which is aligned-fit without alignment."""
+    return expected_extension(cluster, host, request, now) / SCALE_S + free_share_left(cluster, host, request, 0)
+
+
+ABLATIONS = (
+    Policy("- fit (extension alone)", (expected_extension, *PACKING), predictions="current"),
+    Policy("- distribution (mean)", (mean_cost, *PACKING), predictions="current"),
+    Policy("- logarithm (linear)", (linear_cost, *PACKING), predictions="current"),
+)
+Sources = Mapping[str, sim.LifetimeSource]
+
+
+def live_source(config: RetrainConfig, trace: Trace) -> tuple[sim.Workload, sim.LifetimeSource]:
+    """The later part of a trace as a workload, and the hazard model of the earlier part, as the retraining flow does."""
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = windows(config, rows)
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
+    model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
+    workload = later_workload(config, trace, split.test_from_s)
+    asked, request_ids = asked_rows(workload, trace, rows)
+    curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
+    return workload, sim.Held(workload.request_ids, curves)
+
+
+def synthetic_groups(n_requests: int, seeds: list[int]) -> Iterator[list[tuple[sim.Workload, Sources]]]:
+    """Per seed, the replicas of one synthetic trace, each with its sources."""
+    for seed in seeds:
+        trace, mixtures = synthesize_with_truth(n_requests, seed=seed)
+        workload, live = live_source(RetrainConfig(n_requests=n_requests, seed=seed), trace)
+        sources = {"hazard": live, "truth": truth_source(trace, mixtures)}
+        yield [(replica(workload, moved), sources) for moved in range(N_SYNTHETIC_REPLICAS)]
+
+
+def file_groups(spec: str, seeds: list[int], cores: float, mem: float) -> Iterator[list[tuple[sim.Workload, Sources]]]:
+    """Per seed, one replica of a trace that stands in files."""
+    reader, path = spec.split("=", 1)
+    config = RetrainConfig(trace=Path(path), reader=reader, host_cpu_cores=cores, host_mem_gib=mem)
+    workload, live = live_source(config, read_trace(reader, Path(path))[0])
+    for seed in seeds:
+        yield [(replica(workload, seed), {"hazard": live})]
+
+
+def gains(workload: sim.Workload, sources: Sources) -> dict[tuple[str, str], tuple[float, int]]:
+    """Gain over best-fit of each policy and predictor, pp, and the requests that it rejected."""
+    base = sim.simulate(workload).metrics.empty_hosts_pct
+    found = {}
+    for predictor, source in {**sources, "oracle": sim.Oracle(workload)}.items():
+        policies: list[str | Policy] = [*OTHERS, "joint-fit", "aligned-fit", *ABLATIONS]
+        for policy in policies:
+            result = sim.simulate(workload, policy, source)
+            found[predictor, result.policy] = (result.metrics.empty_hosts_pct - base, result.metrics.n_rejected)
+    return found
+
+
+def interval(values: np.ndarray) -> str:
+    """Mean and 95 % t-interval."""
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return f"{values.mean():+.2f} [{values.mean() - half:+.2f}, {values.mean() + half:+.2f}]"
+
+
+def measure(groups: Iterator[list[tuple[sim.Workload, Sources]]]) -> dict[str, dict[str, list[float]]]:
+    """Prints the table of one trace; gains by predictor and policy, one a seed."""
+    rows = []
+    for group in groups:
+        each = [gains(workload, sources) for workload, sources in group]
+        rows.append({key: np.mean([one[key] for one in each], axis=0) for key in each[0]})
+        print(f"  {group[0][0].description}", flush=True)
+    table: dict[str, dict[str, list[float]]] = {}
+    for predictor, policy in rows[0]:
+        values = {name: np.array([row[predictor, name][0] for row in rows]) for name in (policy, *OTHERS)}
+        n_rejected = sum(row[predictor, policy][1] for row in rows)
+        differences = "".join(f"{interval(values[policy] - values[name]):>24}" for name in OTHERS if name != policy)
+        shown = differences if policy not in OTHERS else ""
+        rejected = f"  ({n_rejected:g} rejected)" if n_rejected else ""
+        print(f"{predictor:>8} {policy:<24}{interval(values[policy]):>24}  {shown}{rejected}")
+        table.setdefault(predictor, {})[policy] = values[policy].tolist()
+    return table
+
+
+def measure_gap(n_requests: int, seeds: list[int]) -> dict[str, list[float]]:
+    """Prints the shares of the gap between best-fit and the bound that oracle policies close on synthetic traces."""
+    shares: dict[str, list[float]] = {}
+    hosts = []
+    for seed in seeds:
+        workload = sim.build_workload("synthetic", synthesize(n_requests, seed=seed))
+        base = sim.simulate(workload)
+        gap = base.bound_empty_hosts_pct - base.metrics.empty_hosts_pct
+        hosts.append(len(workload.hosts))
+        for policy in ("nilas", "lava", "joint-fit", "aligned-fit"):
+            found = sim.simulate(workload, policy, sim.Oracle(workload)).metrics.empty_hosts_pct
+            shares.setdefault(policy, []).append(100 * (found - base.metrics.empty_hosts_pct) / gap)
+    print(f"{n_requests:,} requests on {hosts} hosts")
+    for policy, values in shares.items():
+        print(f"  {policy:<14}{interval(np.array(values)):>24} % of the gap")
+    return shares
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="*", default=["synthetic"])
+    parser.add_argument("--n-requests", type=int, default=100_000)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12, 13, 14])
+    parser.add_argument("--cores", type=float, default=96.0)
+    parser.add_argument("--mem", type=float, default=384.0)
+    parser.add_argument("--gap", action="store_true")
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/own_policy.json"))
+    asked = parser.parse_args()
+    results = {}
+    for spec in asked.traces:
+        print(spec)
+        if asked.gap:
+            results[spec] = {"oracle": measure_gap(asked.n_requests, asked.seeds)}
+        elif spec == "synthetic":
+            results[spec] = measure(synthetic_groups(asked.n_requests, asked.seeds))
+        else:
+            results[spec] = measure(file_groups(spec, asked.seeds, asked.cores, asked.mem))
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
