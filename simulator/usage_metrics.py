@@ -47,11 +47,11 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [50], "cpu_cores": [8.0],
     ...                       "mem_gib": [8.0]})
-    >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 1.5]})
+    >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 2.0]})
     >>> workload = sim.build_workload("trace", sim.Trace(table, 100, usage=usage), cpu_cores=8, mem_gib=8, n_hosts=1)
     >>> found = usage_metrics(workload, sim.simulate(workload))
     >>> found.used_cpu_pct, found.violation_rate_pct, found.violation_severity_pct
-    (40.0, 10.0, 12.5)
+    (40.0, 10.0, 25.0)
     """
     metrics = result.metrics
     if metrics.n_migrations or metrics.n_rescheduled or metrics.n_lost or metrics.mean_wait_s:
@@ -101,19 +101,23 @@ def _segments(workload: Workload, result: Result, usage: pd.DataFrame | None,
     if is_bad.any():
         k = int(np.argmax(is_bad))
         raise ValueError(f"cpu_frac must be finite and >= 0, got {share[k]} "
-                         f"(request {workload.request_ids[row[k]]!r} at {time_s[k]} s)")
+                         f"(request {_name(workload, row[k])} at {time_s[k]} s)")
     order = np.lexsort((time_s, row))
     row, time_s, share = row[order], time_s[order], share[order]
     is_first = np.append(True, row[1:] != row[:-1])
     if (~is_first[1:] & (time_s[1:] == time_s[:-1])).any():
         k = int(np.argmax(~is_first[1:] & (time_s[1:] == time_s[:-1])))
         raise ValueError(f"time_s must rise within a series, got {time_s[k]} twice "
-                         f"(request {workload.request_ids[row[k]]!r})")
+                         f"(request {_name(workload, row[k])})")
     from_s, to_s = workload.placed_s[row], workload.departure_s[row]
     start_s = np.clip(np.where(is_first, from_s, time_s), from_s, to_s)
     end_s = np.clip(np.where(np.append(is_first[1:], True), to_s, np.append(time_s[1:], 0)), from_s, to_s)
     use = np.rint(share * workload.need[row, cpu] * _UNITS_PER_MILLI).astype(np.int64)
     return row, start_s, end_s, use
+
+
+def _name(workload: Workload, row: int) -> str:
+    return repr(workload.request_ids[[row]].tolist()[0])
 
 
 def _levels(host: np.ndarray, start_s: np.ndarray, end_s: np.ndarray,
