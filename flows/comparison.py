@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from rich.markup import escape
 
+from sojourn.flows.cell_decisions import explained
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.comparison_log import as_document, log_comparison
 from sojourn.flows.comparison_report import comparison_tables
@@ -23,7 +24,7 @@ from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
 from sojourn.flows.workers import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.comparison_data import ComparisonData, HostMap
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
@@ -125,7 +126,12 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
              if (cell.workload.load, cell.workload.seed) == (load, seed)}
     about = next(iter(shown.values())).about
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
-    return ComparisonData(title, about["description"], cells, summary, series, {}, [], int(about["warmup_s"]), load)
+    maps = {label: HostMap(result.arrays["map_time_s"], result.arrays["map_lifetime_class"],
+                           result.arrays.get("map_state")) for label, result in shown.items()}
+    with stage("explain"):
+        decisions = explained([cell for cell, _ in found if (cell.workload.load, cell.workload.seed) == (load, seed)])
+    return ComparisonData(title, about["description"], cells, summary, series, maps, decisions, int(about["warmup_s"]),
+                          load)
 
 
 def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:

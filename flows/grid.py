@@ -17,6 +17,7 @@ from sojourn.simulator.compare import BASELINE, label_of
 _REPLAYED_BY = (
     "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
     "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
+    "sojourn.features.synthetic_truth", "sojourn.flows.truth_source",
 )  # fmt: skip
 _LEARNT_BY = (
     "sojourn.features", "sojourn.models", "sojourn.models.lifetime", "sojourn.models.measures", "sojourn.serving",

@@ -8,7 +8,7 @@ is judged by, since it also changes, by where requests went, what later batches 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,9 @@ from sojourn.simulator.policies.updated_first import updated_first
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
 
-ORDERS = (("trace", True), ("longest-first", True), ("longest-first", False), ("shortest-first", True),
-          ("random", True))
+ORDERS: tuple[tuple[Literal["trace", "longest-first", "shortest-first", "random"], bool], ...] = (
+    ("trace", True), ("longest-first", True), ("longest-first", False), ("shortest-first", True),
+    ("random", True))
 """Order, and whether it is one across the hosts of a batch; the first is what the others are held against."""
 N_WAVES = 10
 """Waves of maintenance, evenly over the time after the warm-up, each of that share of the hosts."""

@@ -1,4 +1,5 @@
-"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, a lifetime family, `bundle:FOLDER`, `one-shot:` of any.
+"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `truth`, a lifetime family, `bundle:FOLDER`, or
+`one-shot:` of any.
 
 To add one that is not learnt, such as what a trace's generator knows: a function of a workload, its spec and the text's
 argument, and its line in `MADE`.
@@ -103,6 +104,17 @@ def _recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSo
     return LongAsShort(workload, float(argument), seed=spec.seed)
 
 
-MADE: Mapping[str, Maker] = MappingProxyType({"oracle": _oracle, "noise": _noise, "recall": _recall})
-"""Predictors that know a workload's own lifetimes; flaws are drawn from the workload's seed."""
+def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
+    from sojourn.features.synthetic import synthesize_with_truth
+    from sojourn.flows.truth_source import truth_source
+
+    settings = spec.trace.settings
+    if settings.trace is not None:
+        raise ValueError(f"predictor truth must be asked of the synthetic trace, got {spec.trace.name!r}")
+    return truth_source(*synthesize_with_truth(settings.n_requests, seed=settings.seed))
+
+
+MADE: Mapping[str, Maker] = MappingProxyType({"oracle": _oracle, "noise": _noise, "recall": _recall, "truth": _truth})
+"""Predictors that know a workload's own lifetimes, flaws drawn from its seed; and `truth`, which knows what the
+generator of the synthetic trace drew them from."""
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})

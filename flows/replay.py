@@ -17,7 +17,7 @@ from sojourn.flows.learnt_curves import cut_s, learnt_source
 from sojourn.flows.predictors import MADE, Predictor
 from sojourn.flows.replicas import replica
 from sojourn.flows.simulation import later_workload_of
-from sojourn.simulator import LifetimeSource, OneShot, Result, Workload, build_workload, simulate
+from sojourn.simulator import LifetimeSource, OneShot, Result, Workload, build_workload, host_map, simulate, stranding
 
 
 def replay(cell: Cell) -> str | None:
@@ -27,9 +27,8 @@ def replay(cell: Cell) -> str | None:
         return None
     try:
         workload = workload_of(cell.workload)
-        source = None if cell.predictor is None else _source(cell.workload, cell.predictor)
-        result = simulate(workload, cell.policy, source)
-        store.write(key, cell_result(workload, result))
+        source = None if cell.predictor is None else source_of(cell.workload, cell.predictor)
+        store.write(key, cell_result(workload, simulate(workload, cell.policy, source)))
     except Exception as error:  # not all of them survive the way to another process
         return f"{type(error).__name__}: {error}"
     return None
@@ -65,7 +64,8 @@ def _trace(spec: TraceSpec) -> Trace:
 
 
 @lru_cache(maxsize=1)
-def _source(spec: WorkloadSpec, predictor: Predictor) -> LifetimeSource:
+def source_of(spec: WorkloadSpec, predictor: Predictor) -> LifetimeSource:
+    """What a predictor says of a spec's workload."""
     if predictor.is_learnt:
         source: LifetimeSource = learnt_source(workload_of(spec), spec.trace, predictor)
     else:
@@ -77,8 +77,12 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     """A replay's outcome, flat."""
     figures, arrays = _flat(result.metrics)
     figures["bound_empty_hosts_pct"] = result.bound_empty_hosts_pct
+    figures |= stranding(workload, result).columns()
     about = {"description": workload.description, "n_hosts": len(workload.hosts), "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
+    hosts = host_map(workload, result)
+    arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}
+    arrays |= {} if hosts.state is None else {"map_state": hosts.state}
     return CellResult(figures, {"elapsed_s": result.elapsed_s, "compile_s": result.compile_s}, about, arrays)
 
 

@@ -35,6 +35,9 @@ def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, ca
     return table
 
 
+_STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
+
+
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     """Policies x predictors with their gains in empty hosts."""
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
@@ -44,8 +47,9 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
                           "Gap closed: that gain as a share of best-fit's distance to the bound.")
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)
-    titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", "rejected",
-              "events/s")
+    stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
+    titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", *stranded,
+              "rejected", "events/s")
     for title in titles:
         if has_interval or "interval" not in title:
             table.add_column(title, justify="right", no_wrap=True)
@@ -53,7 +57,8 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
         interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
                       *([interval] if has_interval else []), f"{row['gap_closed_pct']:.0f}",
-                      f"{row['packing_density_pct']:.1f}", f"{row['n_rejected']:,.0f}", f"{row['events_per_s']:,.0f}")
+                      f"{row['packing_density_pct']:.1f}", *(f"{row[column]:.1f}" for column in stranded.values()),
+                      f"{row['n_rejected']:,.0f}", f"{row['events_per_s']:,.0f}")
     return table
 
 

@@ -25,6 +25,8 @@ def simulate(
     host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
     host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
     seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    stranding: Annotated[int, typer.Option(
+        help="Also measure stranded CPU and memory at this many moments, say 8.")] = 0,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
 ) -> None:
     """Replay a trace under every policy with perfect lifetimes: what could be gained at most; or with flawed ones."""
@@ -49,7 +51,8 @@ def simulate(
         cells: list[Cell] = [(name, "", None) for name, policy in POLICIES.items() if policy.predictions == "none"]
         cells += [(name, label, source) for name, policy in POLICIES.items() if policy.predictions != "none"
                   for label, source in sources.items()]
-        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total))
+        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total),
+                             n_stranding_moments=stranding)
     console.print(policies_table(comparison.table, built.description))
     if picture is not None:
         from sojourn.simulator.pictures import write_png

@@ -10,11 +10,14 @@ from sojourn.simulator.constraints import Constraints
 from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
+from sojourn.simulator.host_map import host_map
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.one_shot import OneShot
 from sojourn.simulator.policies import KNOWN_POLICIES, POLICIES, VARIANTS, Hooks, Policy
+from sojourn.simulator.stranding import Stranding, stranding
 from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
+from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics
 from sojourn.simulator.workload import Workload
 from sojourn.simulator.workloads import WORKLOADS, build_workload
 
@@ -43,12 +46,17 @@ __all__ = [
     "Policy",
     "Result",
     "Samples",
+    "Stranding",
     "Trace",
+    "UsageMetrics",
     "Workload",
     "build_workload",
     "compare",
     "explain",
+    "host_map",
     "one_step",
     "simulate",
+    "stranding",
     "true_totals",
+    "usage_metrics",
 ]

@@ -119,6 +119,9 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         names |= {f"hook_{name}": getattr(policy.hooks, name) for name in _HOOKS}
         for name, arguments in _HOOKS.items():
             lines += ["", "@inner", f"def {name}({arguments}):", f"    hook_{name}({arguments})", ""]
+        if policy.hooks.sampled:
+            lines += ["", "@inner", "def note_state(world, timeline, now):",
+                      f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
         lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
                   "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
     # The names are part of the source, and so of its hash: policies differ in them alone.
@@ -275,7 +278,7 @@ def _warm_up(replay: Callable[..., int], policy: Policy, n_resources: int, is_ra
                   order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS),
                   np.zeros(1, COUNTS))
     timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), row(1) - 1, row(0, 1, n_resources),
-                        row(0, 1), row(0, 1), row(0, 1))
+                        row(0, 1), row(0, 1), row(0, 1), row(0, 1))
     replay(world, timeline, row(0), np.zeros(0, HAPPENINGS))
 
 

@@ -23,7 +23,7 @@ from sojourn.simulator._exits import (  # noqa: F401
 )
 from sojourn.simulator._moves import begin_plan, insert, least_work, next_resident, plan
 from sojourn.simulator._numba import inlined, inner
-from sojourn.simulator._place import occupy, pass_time
+from sojourn.simulator._place import occupy, pass_time, sample_state  # noqa: F401
 from sojourn.simulator._python import ask_python, best_scored  # noqa: F401
 from sojourn.simulator._ranking import first_position  # noqa: F401
 from sojourn.simulator._room import fits, is_allowed, shortage
@@ -83,6 +83,11 @@ def at_deadline(cluster: Cluster, host: int, now: int) -> None:
 @inlined
 def remind(world: World, host: int) -> None:
     """Keep in the agenda when the policy wants to hear of the host."""
+
+
+@inlined
+def note_state(world: World, timeline: Timeline, now: int) -> None:
+    """Sample what a policy keeps of hosts, where it names something."""
 
 
 @inlined
@@ -247,6 +252,8 @@ def serve_queue(world: World, now: int) -> int:
             if host != NOT_PLACED:
                 schedule(world, row, own.ends_s)
                 counts.n_re_placed += is_begun
+                if is_begun:
+                    own.since_s = now
                 is_over = True
         if is_over:
             if before >= 0:
@@ -259,6 +266,14 @@ def serve_queue(world: World, now: int) -> int:
             before = row
         row = after
     return NOT_PLACED
+
+
+@inner
+def break_off(world: World, row: int, now: int) -> None:
+    """A failure voids what a request has run for since it last started."""
+    own = world.requests[row]
+    own.voided_s += now - max(own.start_s, own.since_s)
+    own.since_s = now
 
 
 @inner
@@ -276,6 +291,7 @@ def fail(world: World, host: int, now: int) -> int:
         for row in range(len(requests)):
             if requests[row].from_host == host:
                 stop_migrating(world, row, now)
+                break_off(world, row, now)
                 counts.n_re_placed += 1
     row = next_resident(world, host, -1)
     while row >= 0:
@@ -288,6 +304,7 @@ def fail(world: World, host: int, now: int) -> int:
             if cluster.closed[source] != OPEN:
                 insert(world, row, begin_plan(world))
         else:
+            break_off(world, row, now)
             found = admit(world, row, now)
             if found == BAD_SCORE:
                 return found
@@ -406,6 +423,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
         if now > horizon:
             break
         if now > counts.time_s:
+            note_state(world, timeline, now)
             pass_time(world, timeline, now)
 
         if slot < first_migration and (slot >= 0 or departing >= 0):
@@ -454,5 +472,6 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
         found = checked(world)
         if found != 0:
             return found
+    note_state(world, timeline, horizon + 1)
     pass_time(world, timeline, horizon + 1)
     return 0

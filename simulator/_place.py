@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sojourn.simulator._numba import inlined, inner
 from sojourn.simulator._ranking import key_of, move
 from sojourn.simulator._state import DRAINED, Timeline, World
@@ -61,3 +63,14 @@ def _take_sample(world: World, timeline: Timeline, k: int) -> None:
             timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], own.ends_s)
             timeline.longest_s[k, host] = max(timeline.longest_s[k, host], own.ends_s - own.start_s)
             row = own.next
+
+
+@inner
+def sample_state(world: World, timeline: Timeline, state: np.ndarray, now: int) -> None:
+    """Read a policy's own state of each host at the samples before `now`, which are not yet taken."""
+    mark = world.counts[0].mark
+    while mark < len(timeline.mark_s) and timeline.mark_s[mark] < now:
+        if timeline.sample[mark] >= 0:
+            for host in range(len(state)):
+                timeline.state[timeline.sample[mark], host] = state[host]
+        mark += 1

@@ -47,6 +47,8 @@ REQUESTS = np.dtype([
     ("wait_s", np.int64),  # -1 = never placed
     ("reason", np.int64),  # of the first rejection
     ("n_moves", np.int64),
+    ("since_s", np.int64),  # when it last started again after a failure, or EXPIRED
+    ("voided_s", np.int64),  # uptime that failures made void
     # what is predicted
     ("segment", np.int64),  # its breakpoint in the flat arrays
     ("exit_s", np.int64),
@@ -147,7 +149,8 @@ class Timeline(NamedTuple):
     mark_s (n_marks,), ascending, the last one the horizon. integral (n_marks, 1 + 2 n_resources), from 0 to
     each mark: empty hosts, allocated amounts, capacities of the hosts in use. sample (n_marks,): which sample to take
     at the mark, or -1. free (n_samples, n_hosts, n_resources), n_running, last_end_s (when the last of a host's
-    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts).
+    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what the
+    policy names of its own, (n_samples, n_hosts), or no samples.
     """
 
     mark_s: np.ndarray
@@ -157,3 +160,4 @@ class Timeline(NamedTuple):
     n_running: np.ndarray
     last_end_s: np.ndarray
     longest_s: np.ndarray
+    state: np.ndarray

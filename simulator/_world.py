@@ -127,7 +127,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(happenings)),
     )  # fmt: skip
-    return Prepared(workload, policy, loop, world, _timeline(workload), happenings)
+    return Prepared(workload, policy, loop, world, _timeline(workload, policy), happenings)
 
 
 def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
@@ -156,7 +156,8 @@ def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]
         "group": -1 if rules.group is None else rules.group,
         "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned,
         "host": NOT_PLACED, "from_host": NOT_PLACED, "first_host": NOT_PLACED, "start_s": workload.start_s,
-        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1, "segment": start,
+        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1, "since_s": EXPIRED,
+        "segment": start,
     }  # fmt: skip
     for name, values in columns.items():
         requests[name] = values
@@ -174,7 +175,7 @@ def _slots(n_slots: int, first_happening: int, happenings: np.ndarray) -> np.nda
     return slots
 
 
-def _timeline(workload: Workload) -> Timeline:
+def _timeline(workload: Workload, policy: Policy) -> Timeline:
     """Times at which integrals are read, the bins' edges among them, and states at the beginning of some bins."""
     n_hosts, n_resources = workload.capacity.shape
     edges = bin_edges(workload.trace.horizon_s)
@@ -185,7 +186,8 @@ def _timeline(workload: Workload) -> Timeline:
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
     return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), sample,
-                    np.zeros((*shape, n_resources), np.int64), *(np.zeros(shape, np.int64) for _ in range(3)))
+                    np.zeros((*shape, n_resources), np.int64), *(np.zeros(shape, np.int64) for _ in range(3)),
+                    np.zeros(shape if policy.hooks is not None and policy.hooks.sampled else (0, n_hosts), np.int64))
 
 
 def bin_edges(horizon_s: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from sojourn.simulator.engine import Result, named_policy, simulate
 from sojourn.simulator.lifetimes import LifetimeSource
+from sojourn.simulator.stranding import stranding
 from sojourn.simulator.workload import Workload
 
 BASELINE = "best-fit"
@@ -25,7 +26,9 @@ class Comparison:
     table: one row per cell, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
         `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
         gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
-        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `n_rescores`, `events_per_s`.
+        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `long_lived_underused_hosts_pct`,
+        `n_rescores`, `decision_us`, `events_per_s`; where asked for, `stranded_cpu_cores_pct` and the like (see
+        Stranding).
     results: by label, in the table's order.
     bound_empty_hosts_pct: see Result.
     warmup_s, description: the workload's.
@@ -38,11 +41,13 @@ class Comparison:
     description: str
 
 
-def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | None = None) -> Comparison:
+def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | None = None,
+            n_stranding_moments: int = 0) -> Comparison:
     """Every cell replayed on the same workload; best-fit is always among them.
 
     cells: (policy name, predictor label, source); a label pair may come once. Unknown policies are refused
         before anything runs.
+    n_stranding_moments: at how many moments stranding is measured; 0 = not at all, for it takes longer than a replay.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 90],
@@ -63,7 +68,8 @@ def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | N
         results[label] = simulate(workload, policy, source)
     baseline = results[BASELINE]
     rows = [
-        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline)}
+        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline),
+         **(stranding(workload, results[label], n_moments=n_stranding_moments).columns() if n_stranding_moments else {})}
         for label, (policy, predictor, _) in zip(labels, listed, strict=True)
     ]
     return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,
@@ -91,6 +97,8 @@ def _figures(result: Result, baseline: Result) -> dict[str, float]:
         **{f"utilisation_{name}_pct": share for name, share in sorted(metrics.utilisation_pct.items())},
         "n_rejected": metrics.n_rejected,
         "rejected_pct": metrics.rejected_pct,
+        "long_lived_underused_hosts_pct": metrics.long_lived_underused_hosts_pct,
         "n_rescores": metrics.n_rescores,
+        "decision_us": result.decision_us,
         "events_per_s": result.events_per_s,
     }

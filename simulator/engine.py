@@ -12,7 +12,7 @@ from sojourn.simulator._state import NOT_PLACED, Timeline
 from sojourn.simulator._world import Prepared, bin_edges, prepared
 from sojourn.simulator.amounts import UNITS_PER, shares
 from sojourn.simulator.lifetimes import LifetimeSource
-from sojourn.simulator.metrics import Metrics, fewest_hosts, integral_at, reason_names
+from sojourn.simulator.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workload import Workload
@@ -24,7 +24,8 @@ class Samples:
 
     time_s (k,), after all that happens at that second. free (k, n_hosts, n_resources), in the workload's units and
     order; n_running (k, n_hosts), requests that hold room. last_end_s, longest_s (k, n_hosts): when the last of a
-    host's requests really leaves, and the longest total lifetime among them, seconds; 0 where there is none.
+    host's requests really leaves, and the longest total lifetime among them, seconds; 0 where there is none. state
+    (k, n_hosts): what the policy's hooks name, by state_names; None where it names nothing.
     """
 
     time_s: np.ndarray
@@ -32,6 +33,8 @@ class Samples:
     n_running: np.ndarray
     last_end_s: np.ndarray
     longest_s: np.ndarray
+    state: np.ndarray | None = None
+    state_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ class Result:
     def events_per_s(self) -> float:
         """Arrivals and departures per second of the loop."""
         return self.metrics.n_events / max(self.elapsed_s, 1e-9)
+
+    @property
+    def decision_us(self) -> float:
+        """Microseconds of the loop per request that asked for a host, departures and metrics included."""
+        return 1e6 * self.elapsed_s / len(self.host)
 
 
 def simulate(
@@ -105,8 +113,7 @@ def simulate(
         _metrics(replay),
         _mean_pct(n_empty_bound, timeline.mark_s, workload),
         _series(workload, timeline, n_empty_bound),
-        Samples(timeline.mark_s[timeline.sample >= 0], timeline.free, timeline.n_running, timeline.last_end_s,
-                timeline.longest_s),
+        _samples(replay),
         elapsed_s,
         replay.loop.compile_s,
     )
@@ -124,6 +131,14 @@ def named_policy(policy: str | Policy) -> Policy:
     if policy not in KNOWN_POLICIES:
         raise ValueError(f"policy must be one of {', '.join(sorted(KNOWN_POLICIES))}, got {policy!r}")
     return KNOWN_POLICIES[policy]
+
+
+def _samples(replay: Prepared) -> Samples:
+    timeline, hooks = replay.timeline, replay.policy.hooks
+    is_sampled = hooks is not None and bool(hooks.sampled)
+    return Samples(timeline.mark_s[timeline.sample >= 0], timeline.free, timeline.n_running, timeline.last_end_s,
+                   timeline.longest_s, timeline.state if is_sampled else None,
+                   hooks.sampled_names if hooks is not None else ())
 
 
 def _most_empty(workload: Workload) -> np.ndarray:
@@ -166,9 +181,19 @@ def _metrics(replay: Prepared) -> Metrics:
         migrated_gib=_migrated_gib(workload, requests["n_moves"]),
         n_rescheduled=int(counts["n_re_placed"]),
         n_lost=int(counts["n_lost"]),
+        voided_core_h=float((workload.need[:, cpu] * requests["voided_s"]).sum() / UNITS_PER["cpu_cores"] / 3600),
+        long_lived_underused_hosts_pct=_long_lived_underused_pct(workload, timeline, cpu),
         n_rescores=int(counts["n_rescores"]),
         n_events=int(counts["n_events"]),
     )
+
+
+def _long_lived_underused_pct(workload: Workload, timeline: Timeline, cpu: int) -> float:
+    """Over the samples from the warm-up's end on, or the last one before it where there is none."""
+    time_s = timeline.mark_s[timeline.sample >= 0]
+    first = min(int(np.searchsorted(time_s, workload.warmup_s)), len(time_s) - 1)
+    is_underused = 2 * timeline.free[first:, :, cpu] > workload.capacity[:, cpu]
+    return float(100 * (is_underused & (timeline.longest_s[first:] >= LONG_LIVED_S)).mean())
 
 
 def _migrated_gib(workload: Workload, n_moves: np.ndarray) -> float:

@@ -9,6 +9,9 @@ import numpy as np
 
 from sojourn.simulator.amounts import Demand
 
+LONG_LIVED_S = 360_000
+"""100 h, the lower bound of LAVA's longest lifetime class (section 4.3)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
@@ -27,6 +30,9 @@ class Metrics:
     n_planned_migrations, n_migrations: of live migrations, warm-up included, those planned and those begun; what lies
         between ended, or could stay, before its turn. Lower is better. migrated_gib: memory copied by them.
     n_rescheduled, n_lost: requests that a host's failure made start again elsewhere, or ended; lower is better.
+    voided_core_h: core-hours that these had run for since they last started, to be done again; lower is better.
+    long_lived_underused_hosts_pct: share of hosts with a request whose whole lifetime is 100 h or more, while less than
+        half of their cores are in use; mean over the samples after the warm-up; lower is better.
     n_rescores: hosts whose predicted exit was recomputed, warm-up included; lower is cheaper.
     n_events: arrivals and departures processed, warm-up included.
     """
@@ -44,6 +50,8 @@ class Metrics:
     migrated_gib: float
     n_rescheduled: int
     n_lost: int
+    voided_core_h: float
+    long_lived_underused_hosts_pct: float
     n_rescores: int
     n_events: int
 

@@ -31,6 +31,7 @@ COLUMNS = {
     "stranded_mem_gib_pct": Column("stranded memory", "%", "lower", 1),
     "utilisation_cpu_cores_pct": Column("CPU allocated", "% of all", "", 1),
     "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
+    "long_lived_underused_hosts_pct": Column("long-lived, underused", "% of hosts", "lower", 1),
     "rejected_pct": Column("rejected", "% of requests", "lower"),
     "n_migrations": Column("migrations", "", "lower", 0),
     "events_per_s": Column("speed", "events/s", "higher", 0),

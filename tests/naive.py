@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -211,6 +212,30 @@ def fewest_hosts(demand: list[int], capacity: list[list[int]]) -> int:
             n += 1
         most = max(most, n)
     return most
+
+
+def inflated(free: list[list[int]], capacity: list[list[int]], n_running: list[int], shapes: list[list[int]],
+             drawn: list[int]) -> list[list[int]]:
+    """Free amounts over all hosts at the first misfit and once nothing fits, by best fit with all hosts looked at."""
+    free, n_running, at_misfit = [list(own) for own in free], list(n_running), None
+    wanted = set(drawn)
+    for shape in itertools.cycle(drawn):
+        if not wanted:
+            break
+        if shape not in wanted:
+            continue
+        need = shapes[shape]
+        fitting = [h for h, own in enumerate(free) if all(a <= b for a, b in zip(need, own, strict=True))]
+        if not fitting:
+            at_misfit = at_misfit or [sum(amounts) for amounts in zip(*free, strict=True)]
+            wanted.remove(shape)
+            continue
+        best = min(fitting, key=lambda h: (n_running[h] == 0, *(Fraction(own - asked, room) if room else 0 for own, asked,
+                                           room in zip(free[h], need, capacity[h], strict=True)), h))
+        free[best] = [own - asked for own, asked in zip(free[best], need, strict=True)]
+        n_running[best] += 1
+    left = [sum(amounts) for amounts in zip(*free, strict=True)]
+    return [at_misfit or left, left]
 
 
 def trace_of(rows: list[tuple[Any, Any, float, float]], horizon: int) -> Any:

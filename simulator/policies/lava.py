@@ -169,9 +169,10 @@ def any_class_preference(cluster: Cluster, host: int, request: Request, now: int
     return 0.0 if preference < 3.0 else preference
 
 
-_HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline)
+_SAMPLED = ("mode", ("empty", "open", "recycling"))
+_HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *_SAMPLED)
 _CHAIN = (temporal_cost, *PACKING)
 LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS)
 LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS)
 LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
-                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline))
+                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *_SAMPLED))

@@ -41,6 +41,8 @@ class Hooks:
     departed: (cluster, host, row, now), when a request has left the host, or has begun to migrate away from it.
     emptied: (cluster, host, now), when nothing holds room there any more.
     at_deadline: (cluster, host, now).
+    sampled: a field of the state, (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its values
+        0, 1, ...
     """
 
     state: Callable[[int, int], Any]
@@ -48,6 +50,8 @@ class Hooks:
     departed: Callable[[Cluster, int, int, int], None]
     emptied: Callable[[Cluster, int, int], None]
     at_deadline: Callable[[Cluster, int, int], None]
+    sampled: str = ""
+    sampled_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

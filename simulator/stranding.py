@@ -1,0 +1,185 @@
+"""Stranded resources: what is still free once a cluster has been filled with more of what it has seen (inflation)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.simulator._numba import inner, kernel
+from sojourn.simulator._ranking import first_position, key_of, move, ranking
+from sojourn.simulator._room import fits
+from sojourn.simulator._state import Ranking
+from sojourn.simulator.amounts import shares
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.engine import Result
+from sojourn.simulator.policies.packing import free_share_left, opens_host
+from sojourn.simulator.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Stranding:
+    """Free share of the cluster's capacity after inflation at k moments, percent; lower is better.
+
+    time_s: int64 (k,). at_misfit_pct, when_full_pct: float64 (k, n_resources), when for the first time a draw fit on no
+    host, and when nothing fit any more; resources: their order.
+
+    >>> Stranding(np.array([5]), np.array([[40.0]]), np.array([[25.0]]), ("mem_gib",)).columns()
+    {'stranded_mem_gib_pct': 25.0, 'stranded_mem_gib_at_misfit_pct': 40.0}
+    """
+
+    time_s: np.ndarray
+    at_misfit_pct: np.ndarray
+    when_full_pct: np.ndarray
+    resources: tuple[str, ...]
+
+    def columns(self) -> Mapping[str, float]:
+        """Means over the moments, as a comparison's table names them: `stranded_cpu_cores_pct` (when nothing fits) ..."""
+        means = {"": self.when_full_pct.mean(axis=0), "_at_misfit": self.at_misfit_pct.mean(axis=0)}
+        return {f"stranded_{name}{when}_pct": float(mean[self.resources.index(name)])
+                for when, mean in means.items() for name in sorted(self.resources)}
+
+
+def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: int = 8) -> Stranding:
+    """How much no request could use if the cluster were filled with its own mix (LAVA, section 2.3).
+
+    At each of `n_moments` of the result's samples, evenly from the warm-up's end on, the hosts as they were take the
+    requests that had arrived by then in a drawn order, again and again, by best fit; a shape that fits nowhere is not
+    asked for again. It is over when none is left. The order is of the seed and the moment, the same for every policy.
+    Rules besides room, and hosts that are closed, are left out of account.
+
+    Refused with ValueError: n_moments below 1, a result of another workload.
+
+    >>> import pandas as pd
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [90, 90],
+    ...                       "cpu_cores": [4.0, 3.0], "mem_gib": [4.0, 4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=1)
+    >>> stranding(workload, sim.simulate(workload), n_moments=1).columns()["stranded_mem_gib_pct"]
+    75.0
+    """
+    if n_moments < 1:
+        raise ValueError(f"n_moments must be at least 1, got {n_moments!r}")
+    samples = result.samples
+    if samples.free.shape[1:] != workload.capacity.shape or len(result.host) != len(workload.placed_s):
+        raise ValueError(f"result must be of this workload, got {samples.free.shape[1]} hosts and "
+                         f"{len(result.host)} requests")
+    last = len(samples.time_s) - 1
+    first = min(int(np.searchsorted(samples.time_s, workload.warmup_s)), last)
+    chosen = np.unique(np.linspace(first, last, n_moments).round().astype(np.int64))
+    order = ranking(workload.capacity, workload.need)
+    shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
+    total = workload.capacity.sum(axis=0)
+    left = np.zeros((len(chosen), 2, workload.capacity.shape[1]))
+    for k, moment in enumerate(chosen.tolist()):
+        rng = np.random.default_rng([seed, moment])
+        arrived = shape_of.reshape(-1)[workload.placed_s <= samples.time_s[moment]]
+        drawn = rng.permutation(arrived[shapes[arrived].any(axis=1)])  # what needs nothing always fits
+        left[k] = 100 * shares(inflated(workload.capacity, samples.free[moment], samples.n_running[moment], order,
+                                        shapes, drawn), total)
+    return Stranding(samples.time_s[chosen], left[:, 0], left[:, 1], workload.resources)
+
+
+def inflated(capacity: np.ndarray, free: np.ndarray, n_running: np.ndarray, order: Ranking | None, shapes: np.ndarray,
+             drawn: np.ndarray) -> np.ndarray:
+    """Free amounts over all hosts at the first misfit and once nothing fits, int64 (2, n_resources); copies the state.
+
+    capacity, free: int64 (n_hosts, n_resources). n_running: (n_hosts,). order: see Ranking, or None. shapes: int64
+    (n_shapes, n_resources), none of those drawn all 0. drawn: indices of shapes, taken in this order again and again.
+
+    >>> state = np.array([[8, 8]]), np.array([[5, 8]]), np.array([1]), None
+    >>> inflated(*state, np.array([[4, 2], [1, 1]]), np.array([0, 1, 0])).tolist()
+    [[0, 5], [0, 5]]
+    """
+    none = np.zeros(0, np.int64)
+    cluster = Cluster(capacity, free.copy(), n_running.copy(), none)
+    ranked = Ranking(none, none, none, none)
+    if order is not None:
+        ranked = order._replace(key=np.zeros_like(order.key))
+        _rank(cluster, ranked)
+        ranked.key.sort()
+    is_gone = np.ones(len(shapes), bool)
+    is_gone[drawn] = False
+    left = np.zeros((2, free.shape[1]), np.int64)
+    _inflate(cluster, ranked, shapes, drawn, is_gone, left)
+    return left
+
+
+@kernel
+def _rank(cluster: Cluster, order: Ranking) -> None:
+    for host in range(len(order.key)):
+        order.key[host] = key_of(cluster, order, host)
+
+
+@kernel
+def _inflate(cluster: Cluster, order: Ranking, shapes: np.ndarray, drawn: np.ndarray, is_gone: np.ndarray,
+             left: np.ndarray) -> None:
+    """Place until no shape is left; `left` holds the free amounts at the first misfit and at the end."""
+    free = cluster.free
+    n_left = 0
+    for shape in range(len(shapes)):
+        n_left += not is_gone[shape]
+    is_misfit = False
+    while n_left > 0:
+        for k in range(len(drawn)):
+            shape = drawn[k]
+            if is_gone[shape]:
+                continue
+            need = shapes[shape]
+            host = _best_ranked(cluster, order, need) if len(order.key) > 0 else _best(cluster, need)
+            if host >= 0:
+                old_key = key_of(cluster, order, host)
+                cluster.n_running[host] += 1
+                for d in range(len(need)):
+                    free[host, d] -= need[d]
+                if len(order.key) > 0:
+                    move(order, old_key, key_of(cluster, order, host))
+                continue
+            if not is_misfit:
+                _sum_free(free, left[0])
+            is_misfit = is_gone[shape] = True
+            n_left -= 1
+    _sum_free(free, left[1])
+    if not is_misfit:  # nothing was drawn
+        _sum_free(free, left[0])
+
+
+@inner
+def _best_ranked(cluster: Cluster, order: Ranking, need: np.ndarray) -> int:
+    """The first host with room in the order of the packing score, or -1."""
+    host_mask = (1 << order.host_bits[0]) - 1
+    for position in range(first_position(order, need), len(order.key)):
+        host = order.key[position] & host_mask
+        if fits(cluster, host, need):
+            return int(host)
+        if cluster.n_running[host] == 0:
+            break  # empty hosts are alike
+    return -1
+
+
+@inner
+def _best(cluster: Cluster, need: np.ndarray) -> int:
+    """The host with room that has the least packing score, or -1."""
+    request = Request(0, need, 0, 0, need, need)
+    best = -1
+    for host in range(len(cluster.free)):
+        if not fits(cluster, host, need):
+            continue
+        is_better = best < 0
+        if not is_better:
+            step = opens_host(cluster, host, request, 0) - opens_host(cluster, best, request, 0)
+            for d in range(len(need)):
+                if step == 0:
+                    step = free_share_left(cluster, host, request, d) - free_share_left(cluster, best, request, d)
+            is_better = step < 0
+        if is_better:
+            best = host
+    return best
+
+
+@inner
+def _sum_free(free: np.ndarray, total: np.ndarray) -> None:
+    for host in range(len(free)):
+        for d in range(len(total)):
+            total[d] += free[host, d]

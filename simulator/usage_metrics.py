@@ -1,0 +1,142 @@
+"""What requests really use of their hosts, and where they use more than there is, for traces with usage series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.engine import Result
+from sojourn.simulator.workload import Workload
+
+_UNITS_PER_MILLI = 1000
+"""Use is counted in whole micro-cores, so that sums are exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageMetrics:
+    """Use of cores by the requests that have a usage series, from the end of the warm-up to the horizon.
+
+    used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better.
+    covered_pct: core-seconds allocated to requests that have a series, of all allocated; the rest counts as using none.
+    violation_rate_pct: share of all hosts' time in which a host's requests use more cores than it has (seed paper,
+        section III-B); lower is better.
+    request_violation_rate_pct: the same share of a request's own time on its host, mean over requests (section IV-B).
+    violation_severity_pct: core-seconds above capacity, of those used (section III-B: the aggregate severity over the
+        total workload); lower is better.
+    """
+
+    used_cpu_pct: float
+    covered_pct: float
+    violation_rate_pct: float
+    request_violation_rate_pct: float
+    violation_severity_pct: float
+
+
+def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None = None) -> UsageMetrics:
+    """Use and violations of a replay in which every request stayed on its first host.
+
+    usage: `request_id`, `time_s`, `cpu_frac` (of the request's cores) on the workload's clock; None = the trace's own
+        (recipes other than `trace` drop it). A sample holds until the next one of its request, the first also before
+        it, the last to the end.
+
+    Refused with ValueError: no usage, or of none of the requests placed; a time twice in one series; a share that is
+    negative or not finite; a replay with migrations, waiting or failures, whose placements are not all known.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [50], "cpu_cores": [8.0],
+    ...                       "mem_gib": [8.0]})
+    >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 2.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100, usage=usage), cpu_cores=8, mem_gib=8, n_hosts=1)
+    >>> found = usage_metrics(workload, sim.simulate(workload))
+    >>> found.used_cpu_pct, found.violation_rate_pct, found.violation_severity_pct
+    (40.0, 10.0, 25.0)
+    """
+    metrics = result.metrics
+    if metrics.n_migrations or metrics.n_rescheduled or metrics.n_lost or metrics.mean_wait_s:
+        raise ValueError("result must be of a replay in which requests stay where they are first placed, got "
+                         f"{metrics.n_migrations} migrations, {metrics.n_rescheduled + metrics.n_lost} requests on failed "
+                         f"hosts, a mean wait of {metrics.mean_wait_s:g} s")
+    from_s, to_s = workload.warmup_s, workload.trace.horizon_s
+    span_s = to_s - from_s
+    cpu = workload.resources.index("cpu_cores")
+    row, start_s, end_s, use = _segments(workload, result, workload.trace.usage if usage is None else usage, cpu)
+    is_used = end_s > start_s
+    host, time_s, load = _levels(result.host[row[is_used]], start_s[is_used], end_s[is_used], use[is_used])
+    last_s = np.append(time_s[1:], 0)
+    held_s = np.where(np.append(host[1:] == host[:-1], False),
+                      np.clip(last_s, from_s, to_s) - np.clip(time_s, from_s, to_s), 0)
+    excess = np.maximum(load - workload.capacity[host, cpu] * _UNITS_PER_MILLI, 0)
+    violated_s = np.where(excess > 0, held_s, 0)
+    used = float((load * held_s).sum(dtype=np.float64))  # of all hosts it may pass 2^63
+    capacity = int(workload.capacity[:, cpu].sum()) * _UNITS_PER_MILLI * span_s
+    stay_s = np.maximum(np.clip(workload.departure_s, from_s, to_s) - np.clip(workload.placed_s, from_s, to_s), 0)
+    allocated = np.where(result.host >= 0, workload.need[:, cpu] * stay_s, 0)
+    is_covered = np.isin(np.arange(len(stay_s)), row)
+    is_there = (stay_s > 0) & (result.host >= 0)
+    suffered_s = _violated_before(workload, result, workload.departure_s, host, time_s, violated_s) \
+        - _violated_before(workload, result, workload.placed_s, host, time_s, violated_s)
+    return UsageMetrics(
+        used_cpu_pct=100 * used / max(capacity, 1),
+        covered_pct=float(100 * allocated[is_covered].sum() / max(allocated.sum(), 1)),
+        violation_rate_pct=float(100 * violated_s.sum() / (span_s * len(workload.capacity))),
+        request_violation_rate_pct=float(100 * (suffered_s[is_there] / stay_s[is_there]).mean()) if is_there.any() else 0.0,
+        violation_severity_pct=float(100 * (excess * held_s).sum(dtype=np.float64) / max(used, 1.0)),
+    )
+
+
+def _segments(workload: Workload, result: Result, usage: pd.DataFrame | None,
+              cpu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Row, start, end and use (micro-cores) of every sample of a placed request; int64 (n_samples,)."""
+    if usage is None:
+        raise ValueError("usage must be given for a workload whose trace has none, got None")
+    row = workload.request_ids.get_indexer(pd.Index(usage["request_id"]))
+    is_placed = (row >= 0) & (result.host[row] >= 0)
+    if not is_placed.any():
+        raise ValueError(f"usage must be of requests that are placed, got {len(usage)} samples of none of them")
+    row, time_s = row[is_placed], usage["time_s"].to_numpy(np.int64)[is_placed]
+    share = usage["cpu_frac"].to_numpy(np.float64)[is_placed]
+    is_bad = ~np.isfinite(share) | (share < 0)
+    if is_bad.any():
+        k = int(np.argmax(is_bad))
+        raise ValueError(f"cpu_frac must be finite and >= 0, got {share[k]} "
+                         f"(request {_name(workload, row[k])} at {time_s[k]} s)")
+    order = np.lexsort((time_s, row))
+    row, time_s, share = row[order], time_s[order], share[order]
+    is_first = np.append(True, row[1:] != row[:-1])
+    if (~is_first[1:] & (time_s[1:] == time_s[:-1])).any():
+        k = int(np.argmax(~is_first[1:] & (time_s[1:] == time_s[:-1])))
+        raise ValueError(f"time_s must rise within a series, got {time_s[k]} twice "
+                         f"(request {_name(workload, row[k])})")
+    from_s, to_s = workload.placed_s[row], workload.departure_s[row]
+    start_s = np.clip(np.where(is_first, from_s, time_s), from_s, to_s)
+    end_s = np.clip(np.where(np.append(is_first[1:], True), to_s, np.append(time_s[1:], 0)), from_s, to_s)
+    use = np.rint(share * workload.need[row, cpu] * _UNITS_PER_MILLI).astype(np.int64)
+    return row, start_s, end_s, use
+
+
+def _name(workload: Workload, row: int) -> str:
+    return repr(workload.request_ids[[row]].tolist()[0])
+
+
+def _levels(host: np.ndarray, start_s: np.ndarray, end_s: np.ndarray,
+            use: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Use of each host as a step function: host, time, and use from then on (0 at a host's last step)."""
+    hosts, times = np.concatenate([host, host]), np.concatenate([start_s, end_s])
+    order = np.lexsort((times, hosts))
+    hosts, times, level = hosts[order], times[order], np.cumsum(np.concatenate([use, -use])[order])
+    is_last = np.append((hosts[1:] != hosts[:-1]) | (times[1:] != times[:-1]), True)
+    return hosts[is_last], times[is_last], level[is_last]
+
+
+def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, host: np.ndarray, step_s: np.ndarray,
+                     violated_s: np.ndarray) -> np.ndarray:
+    """Seconds up to a time of each request's own in which its host was above capacity, warm-up left out."""
+    reach = max(int(step_s.max(initial=0)), int(time_s.max(initial=0))) + 1
+    upto = np.append(0, np.cumsum(violated_s))
+    k = np.searchsorted(host * reach + step_s, np.maximum(result.host, 0) * reach + time_s, side="right") - 1
+    is_within = (k >= 0) & (host[k] == result.host) & (violated_s[k] > 0)
+    now_s = np.clip(time_s, workload.warmup_s, workload.trace.horizon_s)
+    begun_s = np.clip(step_s[k], workload.warmup_s, workload.trace.horizon_s)
+    return upto[np.maximum(k, 0)] + np.where(is_within, np.minimum(now_s - begun_s, violated_s[k]), 0)
