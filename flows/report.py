@@ -48,8 +48,9 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)
     stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
+    has_speed = not (stranded and has_interval)  # it would not fit on a line
     titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", *stranded,
-              "rejected", "events/s")
+              "rejected", *(["events/s"] if has_speed else []))
     for title in titles:
         if has_interval or "interval" not in title:
             table.add_column(title, justify="right", no_wrap=True)
@@ -58,7 +59,7 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
                       *([interval] if has_interval else []), f"{row['gap_closed_pct']:.0f}",
                       f"{row['packing_density_pct']:.1f}", *(f"{row[column]:.1f}" for column in stranded.values()),
-                      f"{row['n_rejected']:,.0f}", f"{row['events_per_s']:,.0f}")
+                      f"{row['n_rejected']:,.0f}", *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
     return table
 
 

@@ -1,0 +1,60 @@
+"""What docs/simulator.md says of adding a policy, followed word by word."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sojourn.simulator as sim
+from sojourn.features.synthetic import synthesize
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTION = (ROOT / "docs/simulator.md").read_text().partition("## Add a policy")[2]
+FOLDERS = ("features", "flows", "models", "serving", "simulator")
+
+
+def blocks(language: str) -> list[str]:
+    return [textwrap.dedent(text) for text in re.findall(rf"( *)```{language}\n(.*?)```", SECTION, re.DOTALL)
+            for text in [text[1]]]
+
+
+@pytest.mark.slow
+def test_a_policy_is_added_registered_and_compared(tmp_path: Path) -> None:
+    source = tmp_path / "sojourn"
+    source.mkdir()
+    shutil.copy(ROOT / "src/sojourn/__init__.py", source)
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    written, line, _ = blocks("python")
+    policies = source / "simulator/policies"
+    (policies / "least_requests.py").write_text(written)
+    assert len(written.splitlines()) <= 40
+    registry = (policies / "__init__.py").read_text()
+    registry = registry.replace("from sojourn.simulator.policies.nilas import",
+                                "from sojourn.simulator.policies.least_requests import LEAST_REQUESTS\n"
+                                "from sojourn.simulator.policies.nilas import", 1)
+    head = "POLICIES: Mapping[str, Policy] = MappingProxyType({\n"
+    assert head in registry
+    (policies / "__init__.py").write_text(registry.replace(head, f"{head}    {line.strip()}\n", 1))
+    command = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "compare", "--policy",
+               "least-requests", "--seeds", "2", "--n-requests", "2000", "--n-workers", "1", "--store", str(tmp_path / "store")]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+                          timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert "least-requests" in done.stdout
+
+
+def test_the_numpy_policy_of_the_page_runs() -> None:
+    names: dict[str, object] = {}
+    exec(blocks("python")[2], names)
+    policy = names["mine"]
+    assert isinstance(policy, sim.Policy)
+    workload = sim.build_workload("synthetic", synthesize(1_000, seed=2))
+    result = sim.simulate(workload, policy)
+    assert (np.asarray(result.host) >= 0).all()
