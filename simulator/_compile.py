@@ -105,7 +105,7 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
             calls.append(f"scorer_{i}(cluster, host, request, now)")
     if policy.filter is not None:
         names["may_take"] = policy.filter
-    lines = _chain(policy, calls, is_ranked) if policy.host_scores is None else _asking_python(policy)
+    lines = _chain(policy, calls, is_ranked, extent) if policy.host_scores is None else _asking_python(policy)
     lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
     if extent != "full":
         lines += ["@inner", "def is_allowed(world, host, request):", "    return True", ""]
@@ -134,10 +134,10 @@ _HOOKS = {"placed": "cluster, host, request, now", "departed": "cluster, host, r
           "emptied": "cluster, host, now", "at_deadline": "cluster, host, now"}
 
 
-def _chain(policy: Policy, calls: list[str], is_ranked: bool) -> list[str]:
+def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) -> list[str]:
     """`choose` as one scan over the hosts."""
     lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
-             "    best_host = NOT_PLACED"]
+             "    best_host = NOT_PLACED", *(_refresh_all(policy) if policy.refresh_s else [])]
     lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
     if is_ranked:
         lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
@@ -147,25 +147,26 @@ def _chain(policy: Policy, calls: list[str], is_ranked: bool) -> list[str]:
         lines += ["    for host in range(len(hosts)):"]
     lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
               "            continue"]
-    if policy.predictions != "none":
-        lines += ["        if hosts[host].valid_until_s <= now:", f"            {_refresh(policy)}"]
+    if policy.predictions != "none" and not policy.refresh_s:
+        lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
     if policy.filter is not None:
         lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
-    return [*lines, *_comparison(calls, is_ranked), "    return best_host", ""]
+    are_empty_alike = is_ranked and extent != "full" and policy.hooks is None
+    return [*lines, *_comparison(calls, are_empty_alike), "    return best_host", ""]
 
 
-def _refresh(policy: Policy) -> str:
-    if policy.refresh_s:
-        return f"refresh_until(world, host, now, {policy.refresh_s})"
-    return "refresh(world, host, now)"
+def _refresh_all(policy: Policy) -> list[str]:
+    """Every host brought up to date; a value that is held for a time would else depend on who looked at it when."""
+    told = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
+    return ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
+            f"            {told}"]
 
 
 def _asking_python(policy: Policy) -> list[str]:
     """`choose` that brings every host up to date and asks a Python function through its address."""
     lines = ["@inner", "def choose(world, request, now):"]
     if policy.predictions != "none":
-        lines += ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
-                  f"            {_refresh(policy)}"]
+        lines += _refresh_all(policy)
     return [*lines, "    address = world.cluster.state.address[0]",
             "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
             "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
@@ -176,21 +177,22 @@ def is_packing_last(policy: Policy) -> bool:
     return policy.scorers[-len(PACKING):] == PACKING
 
 
-def _comparison(calls: list[str], is_ranked: bool) -> list[str]:
+def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
     # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
     if not calls:
         return ["        return host"]
     lines = ["        is_better = False"]
     for i, call in enumerate(calls):
-        lines += [f"        score_{i} = {call}", f"        if not score_{i} >= 0:", "            return BAD_SCORE",
+        lines += [f"        score_{i} = {call}",
+                  f"        if not 0 <= score_{i} < np.inf:", "            return BAD_SCORE",
                   f"        if not is_better and score_{i} > best_{i}:", "            continue",
                   f"        is_better = is_better or score_{i} < best_{i}"]
     is_perfect = " and ".join(f"score_{i} == 0" for i in range(len(calls)))
     lines += ["        if is_better:", "            best_host = host"]
     lines += [f"            best_{i} = score_{i}" for i in range(len(calls))]
     lines += [f"            if {is_perfect}:", "                break"]
-    if is_ranked:
-        lines += ["        if cluster.n_running[host] == 0:", "            break  # empty hosts are alike"]
+    if are_empty_alike:  # they differ in what a policy remembers of them, and in whether they are updated
+        lines += ["        if cluster.n_running[host] == 0:", "            break"]
     return lines
 
 

@@ -28,6 +28,7 @@ from sojourn.simulator._python import ask_python, best_scored  # noqa: F401
 from sojourn.simulator._ranking import first_position  # noqa: F401
 from sojourn.simulator._room import fits, is_allowed, shortage
 from sojourn.simulator._state import (
+    BAD_DEADLINE,
     BAD_SCORE,
     CURRENT,
     DEFRAGMENTED,
@@ -115,14 +116,20 @@ def asked(world: World, row: int, now: int) -> Request:
 
 @inlined
 def settle(world: World, request: Request, host: int, now: int) -> None:
-    """Put a request on a host."""
+    """Give a request room on a host and note it there."""
+    occupy(world, request.row, host, 1)
+    note(world, request, host, now)
+
+
+@inlined
+def note(world: World, request: Request, host: int, now: int) -> None:
+    """Note a request on the host where it has its room."""
     row = request.row
     if world.settings[0].predictions != NO_PREDICTIONS:
         enter(world, host, row, now)
         touched(world, host)
     else:
         link(world, host, row)
-    occupy(world, row, host, 1)
     world.requests[row].host = host
     placed(world.cluster, host, request, now)
     remind(world, host)
@@ -157,14 +164,20 @@ def give_back(world: World, row: int, host: int, now: int) -> None:
     remind(world, host)
 
 
-@inner
-def stop_migrating(world: World, row: int, now: int) -> None:
-    """Give back what a migrating request holds where it comes from, whether it is done or gone."""
+@inlined
+def end_migration(world: World, row: int) -> int:
+    """A request migrates no more; the host that it comes from, where it still holds room."""
     source = world.requests[row].from_host
     world.requests[row].from_host = NOT_PLACED
     schedule(world, world.settings[0].first_migration + row, NEVER)
     world.counts[0].n_under_way -= 1
-    give_back(world, row, source, now)
+    return source
+
+
+@inner
+def stop_migrating(world: World, row: int, now: int) -> None:
+    """Give back what a migrating request holds where it comes from, whether it is done or gone."""
+    give_back(world, row, end_migration(world, row), now)
 
 
 @inlined
@@ -277,6 +290,16 @@ def break_off(world: World, row: int, now: int) -> None:
 
 
 @inner
+def give_up(world: World, now: int) -> None:
+    """Count as lost those waiting that were broken off and are past their end."""
+    row = world.counts[0].first_waiting
+    while row >= 0:
+        own = world.requests[row]
+        world.counts[0].n_lost += own.first_host != NOT_PLACED and own.ends_s <= now
+        row = own.next_waiting
+
+
+@inner
 def fail(world: World, host: int, now: int) -> int:
     """A host fails: what it ran starts again elsewhere at once, in order of arrival, keeping its end; waits; or is
     lost.
@@ -295,12 +318,11 @@ def fail(world: World, host: int, now: int) -> int:
                 counts.n_re_placed += 1
     row = next_resident(world, host, -1)
     while row >= 0:
-        source = requests[row].from_host
         depart(world, row, now)
         give_back(world, row, host, now)
-        if source >= 0:
-            stop_migrating(world, row, now)
-            settle(world, asked(world, row, now), source, now)
+        if requests[row].from_host >= 0:
+            source = end_migration(world, row)
+            note(world, asked(world, row, now), source, now)
             if cluster.closed[source] != OPEN:
                 insert(world, row, begin_plan(world))
         else:
@@ -321,11 +343,13 @@ def fail(world: World, host: int, now: int) -> int:
 @inner
 def happen(world: World, what: int, host: int, now: int) -> int:
     """Something befalls a host, or for a wave so many of them; NOT_PLACED, or BAD_SCORE of a chain."""
-    cluster = world.cluster
+    cluster, hosts = world.cluster, world.hosts
     if what == FAIL:
-        if cluster.closed[host] != FAILED:
+        hosts[host].n_failures += 1
+        if hosts[host].n_failures == 1:
             return fail(world, host, now)
     elif what == DRAIN:
+        hosts[host].n_drains += 1
         if cluster.closed[host] == OPEN:
             if cluster.n_running[host] == 0:
                 world.level[0] -= 1
@@ -343,10 +367,17 @@ def happen(world: World, what: int, host: int, now: int) -> int:
             else:
                 cluster.closed[chosen] = UPDATED
                 plan(world, chosen, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
-    elif cluster.closed[host] == (FAILED if what == REPAIR else DRAINED):
-        cluster.closed[host] = OPEN
-        if cluster.n_running[host] == 0:
-            world.level[0] += 1
+    else:
+        if what == REPAIR:
+            hosts[host].n_failures -= 1
+        else:
+            hosts[host].n_drains -= 1
+        if hosts[host].n_failures == 0 and hosts[host].n_drains == 0:
+            cluster.closed[host] = OPEN
+            if cluster.n_running[host] == 0:
+                world.level[0] += 1
+        elif hosts[host].n_failures == 0:
+            cluster.closed[host] = DRAINED
     return NOT_PLACED
 
 
@@ -383,7 +414,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
     """Run all events up to the last mark; 0, or a negative code of what went wrong.
 
     idx_departing: int64 (n,), requests by departure, then by row.
-    BAD_SCORE: the chain gave one, for counts.last_row. Below that: an invariant does not hold (see _checks).
+    BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, at counts.time_s. Below that: an
+    invariant does not hold (see _checks).
     """
     settings, counts, requests = world.settings[0], world.counts[0], world.requests
     n, horizon = len(requests), timeline.mark_s[-1]
@@ -460,6 +492,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
             if slot >= first_deadline:
                 at_deadline(world.cluster, slot - first_deadline, now)
                 remind(world, slot - first_deadline)
+                if world.slots[slot].time_s <= now:
+                    return BAD_DEADLINE
             elif HAS_UPKEEP and slot >= first_happening:
                 entry = happenings[slot - first_happening]
                 if happen(world, entry.what, entry.host, now) == BAD_SCORE:
@@ -474,4 +508,6 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
             return found
     note_state(world, timeline, horizon + 1)
     pass_time(world, timeline, horizon + 1)
+    if HAS_UPKEEP and settings.is_queueing == 1:
+        give_up(world, horizon)
     return 0

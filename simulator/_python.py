@@ -57,8 +57,10 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
         is_out = False
         for level in range(n_levels):
             score = scores[level, host]
-            if np.isnan(score):
-                return BAD_SCORE
+            if not score >= 0:  # or NaN
+                if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
+                    return BAD_SCORE
+                is_out = True
             if score == np.inf:
                 is_out = True
             if best != NOT_PLACED and not is_better:
@@ -78,7 +80,7 @@ class PythonScores:
     """The callback of one replay; keeps what the function raised, for the loop can't."""
 
     def __init__(self, function: Callable[..., Any], world: World) -> None:
-        self.raised: Exception | None = None
+        self.raised: BaseException | None = None
         self._function, self._world = function, world
         self._callback = _CALLBACK(self._ask)
         world.cluster.state.address[0] = ctypes.cast(self._callback, ctypes.c_void_p).value
@@ -93,9 +95,12 @@ class PythonScores:
             levels = found if isinstance(found, tuple) else (found,)
             if not 1 <= len(levels) <= MOST_LEVELS:
                 raise ValueError(f"host_scores must give 1 to {MOST_LEVELS} arrays, got {len(levels)}")
+            kept = world.cluster.state.scores
             for level, scores in enumerate(levels):
-                world.cluster.state.scores[level] = scores
+                if np.shape(scores) != kept.shape[1:]:
+                    raise ValueError(f"host_scores must be arrays of shape {kept.shape[1:]}, got {np.shape(scores)}")
+                kept[level] = scores
             return len(levels)
-        except Exception as error:  # it would be printed and forgotten at the C boundary
+        except BaseException as error:  # an interrupt as well: it would be printed and forgotten at the C boundary
             self.raised = error
             return -1

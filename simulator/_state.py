@@ -18,7 +18,9 @@ EXPIRED = -(2**62)
 """A value that must be recomputed before use."""
 NOT_PLACED = -1
 BAD_SCORE = -2
-"""What a chain returns instead of a host where a score is negative or not a number."""
+"""What a chain returns instead of a host where a score is negative or not a finite number."""
+BAD_DEADLINE = -3
+"""What the loop returns where a hook has put a deadline that has come already."""
 FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
 """Reasons of a rejection; a positive one is the bit mask of the resources short on every open host."""
 OPEN, DEFRAGMENTED, UPDATED, DRAINED, FAILED = range(5)
@@ -58,6 +60,8 @@ HOSTS = np.dtype([
     ("valid_until_s", np.int64),  # from then on Cluster.exit_s must be recomputed
     ("first", np.int64),  # head of the list of its requests, or -1
     ("kind", np.int64),
+    ("n_failures", np.int64),  # that it is in the midst of, for they may overlap
+    ("n_drains", np.int64),
 ], align=True)  # fmt: skip
 SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
 """See _agenda."""

@@ -14,6 +14,7 @@ from sojourn.simulator._compile import Extent, Loop, compiled_loop, is_packing_l
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import (
+    BAD_DEADLINE,
     BAD_SCORE,
     COUNTS,
     CURRENT,
@@ -68,9 +69,14 @@ class Prepared:
         elapsed_s = time.perf_counter() - started
         if python is not None and python.raised is not None:
             raised = python.raised
+            if not isinstance(raised, Exception):
+                raise raised
             raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
         if code == BAD_SCORE:
-            raise ValueError(f"{self._culprit()} must score 0 or more, got less or NaN")
+            raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN")
+        if code == BAD_DEADLINE:
+            raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it did "
+                             f"not at {self.world.counts['time_s'][0]} s")
         if code != 0:
             raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
                              f"under policy {self.policy.name!r}")

@@ -56,14 +56,16 @@ class Maintenance:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share!r}")
         if self.every_s < 1:
             raise ValueError(f"every_s must be at least 1, got {self.every_s!r}")
+        if self.from_s < 0:
+            raise ValueError(f"from_s must be 0 or more, got {self.from_s!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Defragmentation:
     """When fewer than `min_empty_pct` of the hosts are empty, `n_hosts` are closed and their requests migrate away.
 
-    Those with the fewest cores in use are taken; a host is open again as soon as it is empty, and the next batch waits
-    until all are (LAVA, section 4.4).
+    Those with the least in use are taken, of the binding resource first; a host is open again as soon as it is empty,
+    and the next batch waits until all are (LAVA, section 4.4).
     """
 
     min_empty_pct: float
@@ -81,7 +83,7 @@ class Migration:
     """How requests migrate: at most so many at once, each for so long, on both hosts (LAVA, section 4.4).
 
     order: longest predicted remaining time first (LARS), shortest first, as the trace lists them, or at random.
-    is_across: one order across all hosts of a batch; False goes host by host.
+    is_across: one order across all hosts of a batch or wave; False goes host by host.
 
     >>> Migration(order="best")
     Traceback (most recent call last):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -23,147 +21,6 @@ def total_at(breakpoints: list[tuple[int, int]], uptime: int) -> int:
     while total <= uptime:
         total = 2 * total
     return total
-
-
-def host_exit(running: list[tuple[int, list[tuple[int, int]]]], now: int) -> int:
-    """Predicted exit of a host from its requests' (start, breakpoints): the last of theirs, all asked anew."""
-    return max(start + total_at(breakpoints, now - start) for start, breakpoints in running)
-
-
-@dataclass
-class Host:
-    """One host and what runs on it."""
-
-    capacity: list[int]
-    running: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Replay:
-    """A whole replay that recomputes everything at every decision.
-
-    start, departure: per request; need: per request, per resource, binding resource first; breakpoints: per
-    request, (uptime, total) pairs.
-    """
-
-    start: list[int]
-    departure: list[int]
-    need: list[list[int]]
-    capacity: list[list[int]]
-    breakpoints: list[list[tuple[int, int]]]
-    horizon: int
-    overhang: list[list[int]] | None = None
-
-    def run(self, policy: str) -> tuple[list[int], list[int]]:
-        """The host of each request (-1 = rejected), and (host, time) integrals: empty host-seconds."""
-        hosts = [Host(capacity) for capacity in self.capacity]
-        self.hosts = hosts
-        placed = [-1] * len(self.start)
-        events = [(max(self.start[i], 0), 3, i) for i in range(len(self.start))]
-        heapq.heapify(events)
-        self.empty_seconds, time = 0, 0
-        while events:
-            now, kind, i = heapq.heappop(events)
-            if now > self.horizon:
-                break
-            self.empty_seconds += (now - time) * sum(not host.running for host in hosts)
-            time = now
-            if kind == 0:
-                hosts[placed[i]].running.remove(i)
-                continue
-            fitting = [h for h in range(len(hosts)) if self.fits(i, hosts[h])]
-            if fitting:
-                placed[i] = min(fitting, key=lambda h: (*self.score(policy, i, hosts[h], now), h))
-                hosts[placed[i]].running.append(i)
-                heapq.heappush(events, (self.departure[i], 0, i))
-        self.empty_seconds += (self.horizon - time) * sum(not host.running for host in hosts)
-        return placed, [host_index for host_index, host in enumerate(hosts) if host.running]
-
-    def free(self, host: Host) -> list[int]:
-        """What is left of each resource."""
-        return [room - sum(self.need[r][d] for r in host.running) for d, room in enumerate(host.capacity)]
-
-    def fits(self, i: int, host: Host) -> bool:
-        """Whether request i has room on the host."""
-        return all(need <= free for need, free in zip(self.need[i], self.free(host), strict=True))
-
-    def score(self, policy: str, i: int, host: Host, now: int) -> tuple[Any, ...]:
-        """The host's score vector; lower is better."""
-        if policy == "first-fit":
-            return ()
-        if policy == "best-fit":
-            return self.packing(i, host)
-        if policy == "worst-fit":
-            return tuple(1 - share for share in self.packing(i, host)[1:])
-        if policy == "random":
-            return (mixed(i, next(h for h, other in enumerate(self.hosts) if other is host)),)
-        if policy == "la-binary":
-            return (self.class_order(i, host, now, [2 * HOUR]), *self.packing(i, host))
-        if policy == "la":
-            return (self.class_order(i, host, now, [2**power * HOUR for power in range(1, 60)]),
-                    *self.packing(i, host))  # fmt: skip
-        if policy == "nilas":
-            return (self.temporal_cost(i, host, now), *self.packing(i, host))
-        if policy == "nilas-expected":
-            return (self.bucket(self.expected_extension(i, host, now)), *self.packing(i, host))
-        if policy == "joint-fit":
-            share = float(self.packing(i, host)[1])
-            return (math.log1p(self.expected_extension(i, host, now) / 7200) + share, *self.packing(i, host))
-        if policy == "aligned-fit":
-            extension, share = self.expected_extension(i, host, now), float(self.packing(i, host)[1])
-            slack = max(self.host_left(host, now) - self.left(i, now) + extension, 0)
-            return ((extension + 0.03 * slack) / 7200 + share, *self.packing(i, host))
-        raise ValueError(policy)
-
-    def packing(self, i: int, host: Host) -> tuple[Any, ...]:
-        """Non-empty first, then least free share left, resource by resource."""
-        left = [free - need for free, need in zip(self.free(host), self.need[i], strict=True)]
-        shares = [Fraction(amount, room) if room else 0 for amount, room in zip(left, host.capacity, strict=True)]
-        return (not host.running, *shares)
-
-    def class_order(self, i: int, host: Host, now: int, bounds: list[int]) -> int:
-        """Same class, then another class, then an empty host. bounds: s, upper bounds of all classes but the last."""
-        if not host.running:
-            return 2
-
-        def left(r: int) -> int:
-            return max(self.start[r] + self.breakpoints[r][0][1] - now, 0)
-
-        def class_of(remaining: int) -> int:
-            return sum(remaining >= bound for bound in bounds)
-
-        return int(class_of(left(i)) != class_of(max(left(r) for r in host.running)))
-
-    def temporal_cost(self, i: int, host: Host, now: int) -> int:
-        """Index of the bucket of the time by which the request outstays the host."""
-        return self.bucket(max(self.left(i, now) - self.host_left(host, now), 0))
-
-    def expected_extension(self, i: int, host: Host, now: int) -> float:
-        """How far the request is expected to outstay the host, where the predictor tells whole distributions."""
-        remaining, left = self.host_left(host, now), self.left(i, now)
-        if self.overhang is None:
-            return max(left - remaining, 0)
-        age, uptimes = now - self.start[i], [uptime for uptime, _ in self.breakpoints[i]]
-        extension = overhang_at(uptimes, self.overhang[i], age + remaining)
-        if age:
-            reached = overhang_at(uptimes, self.overhang[i], age)
-            extension = extension * (left / reached) if reached > 0 else max(left - remaining, 0)
-        return extension
-
-    def left(self, i: int, now: int) -> int:
-        """What is left of a request by the prediction at its age."""
-        return total_at(self.breakpoints[i], now - self.start[i]) - (now - self.start[i])
-
-    def host_left(self, host: Host, now: int) -> int:
-        """How long the host is predicted to stay busy; 0 where it is empty."""
-        if not host.running:
-            return 0
-        return host_exit([(self.start[r], self.breakpoints[r]) for r in host.running], now) - now
-
-    @staticmethod
-    def bucket(extension: float) -> int:
-        """Index of the last of NILAS's edges that the extension reaches."""
-        return max(k for k, edge in enumerate(NILAS_BUCKETS) if extension >= edge)
 
 
 def overhang_at(uptimes: list[int], overhang: list[int], uptime: int) -> float:

@@ -43,7 +43,8 @@ def test_a_policy_is_added_registered_and_compared(tmp_path: Path) -> None:
     assert head in registry
     (policies / "__init__.py").write_text(registry.replace(head, f"{head}    {line.strip()}\n", 1))
     command = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "compare", "--policy",
-               "least-requests", "--seeds", "2", "--n-requests", "2000", "--n-workers", "1", "--store", str(tmp_path / "store")]
+               "least-requests", "--seeds", "2", "--n-requests", "2000", "--n-workers", "1", "--store",
+               str(tmp_path / "store")]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
                           timeout=500)
     assert done.returncode == 0, done.stderr

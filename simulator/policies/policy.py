@@ -90,5 +90,6 @@ class Policy:
             raise ValueError(f"predictions must be one of none, initial, current, got {self.predictions!r}")
         if self.refresh_s < 0 or (self.refresh_s and self.predictions != "current"):
             raise ValueError(f"refresh_s must be 0 or, with current predictions, more; got {self.refresh_s!r}")
-        if self.host_scores is not None and (self.scorers or self.filter is not None):
-            raise ValueError(f"host_scores must stand alone, got scorers or a filter with it in policy {self.name!r}")
+        if self.host_scores is not None and (self.scorers or self.filter is not None or self.hooks is not None):
+            raise ValueError(f"host_scores must stand alone, got scorers, a filter or hooks with it in policy "
+                             f"{self.name!r}")

@@ -1,0 +1,147 @@
+"""Small workloads, curves and upkeep, drawn by Hypothesis; and their slow twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import strategies as st
+
+import naive
+import sojourn.simulator as sim
+from naive_replay import Replay
+
+STEP_S = st.sampled_from([1, 7, 600, 1800, 3600, 7200, 36_000])
+LAST_TOTAL_S = st.one_of(st.integers(0, 20_000), st.sampled_from([100_000, 400_000, 4_000_000]))
+
+
+@st.composite
+def breakpoints(draw: Any) -> list[tuple[int, int]]:
+    """One valid curve as (uptime, total) pairs; the last total may lie below its uptime."""
+    uptimes = [0, *np.cumsum(draw(st.lists(STEP_S, max_size=4))).tolist()]
+    totals = [nxt + draw(st.sampled_from([0, 1, 900, 5400, 40_000, 400_000])) for nxt in uptimes[1:]]
+    return list(zip(uptimes, [*totals, draw(LAST_TOTAL_S)], strict=True))
+
+
+@st.composite
+def cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[sim.Workload, sim.Curves, list[Any]]:
+    """A small workload with equal time stamps, unknown and negative starts and censored requests, and curves."""
+    unit = draw(st.sampled_from([1, 900, 3600, 36_000]))
+    horizon = 40 * unit
+    rows: list[tuple[int | None, int | None, float, float]] = []
+    for _ in range(draw(st.integers(1, 25))):
+        arrival = draw(st.one_of(st.none(), st.integers(-6, 30)))
+        departure = draw(st.one_of(st.none(), st.integers(max(arrival or 0, 0), 40)))
+        rows.append((None if arrival is None else arrival * unit, None if departure is None else departure * unit,
+                     draw(st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.0])), draw(st.sampled_from([1.0, 2.0, 4.0]))))
+    is_alike = draw(st.booleans()) if are_hosts_alike is None else are_hosts_alike
+    n_hosts = draw(st.integers(1, 5))
+    shapes = [(4.0, 4.0)] + [(4.0, 4.0) if is_alike else draw(st.sampled_from([(4.0, 4.0), (8.0, 4.0), (2.0, 12.0)]))
+                             for _ in range(n_hosts - 1)]
+    hosts = pd.DataFrame({"host_id": range(n_hosts), "cpu_cores": [s[0] for s in shapes],
+                          "mem_gib": [s[1] for s in shapes]})
+    trace = naive.trace_of(rows, horizon)
+    total = sim.true_totals(trace, np.random.default_rng(draw(st.integers(0, 3))))
+    workload = sim.Workload("test", trace, hosts, total, warmup_s=draw(st.integers(0, horizon - 1)))
+    distinct = draw(st.lists(breakpoints(), min_size=1, max_size=4))
+    index = [draw(st.integers(0, len(distinct) - 1)) for _ in rows]
+    flat = [pair for curve in distinct for pair in curve]
+    overhang = None
+    if draw(st.booleans()):
+        sizes = st.sampled_from([0, 1, 1799, 1800, 7200, 50_000])
+        overhang = [sorted((draw(sizes) for _ in curve), reverse=True) for curve in distinct]
+    curves = sim.Curves(np.cumsum([0, *map(len, distinct)]), np.array([u for u, _ in flat]),
+                        np.array([t for _, t in flat]), np.array(index),
+                        None if overhang is None else np.array([s for own in overhang for s in own]))
+    return workload, curves, [distinct[i] for i in index]
+
+
+@st.composite
+def ruled(draw: Any, workload: sim.Workload) -> sim.Workload:
+    """The same workload without a warm-up, with some of the rules besides room."""
+    trace, hosts = workload.trace, workload.hosts
+
+    def drawn(values: list[Any], n: int) -> list[Any]:
+        return [draw(st.sampled_from(values)) for _ in range(n)]
+
+    has_types, is_apart, is_pinned = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+    requests = trace.requests.assign(machine=drawn(["n1", "n2", "n3", None, None, None], len(trace)),
+                                     job=drawn(["a", "b", None, None], len(trace)),
+                                     is_pinned=drawn([True, False, False, False], len(trace)))
+    return sim.Workload("test", sim.Trace(requests, trace.horizon_s),
+                        hosts.assign(machine=drawn(["n1", "n1", "n2"], len(hosts))), workload.total_s,
+                        constraints=sim.Constraints("machine" if has_types else None, "job" if is_apart else None,
+                                                    "is_pinned" if is_pinned else None))
+
+
+@st.composite
+def upkeeps(draw: Any, workload: sim.Workload) -> tuple[list[Any], sim.Migration]:
+    """Failures, drains, maintenance and defragmentation that may overlap, and how requests migrate."""
+    unit, n_hosts = workload.trace.horizon_s // 40, len(workload.hosts)
+    host, at, span = st.integers(0, n_hosts - 1), st.integers(0, 38), st.integers(1, 12)
+    found: list[Any] = []
+    for _ in range(draw(st.integers(0, 3))):
+        first, long = draw(at) * unit, draw(span) * unit
+        if draw(st.booleans()):
+            found.append(sim.Failure(draw(host), first, long))
+        else:
+            found.append(sim.Drain(draw(host), first, first + long))
+    if draw(st.booleans()):
+        found.append(sim.Maintenance(draw(at) * unit, draw(span) * unit, draw(st.sampled_from([0.25, 0.5, 1.0]))))
+    if draw(st.booleans()):
+        found.append(sim.Defragmentation(draw(st.sampled_from([20.0, 50.0, 100.0])), draw(st.integers(1, 3))))
+    order = draw(st.sampled_from(["longest-first", "shortest-first", "trace", "random"]))
+    duration = draw(st.sampled_from([1, unit, 3 * unit, 5 * unit]))
+    return found, sim.Migration(order, draw(st.booleans()), draw(st.integers(1, 3)), duration, draw(st.integers(0, 9)))
+
+
+@st.composite
+def full_cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[Any, ...]:
+    """Workload with rules, curves, their breakpoints, upkeep, migration, and whether requests wait."""
+    plain, curves, per_request = draw(cases(are_hosts_alike))
+    workload = draw(ruled(plain))
+    return (workload, curves, per_request, *draw(upkeeps(workload)), draw(st.booleans()))
+
+
+def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves | None = None) -> Replay:
+    """The slow twin of a replay in which nothing befalls hosts."""
+    overhang = None
+    if curves is not None and curves.overhang_s is not None:
+        overhang = [curves.overhang_s[curves.offsets[c]:curves.offsets[c + 1]].tolist() for c in curves.curve_of()]
+    requests, names = workload.trace.requests, workload.constraints
+    machines = {None: -1} | {name: code for code, name in enumerate(["n1", "n2", "n3"])}
+
+    def codes(table: pd.DataFrame, column: str | None, known: dict[Any, int]) -> list[int] | None:
+        return None if column is None else [known[None if pd.isna(value) else value] for value in table[column]]
+
+    return Replay(
+        workload.start_s.tolist(), workload.departure_s.tolist(), workload.need.tolist(), workload.capacity.tolist(),
+        per_request, workload.trace.horizon_s, overhang, codes(requests, names.host_type, machines),
+        codes(workload.hosts, names.host_type, machines), codes(requests, names.apart_by, {None: -1, "a": 0, "b": 1}),
+        None if names.pinned_by is None else requests[names.pinned_by].tolist(),
+    )  # fmt: skip
+
+
+def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | None, name: str = "") -> None:
+    """Every decision and every count of a replay in which all may happen equal the slow twin's."""
+    workload, curves, per_request, upkeep, migration, is_queueing = case
+    waiting = replace(policy, is_queueing=is_queueing)
+    result = sim.simulate(workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
+                          upkeep=upkeep, migration=migration, is_checked=True)
+    twin = replace(twin_of(workload, per_request, curves), upkeep=tuple(upkeep), migration=migration,
+                   is_queueing=is_queueing)
+    assert result.host.tolist() == twin.run(name or policy.name)
+    metrics = result.metrics
+    found = (metrics.n_planned_migrations, metrics.n_migrations, metrics.n_rescheduled, metrics.n_lost,
+             metrics.n_events, metrics.n_rejected)
+    assert found == (twin.n_planned, twin.n_begun, twin.n_re_placed, twin.n_lost, twin.n_events,
+                     twin.first.count(-1))
+    room = workload.trace.horizon_s * len(workload.hosts)
+    assert round(metrics.empty_hosts_pct * room / 100, 3) == twin.empty_seconds
+    waits = [wait for wait, host in zip(twin.wait, twin.first, strict=True) if host >= 0]
+    assert round(metrics.mean_wait_s * len(waits), 3) == sum(waits)
+    mem = workload.resources.index("mem_gib")
+    moved = sum(need[mem] * moves for need, moves in zip(twin.need, twin.moves, strict=True))
+    assert metrics.migrated_gib * 1024 == moved
