@@ -57,8 +57,8 @@ class Replay:
     def run(self, policy: str) -> tuple[list[int], list[int]]:
         """The host of each request (-1 = rejected), and (host, time) integrals: empty host-seconds."""
         hosts = [Host(capacity) for capacity in self.capacity]
-        self.hosts = hosts
         placed = [-1] * len(self.start)
+        self.hosts, self.placed = hosts, placed
         events = [(max(self.start[i], 0), 3, i) for i in range(len(self.start))]
         heapq.heapify(events)
         self.empty_seconds, time = 0, 0
@@ -95,6 +95,8 @@ class Replay:
             return self.packing(i, host)
         if policy == "worst-fit":
             return tuple(1 - share for share in self.packing(i, host)[1:])
+        if policy == "waste-min":
+            return (not host.running, self.added_waste(i, host), *self.packing(i, host))
         if policy == "random":
             return (mixed(i, next(h for h, other in enumerate(self.hosts) if other is host)),)
         if policy == "la-binary":
@@ -113,6 +115,20 @@ class Replay:
         left = [free - need for free, need in zip(self.free(host), self.need[i], strict=True)]
         shares = [Fraction(amount, room) if room else 0 for amount, room in zip(left, host.capacity, strict=True)]
         return (not host.running, *shares)
+
+    def added_waste(self, i: int, host: Host) -> float:
+        """Room that becomes useless to the mean shape of all requests placed so far, in fiftieths of the host."""
+        mix = [sum(self.need[r][d] for r, h in enumerate(self.placed) if h >= 0) for d in range(len(host.capacity))]
+
+        def waste(free: list[int]) -> float:
+            n_mixes = min((own / part for own, part in zip(free, mix, strict=True) if part), default=None)
+            if n_mixes is None:
+                return 0.0
+            return max(0.0, *((own - n_mixes * part) / room
+                              for own, part, room in zip(free, mix, host.capacity, strict=True) if room))
+
+        left = [own - asked for own, asked in zip(self.free(host), self.need[i], strict=True)]
+        return round(50 * (1.0 + (waste(left) - waste(self.free(host)))))
 
     def class_order(self, i: int, host: Host, now: int, bounds: list[int]) -> int:
         """Same class, then another class, then an empty host. bounds: s, upper bounds of all classes but the last."""
