@@ -76,6 +76,8 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
         return (*packing, bucket(extension_of(replay, i, host)))
     if policy == "nilas-expected":
         return (bucket(expected_extension(replay, i, host)), *packing)
+    if policy == "waste-min":
+        return (packing[0], added_waste(replay, i, host), *packing)
     if policy == "joint-fit":
         return (math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1]), *packing)
     if policy == "aligned-fit":
@@ -92,6 +94,23 @@ def packing_of(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
     left = [free - need for free, need in zip(replay.free(host), replay.need[i], strict=True)]
     shares = [Fraction(amount, room) if room else 0 for amount, room in zip(left, host.capacity, strict=True)]
     return (host.is_empty, *shares)
+
+
+def added_waste(replay: Replay, i: int, host: Host) -> float:
+    """Room that becomes useless to the mean shape of all requests placed so far, in fiftieths of the host."""
+    placed = [replay.need[r] for r, first in enumerate(replay.first) if first >= 0]
+    mix = [sum(need[d] for need in placed) for d in range(len(host.capacity))]
+
+    def waste(free: list[int]) -> float:
+        n_mixes = min((own / part for own, part in zip(free, mix, strict=True) if part), default=None)
+        if n_mixes is None:
+            return 0.0
+        return max(0.0, *((own - n_mixes * part) / room
+                          for own, part, room in zip(free, mix, host.capacity, strict=True) if room))
+
+    free = replay.free(host)
+    left = [own - asked for own, asked in zip(free, replay.need[i], strict=True)]
+    return round(50 * (1.0 + (waste(left) - waste(free))))
 
 
 def class_order(replay: Replay, i: int, host: Host, bounds: list[int]) -> int:

@@ -24,6 +24,7 @@ from sojourn.simulator.policies.nilas_expected import NILAS_EXPECTED
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Filter, Hooks, HostScores, PerResource, Policy, ResourceScorer, Scorer
 from sojourn.simulator.policies.random_fit import RANDOM
+from sojourn.simulator.policies.waste_min import WASTE_MIN
 from sojourn.simulator.policies.worst_fit import WORST_FIT
 
 POLICIES: Mapping[str, Policy] = MappingProxyType({
@@ -37,6 +38,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "nilas": NILAS,
     "nilas-expected": NILAS_EXPECTED,
     "random": RANDOM,
+    "waste-min": WASTE_MIN,
     "worst-fit": WORST_FIT,
 })
 """Every policy by the name that configs, tables and figures use."""

@@ -13,6 +13,7 @@ from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.nilas_expected import expected_cost, expected_extension
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.policies.random_fit import draw
+from sojourn.simulator.policies.waste_min import added_waste, waste_state
 from sojourn.simulator.policies.worst_fit import used_share
 
 MINUTE, HOUR = 60, 3600
@@ -168,6 +169,30 @@ def test_aligned_cost(host_left: int, n_running: int, expected: float) -> None:
 def test_worst_fit_scores() -> None:
     # (8000 - 4000 + 2000) / 8000 and (16 - 12 + 4) / 16
     assert [used_share(one_host(1, 0), 0, request(0), d) for d in (0, 1)] == [0.75, 0.5]
+
+
+@pytest.mark.parametrize(("mix", "need", "expected"), [
+    # 4 cores and 12 MiB are free of 8 and 16. A mix of 8 cores, 16 MiB: 0.5 of it fits, 12 - 8 of 16 MiB are left over;
+    # after 2 cores, 4 MiB: 0.25 of it, 8 - 4 of 16. Nothing added: 50 x 1.
+    ((8000, 16), (2000, 4), 50),
+    # after 1.6 cores, 0 MiB: 0.3 of it, 12 - 4.8 of 16: 50 x (1 + 0.45 - 0.25)
+    ((8000, 16), (1600, 0), 60),
+    # the same whatever the mix is multiplied by
+    ((80_000, 160), (1600, 0), 60),
+    # 8 cores, 4 MiB: 12 - 2 of 16 before, 8 - 1 after: 50 x (1 + 0.4375 - 0.625) = 40.625
+    ((8000, 4), (2000, 4), 41),
+    # 1 core, 16 MiB: memory binds; 4 - 0.75 of 8 cores before, 2 - 0.5 after: 50 x (1 + 0.1875 - 0.40625) = 39.06
+    ((1000, 16), (2000, 4), 39),
+    # a mix that needs no memory: all of it is left over
+    ((1000, 0), (0, 4), 38),  # 50 x (1 + 8/16 - 12/16) = 37.5, to even
+    # nothing seen yet
+    ((0, 0), (2000, 4), 50),
+])
+def test_added_waste(mix: tuple[int, int], need: tuple[int, int], expected: int) -> None:
+    state = waste_state(1, 1)
+    state.mix[:2] = mix
+    host = one_host(1, 0)._replace(state=state)
+    assert added_waste(host, 0, Request(0, np.array(need), 0), 0) == expected
 
 
 def test_random_scores_are_uniform_and_of_request_and_host() -> None:

@@ -1,0 +1,43 @@
+"""Best fit until a time, another policy from then on: what a launch on a whole pool looks like."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from sojourn.simulator._numba import kernel
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.policy import PerResource, Policy, Scorer
+
+
+@functools.cache
+def switched(policy: Policy, from_s: int) -> Policy:
+    """The policy whose own scorers, those before PACKING, count from `from_s` on; best fit is what they leave before.
+
+    Predictions are asked for, and hooks are called, from the start. The scorers hold the time, so that the loop is
+    compiled anew in each process. ValueError for a policy that does not end in PACKING, has a filter, or scores per
+    resource before.
+
+    >>> from sojourn.simulator.policies.nilas import NILAS
+    >>> switched(NILAS, 3600).name
+    'nilas from 3600 s'
+    """
+    own = policy.scorers[:-len(PACKING)]
+    is_scored = all(not isinstance(scorer, PerResource) for scorer in own)
+    if policy.scorers[-len(PACKING):] != PACKING or policy.filter is not None or not is_scored:
+        raise ValueError("policy must be scorers of whole hosts, then PACKING, and no filter, to be switched on, got "
+                         f"{policy.name!r}")
+    waiting = tuple(_waiting(scorer, from_s) for scorer in own)
+    return replace(policy, name=f"{policy.name} from {from_s} s", scorers=(*waiting, *PACKING))
+
+
+def _waiting(scorer: Any, from_s: int) -> Scorer:
+    @kernel
+    def waiting(cluster: Cluster, host: int, request: Request, now: int) -> float:
+        if now < from_s:
+            return 0.0
+        return scorer(cluster, host, request, now)
+
+    return waiting

@@ -1,0 +1,93 @@
+"""Waste-min: the host on which least room becomes useless to the mix of requests seen so far; else best fit.
+
+Borg packs in several dimensions so that what is left stays useful (LAVA, section 2.2, which gives no formula). Here:
+fill a host's free room with requests of the mean shape of all that have been placed, until one resource is used up.
+What then remains of the others is its waste. A placement is scored by how much it adds to that of its host. (The waste
+that it leaves, in place of what it adds, favours hosts that fit the mix, that is emptier ones: it filled openb's pool
+until it rejected.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sojourn.simulator._numba import kernel
+from sojourn.simulator._state import NEVER
+from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.policies.packing import PACKING, opens_host
+from sojourn.simulator.policies.policy import Hooks, Policy
+
+MOST_RESOURCES = 62
+"""As many as the mask of what was short has bits for."""
+STEPS = 50
+"""Wastes are compared in steps of 2 % of a host; ties go to the fullest. Finer ones left fewer hosts empty."""
+
+
+class WasteState(NamedTuple):
+    """mix: int64 (at least n_resources,), what all requests placed so far needed. deadline_s (n_hosts,): NEVER."""
+
+    mix: np.ndarray
+    deadline_s: np.ndarray
+
+
+def waste_state(n_hosts: int, n_requests: int) -> WasteState:
+    """Nothing seen.
+
+    >>> waste_state(2, 9).mix[:3].tolist()
+    [0, 0, 0]
+    """
+    return WasteState(np.zeros(MOST_RESOURCES, np.int64), np.full(n_hosts, NEVER))
+
+
+@kernel
+def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
+    """The mix gains a request."""
+    for d in range(len(request.need)):
+        cluster.state.mix[d] += request.need[d]
+
+
+@kernel
+def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
+    """Nothing: the mix is of all that came."""
+
+
+@kernel
+def unchanged(cluster: Cluster, host: int, now: int) -> None:
+    """Nothing."""
+
+
+@kernel
+def waste(cluster: Cluster, host: int, need: np.ndarray, n_more: int) -> float:
+    """Share of the host, 0..1, that the mix can't use once `n_more` such requests are on it; the largest of all
+    resources. 0 as long as nothing has been seen."""
+    mix = cluster.state.mix
+    n_mixes = np.inf
+    for d in range(len(need)):
+        if mix[d] > 0:
+            n_mixes = min(n_mixes, (cluster.free[host, d] - n_more * need[d]) / mix[d])
+    most = 0.0
+    for d in range(len(need)):
+        if n_mixes < np.inf and cluster.capacity[host, d] > 0:
+            left = cluster.free[host, d] - n_more * need[d] - n_mixes * mix[d]
+            most = max(most, left / cluster.capacity[host, d])
+    return most
+
+
+@kernel
+def added_waste(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """What the request adds to the host's waste, in steps of 2 %; 50 where that is nothing, below where it takes away.
+
+    >>> state = waste_state(1, 1)
+    >>> state.mix[:2] = 2, 2
+    >>> one = Cluster(np.array([[8, 8]]), np.array([[6, 4]]), np.array([1]), np.array([0]), state=state)
+    >>> [added_waste(one, 0, Request(0, np.array(need), 0), 0) for need in ([1, 1], [2, 0], [0, 2])]
+    [50.0, 38.0, 62.0]
+    """
+    growth = waste(cluster, host, request.need, 1) - waste(cluster, host, request.need, 0)
+    return float(np.rint(STEPS * (1.0 + growth)))
+
+
+WASTE_MIN = Policy("waste-min", (opens_host, added_waste, *PACKING),
+                   hooks=Hooks(waste_state, placed, departed, unchanged, unchanged))
