@@ -70,7 +70,7 @@ Sources = Mapping[str, sim.LifetimeSource]
 
 
 def live_source(config: RetrainConfig, trace: Trace) -> tuple[sim.Workload, sim.LifetimeSource]:
-    """The later part of a trace as a workload, and the hazard model of the earlier part, as the retraining flow does."""
+    """The later part of a trace as a workload, and the hazard model of the earlier part, as the flow `retrain` has."""
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = windows(config, rows)
@@ -120,11 +120,13 @@ def interval(values: np.ndarray) -> str:
 
 def measure(groups: Iterator[list[tuple[sim.Workload, Sources]]]) -> dict[str, dict[str, list[float]]]:
     """Prints the table of one trace; gains by predictor and policy, one a seed."""
-    rows = []
+    rows, told = [], ""
     for group in groups:
         each = [gains(workload, sources) for workload, sources in group]
         rows.append({key: np.mean([one[key] for one in each], axis=0) for key in each[0]})
-        print(f"  {group[0][0].description}", flush=True)
+        if group[0][0].description != told:
+            told = group[0][0].description
+            print(f"  {told}", flush=True)
     table: dict[str, dict[str, list[float]]] = {}
     for predictor, policy in rows[0]:
         values = {name: np.array([row[predictor, name][0] for row in rows]) for name in (policy, *OTHERS)}
