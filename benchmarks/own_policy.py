@@ -148,9 +148,9 @@ def measure_gap(n_requests: int, seeds: list[int]) -> dict[str, dict[str, list[f
         base = sim.simulate(workload)
         gap = base.bound_empty_hosts_pct - base.metrics.empty_hosts_pct
         hosts.append(len(workload.hosts))
-        sources = {"oracle": sim.Oracle(workload), "noise 0.3": sim.NoisyOracle(workload, 0.3, seed),
-                   "noise 1": sim.NoisyOracle(workload, 1.0, seed),
-                   "recall 0.95": sim.LongAsShort(workload, 0.95, seed=seed)}
+        sources: Sources = {
+            "oracle": sim.Oracle(workload), "noise 0.3": sim.NoisyOracle(workload, 0.3, seed),
+            "noise 1": sim.NoisyOracle(workload, 1.0, seed), "recall 0.95": sim.LongAsShort(workload, 0.95, seed=seed)}
         for predictor, source in sources.items():
             for policy in ("nilas", "lava", "joint-fit", "aligned-fit"):
                 found = sim.simulate(workload, policy, source).metrics.empty_hosts_pct
