@@ -31,16 +31,16 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-table": Preset(
         "every policy with every kind of predictor",
         ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
-         "lava"),
+         "lava", "joint-fit"),
         ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km"),
     ),
     "recall-sweep": Preset(
         "how good predictions must be: recall of long requests from 40 to 100 %, and reprediction against one-shot",
-        ("nilas", "nilas-expected", "lava"), (*_RECALLS, "hazard", "one-shot:hazard"),
+        ("nilas", "nilas-expected", "lava", "joint-fit"), (*_RECALLS, "hazard", "one-shot:hazard"),
     ),
     "load-sweep": Preset(
         "from 60 to 95 % of the hosts in use at the peak",
-        ("nilas", "nilas-expected", "lava"), ("oracle", "noise:1"),
+        ("nilas", "lava", "joint-fit"), ("oracle", "noise:1"),
         loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
     ),
     "ablations": Preset(
