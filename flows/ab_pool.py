@@ -65,9 +65,9 @@ def run_ab_pool(workload_for_seed: Callable[[int], Workload], policy: str | Poli
 def ab_summary(table: pd.DataFrame) -> pd.DataFrame:
     """Methods of `run_ab_pool` over its seeds, one row each: how far off, how sure, and how often rightly so.
 
-    `effect_pp` and `true_pp`: means; `error_pp` with `error_low_pp` and `error_high_pp`: effect less truth, paired, 95 %
-    t-interval over the seeds; `error_sd_pp`: spread of a single experiment's error; `half_width_pp`: of the interval
-    that it reports, mean; `covered_pct`: share of the seeds in which that interval holds the truth (95 is honest).
+    `effect_pp` and `true_pp`: means; `error_pp` with `error_low_pp` and `error_high_pp`: effect less truth, paired,
+    95 % t-interval over the seeds; `error_sd_pp`: spread of a single experiment's error; `half_width_pp`: of the
+    interval that it reports, mean; `covered_pct`: share of the seeds in which it holds the truth (95 is honest).
 
     >>> table = pd.DataFrame({"method": ["A/B"] * 2, "effect_pp": [1.0, 3.0], "low_pp": [0.0, 2.5],
     ...                       "high_pp": [2.0, 3.5], "true_pp": [1.5, 1.5], "is_covered": [True, False]})

@@ -30,8 +30,9 @@ N_PATHS = 1000
 class PrePost:
     """Empty hosts after the warm-up, and what they would have been without the launch; percent, shapes (n,).
 
-    time_s: start of each bin. from_s: the launch. observed_pct. expected_pct: fitted one step ahead before the launch,
-    predicted after it; low_pct, high_pct: 95 % of the predicted paths, bin by bin (NaN before the launch).
+    time_s: start of each bin. from_s: the launch. observed_pct. expected_pct: fitted one step ahead before the launch
+    (NaN in the first bins, which are too few to fit to), predicted after it; low_pct, high_pct: 95 % of the predicted
+    paths, bin by bin (NaN before the launch).
     effect_pp: mean of observed over expected after the launch, percentage points, higher is better; effect_low_pp,
     effect_high_pp: its 95 % interval, from the paths' own means.
     """
@@ -85,10 +86,11 @@ def pre_post(series: pd.DataFrame, from_s: int, *, warmup_s: int = 0, seed: int 
     paths = np.asarray(fitted.simulate(len(time_s) - n_pre, anchor="end", exog=known[n_pre:], repetitions=N_PATHS,
                                        rng=np.random.default_rng(seed))).reshape(-1, N_PATHS)
     low, high = np.quantile(paths, (0.025, 0.975), axis=1)
-    nothing = np.full(n_pre, np.nan)
+    nothing, before = np.full(n_pre, np.nan), np.array(fitted.fittedvalues)
+    before[:2 * model.k_states] = np.nan
     effects = observed[n_pre:].mean() - paths.mean(axis=0)
     effect_low, effect_high = np.quantile(effects, (0.025, 0.975))
-    return PrePost(time_s, from_s, observed, np.concatenate([fitted.fittedvalues, paths.mean(axis=1)]),
+    return PrePost(time_s, from_s, observed, np.concatenate([before, paths.mean(axis=1)]),
                    np.concatenate([nothing, low]), np.concatenate([nothing, high]), float(effects.mean()),
                    float(effect_low), float(effect_high))
 
@@ -104,15 +106,14 @@ def pre_post_figure(found: PrePost, title: str, truth_pct: np.ndarray | None = N
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     days, is_after = found.time_s / DAY_S, found.time_s >= found.from_s
     bin_days = (found.time_s[1] - found.time_s[0]) / DAY_S
-    first = np.flatnonzero(~is_after)[0] + 3  # one-step fits are far off until the filter has settled
     seen = {"color": COLOURS[0], "linewidth": 1.2}
     guessed = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
     true = {"color": COLOURS[2], "linewidth": 1.0}
     top.plot(days, found.observed_pct, label="observed", **seen)
-    top.plot(days[first:], found.expected_pct[first:], label="without the launch, predicted", **guessed)
+    top.plot(days, found.expected_pct, label="without the launch, predicted", **guessed)
     top.fill_between(days, found.low_pct, found.high_pct, color=COLOURS[1], alpha=0.15, linewidth=0)
     difference = found.observed_pct - found.expected_pct
-    middle.plot(days[first:], difference[first:], **seen)
+    middle.plot(days, difference, **seen)
     middle.fill_between(days, found.observed_pct - found.high_pct, found.observed_pct - found.low_pct, color=COLOURS[0],
                         alpha=0.15, linewidth=0)
     bottom.plot(days[is_after], np.cumsum(difference[is_after]) * bin_days, **seen)
