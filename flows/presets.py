@@ -49,6 +49,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
          "lava", "lava-no-class-down", "lava-any-class"),
         ("oracle", "hazard"),
     ),
+    "ab-pool": Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",
+                      ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset"),
     "lars": Preset("which request migrates first", ("best-fit", "nilas"), ("oracle",),
                    runner="sojourn.flows.lars:run_lars"),
 })  # fmt: skip

@@ -80,7 +80,8 @@ def compare(
     host_mem_gib: Annotated[float | None, typer.Option(
         help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
     preset: Annotated[str | None, typer.Option(
-        help="A named comparison: lava-table, recall-sweep, load-sweep, ablations; other options win over it.")] = None,
+        help="A named comparison: lava-table, recall-sweep, load-sweep, ablations, ab-pool, lars; other options win "
+             "over it.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,

@@ -153,8 +153,8 @@ class Timeline(NamedTuple):
     mark_s (n_marks,), ascending, the last one the horizon. integral (n_marks, 1 + 2 n_resources), from 0 to
     each mark: empty hosts, allocated amounts, capacities of the hosts in use. sample (n_marks,): which sample to take
     at the mark, or -1. free (n_samples, n_hosts, n_resources), n_running, last_end_s (when the last of a host's
-    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what the
-    policy names of its own, (n_samples, n_hosts), or no samples.
+    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what
+    the policy names of its own, (n_samples, n_hosts), or no samples.
     """
 
     mark_s: np.ndarray

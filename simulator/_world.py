@@ -162,8 +162,8 @@ def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]
         "group": -1 if rules.group is None else rules.group,
         "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned,
         "host": NOT_PLACED, "from_host": NOT_PLACED, "first_host": NOT_PLACED, "start_s": workload.start_s,
-        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1, "since_s": EXPIRED,
-        "segment": start,
+        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1,
+        "since_s": EXPIRED, "segment": start,
     }  # fmt: skip
     for name, values in columns.items():
         requests[name] = values
@@ -191,9 +191,11 @@ def _timeline(workload: Workload, policy: Policy) -> Timeline:
     sample = np.full(len(mark_s), -1)
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
+    is_state_sampled = policy.hooks is not None and bool(policy.hooks.sampled)
+    n_running, last_end_s, longest_s = (np.zeros(shape, np.int64) for _ in range(3))
     return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), sample,
-                    np.zeros((*shape, n_resources), np.int64), *(np.zeros(shape, np.int64) for _ in range(3)),
-                    np.zeros(shape if policy.hooks is not None and policy.hooks.sampled else (0, n_hosts), np.int64))
+                    np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
+                    np.zeros(shape if is_state_sampled else (0, n_hosts), np.int64))
 
 
 def bin_edges(horizon_s: int) -> np.ndarray:

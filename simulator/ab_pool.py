@@ -79,11 +79,12 @@ class Trial:
         """Requests that fit nowhere in their half."""
         return self.a.metrics.n_rejected + self.b.metrics.n_rejected
 
-    def by_block(self, n_blocks: int = 10) -> np.ndarray:
-        """The difference in blocks of equal length after the warm-up, percentage points, float64 (n_blocks,)."""
+    def by_block(self, n_blocks: int = 10, *, is_adjusted: bool = False) -> np.ndarray:
+        """The difference, plain or adjusted, in blocks of equal length after the warm-up, pp, float64 (n_blocks,)."""
         is_counted = (self.a.series["time_s"] >= self.warmup_s).to_numpy()
-        difference = (self.a.series["empty_hosts_pct"] - self.b.series["empty_hosts_pct"]).to_numpy()[is_counted]
-        return np.array([block.mean() for block in np.array_split(difference, n_blocks)])
+        ours, theirs = (half.series["empty_hosts_pct"] - is_adjusted * half.series["bound_empty_hosts_pct"]
+                        for half in (self.a, self.b))
+        return np.array([block.mean() for block in np.array_split((ours - theirs).to_numpy()[is_counted], n_blocks)])
 
 
 def ab_trial(workload: Workload, policy: str | Policy, source_for: SourceFor, seed: int = 0) -> Trial:

@@ -66,10 +66,12 @@ def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | N
         if progress is not None:
             progress(done, len(listed), label)
         results[label] = simulate(workload, policy, source)
-    baseline = results[BASELINE]
+    baseline, stranded = results[BASELINE], {}
+    if n_stranding_moments:
+        stranded = {label: stranding(workload, result, n_moments=n_stranding_moments).columns()
+                    for label, result in results.items()}
     rows = [
-        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline),
-         **(stranding(workload, results[label], n_moments=n_stranding_moments).columns() if n_stranding_moments else {})}
+        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline), **stranded.get(label, {})}
         for label, (policy, predictor, _) in zip(labels, listed, strict=True)
     ]
     return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,

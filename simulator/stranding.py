@@ -35,7 +35,7 @@ class Stranding:
     resources: tuple[str, ...]
 
     def columns(self) -> Mapping[str, float]:
-        """Means over the moments, as a comparison's table names them: `stranded_cpu_cores_pct` (when nothing fits) ..."""
+        """Means over the moments, as a comparison's table names them; `stranded_cpu_cores_pct` is when nothing fits."""
         means = {"": self.when_full_pct.mean(axis=0), "_at_misfit": self.at_misfit_pct.mean(axis=0)}
         return {f"stranded_{name}{when}_pct": float(mean[self.resources.index(name)])
                 for when, mean in means.items() for name in sorted(self.resources)}

@@ -55,9 +55,10 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
     """
     metrics = result.metrics
     if metrics.n_migrations or metrics.n_rescheduled or metrics.n_lost or metrics.mean_wait_s:
+        n_failed = metrics.n_rescheduled + metrics.n_lost
         raise ValueError("result must be of a replay in which requests stay where they are first placed, got "
-                         f"{metrics.n_migrations} migrations, {metrics.n_rescheduled + metrics.n_lost} requests on failed "
-                         f"hosts, a mean wait of {metrics.mean_wait_s:g} s")
+                         f"{metrics.n_migrations} migrations, {n_failed} requests on failed hosts, a mean wait of "
+                         f"{metrics.mean_wait_s:g} s")
     from_s, to_s = workload.warmup_s, workload.trace.horizon_s
     span_s = to_s - from_s
     cpu = workload.resources.index("cpu_cores")
@@ -75,13 +76,14 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
     allocated = np.where(result.host >= 0, workload.need[:, cpu] * stay_s, 0)
     is_covered = np.isin(np.arange(len(stay_s)), row)
     is_there = (stay_s > 0) & (result.host >= 0)
-    suffered_s = _violated_before(workload, result, workload.departure_s, host, time_s, violated_s) \
-        - _violated_before(workload, result, workload.placed_s, host, time_s, violated_s)
+    from_start_s, from_end_s = (_violated_before(workload, result, moment_s, host, time_s, violated_s)
+                                for moment_s in (workload.placed_s, workload.departure_s))
+    suffered = ((from_end_s - from_start_s) / np.maximum(stay_s, 1))[is_there]
     return UsageMetrics(
         used_cpu_pct=100 * used / max(capacity, 1),
         covered_pct=float(100 * allocated[is_covered].sum() / max(allocated.sum(), 1)),
         violation_rate_pct=float(100 * violated_s.sum() / (span_s * len(workload.capacity))),
-        request_violation_rate_pct=float(100 * (suffered_s[is_there] / stay_s[is_there]).mean()) if is_there.any() else 0.0,
+        request_violation_rate_pct=float(100 * suffered.sum() / max(len(suffered), 1)),
         violation_severity_pct=float(100 * (excess * held_s).sum(dtype=np.float64) / max(used, 1.0)),
     )
 

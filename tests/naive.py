@@ -87,8 +87,9 @@ def inflated(free: list[list[int]], capacity: list[list[int]], n_running: list[i
             at_misfit = at_misfit or [sum(amounts) for amounts in zip(*free, strict=True)]
             wanted.remove(shape)
             continue
-        best = min(fitting, key=lambda h: (n_running[h] == 0, *(Fraction(own - asked, room) if room else 0 for own, asked,
-                                           room in zip(free[h], need, capacity[h], strict=True)), h))
+        scores = [(n_running[h] == 0, *(Fraction(own - asked, room) if room else 0 for own, asked, room in
+                                        zip(free[h], need, capacity[h], strict=True)), h) for h in fitting]
+        best = min(scores)[-1]
         free[best] = [own - asked for own, asked in zip(free[best], need, strict=True)]
         n_running[best] += 1
     left = [sum(amounts) for amounts in zip(*free, strict=True)]

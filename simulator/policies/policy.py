@@ -41,8 +41,8 @@ class Hooks:
     departed: (cluster, host, row, now), when a request has left the host, or has begun to migrate away from it.
     emptied: (cluster, host, now), when nothing holds room there any more.
     at_deadline: (cluster, host, now).
-    sampled: a field of the state, (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its values
-        0, 1, ...
+    sampled: a field of the state, int64 (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its
+        values 0, 1, ...
     """
 
     state: Callable[[int, int], Any]

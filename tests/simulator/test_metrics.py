@@ -40,9 +40,8 @@ def workload_of(rows: list[tuple[int, int, float, float]], horizon_s: int, n_hos
 
 
 def test_long_lived_underused_hosts() -> None:
-    # Hours 200 to 400 count. Host 0: 3 of 8 cores for all 400 h: underused throughout. Host 1: 5 cores for 400 h: used;
-    # Host 2: 5 cores for 99 h at a time: not long-lived, nor is what is left of it after 200 h.
-    # Best fit puts the second of 5 cores beside 3; so sizes are such that no two share a host: 5 GiB each.
+    # Hours 200 to 400 count. Host 0: 3 of 8 cores for all 400 h: underused throughout. Host 1: 5 for as long: used.
+    # Host 2: 2 cores for 99 h at a time: not long-lived. All have 5 of 8 GiB, so that no two share a host.
     hour = 3600
     rows = [(0, 400 * hour, 3.0, 5.0), (0, 400 * hour, 5.0, 5.0), (0, 99 * hour, 2.0, 5.0),
             (210 * hour, 309 * hour, 2.0, 5.0)]
