@@ -74,10 +74,10 @@ def main() -> None:
             parts.append(held_curves(model.curve_table(taken)))
         build_s.append(time.perf_counter() - started)
         ends = np.cumsum([0, *(len(one.uptime_s) for one in parts)])
-        curves = sim.Curves(
-            np.concatenate([[0], *(one.offsets[1:] + end for one, end in zip(parts, ends, strict=False))]),
-            *(np.concatenate([getattr(one, name) for one in parts]) for name in ("uptime_s", "total_s")),
-            overhang_s=np.concatenate([one.overhang_s for one in parts if one.overhang_s is not None]))
+        flat = {name: np.concatenate([getattr(one, name) for one in parts])
+                for name in ("uptime_s", "total_s", "overhang_s")}
+        offsets = [one.offsets[1:] + end for one, end in zip(parts, ends[:-1], strict=True)]
+        curves = sim.Curves(np.concatenate([[0], *offsets]), **flat)
     assert curves is not None
     source = sim.Held(ids, curves)
     found = []

@@ -47,8 +47,8 @@ def run_ab_preset(config: CompareConfig) -> int:
 def _section(trials: pd.DataFrame, description: str, n_seeds: int) -> Section:
     caption = (f"{description}; {n_seeds} seeds, perfect lifetimes. Estimate and truth: empty hosts over best-fit's, "
                "percentage points. Error: estimate less truth, mean with 95 % interval; spread: its standard deviation "
-               "in one experiment, beside the half width that such an experiment reports; inside: how often its interval "
-               "holds the truth (95 is honest).")
+               "in one experiment, beside the half width that such an experiment reports; inside: how often its "
+               "interval holds the truth (95 is honest).")
     rows = []
     for policy, own in trials.groupby("policy", sort=False):
         for method, row in ab_summary(own).iterrows():

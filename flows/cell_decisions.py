@@ -34,7 +34,8 @@ def explained(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     for cell in (cell for cell in cells if cell in chosen):
         source = None if cell.predictor is None else source_of(spec, cell.predictor)
         for row in drawn.tolist():
-            found.append(_as_document(cell, explain(workload, cell.policy, source, workload.request_ids[row])))
+            request_id: Any = workload.request_ids[row]
+            found.append(_as_document(cell, explain(workload, cell.policy, source, request_id)))
     return found
 
 

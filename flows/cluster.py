@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from sojourn.flows.workers import NewWorker
 
@@ -17,11 +18,12 @@ def cluster_workers(address: str, timeout_s: float = 10.0) -> Iterator[list[NewW
     cluster has no workers, with OSError where it does not answer.
     """
     try:
-        from distributed import Client
+        import distributed
     except ImportError as error:
         raise ValueError("cluster must have the package `distributed` (it is in sojourn[pipeline]), "
                          f"got {error.name!r} missing") from error
-    with Client(address, timeout=timeout_s, set_as_default=False) as client:
+    connect: Any = distributed.Client
+    with connect(address, timeout=timeout_s, set_as_default=False) as client:
         names = list(client.scheduler_info(n_workers=-1)["workers"])
         if not names:
             raise ValueError(f"cluster must have at least one worker, got none at {address}")
