@@ -21,7 +21,7 @@ from sojourn.simulator._exits import (  # noqa: F401
     refresh_until,
     unlink,
 )
-from sojourn.simulator._moves import begin_plan, insert, least_work, next_resident, plan
+from sojourn.simulator._moves import begin_plan, insert, least_work, next_resident, plan, strike
 from sojourn.simulator._numba import inlined, inner
 from sojourn.simulator._place import occupy, pass_time, sample_state  # noqa: F401
 from sojourn.simulator._python import ask_python, best_scored  # noqa: F401
@@ -203,7 +203,7 @@ def migrate(world: World, now: int) -> int:
         entry = world.plan[k]
         row, source = entry.row, entry.host
         if row >= 0:
-            if world.requests[row].host != source or world.cluster.closed[source] == OPEN:
+            if world.requests[row].host != source:
                 counts.n_spared += 1
                 entry.row = -1
             else:
@@ -374,6 +374,7 @@ def happen(world: World, what: int, host: int, now: int) -> int:
             hosts[host].n_drains -= 1
         if hosts[host].n_failures == 0 and hosts[host].n_drains == 0:
             cluster.closed[host] = OPEN
+            strike(world, host)
             if cluster.n_running[host] == 0:
                 world.level[0] += 1
         elif hosts[host].n_failures == 0:

@@ -70,16 +70,32 @@ def next_resident(world: World, host: int, after: int) -> int:
 
 @inner
 def begin_plan(world: World) -> int:
-    """Where a new part of the plan begins; what is still to be seen to moves to the front if half is full."""
+    """Where a new part of the plan begins; what is still to be seen to moves to the front if half is full.
+
+    A request is on one host and is planned to leave it once, so that half of the plan's length is always enough.
+    """
     counts, planned = world.counts[0], world.plan
     if 2 * counts.plan_to > len(planned):
         kept = 0
         for k in range(counts.plan_from, counts.plan_to):
-            if planned[k].row >= 0:
-                planned[kept].row, planned[kept].host = planned[k].row, planned[k].host
+            row, host = planned[k].row, planned[k].host
+            if row >= 0 and world.requests[row].host == host:
+                planned[kept].row, planned[kept].host = row, host
                 kept += 1
+            else:
+                counts.n_spared += row >= 0
         counts.plan_from, counts.plan_to = 0, kept
     return counts.plan_to
+
+
+@inner
+def strike(world: World, host: int) -> None:
+    """Take what was to leave a host off the plan: it is open again."""
+    counts, planned = world.counts[0], world.plan
+    for k in range(counts.plan_from, counts.plan_to):
+        if planned[k].row >= 0 and planned[k].host == host:
+            planned[k].row = -1
+            counts.n_spared += 1
 
 
 @inner
@@ -99,8 +115,6 @@ def insert(world: World, request: int, first: int) -> None:
     """Plan one more migration, before those from `first` that come later in the order."""
     counts, planned = world.counts[0], world.plan
     k = counts.plan_to
-    if k == len(planned):
-        return  # all requests twice: it has been planned before
     while k > first and _is_earlier(world, request, planned[k - 1].row):
         planned[k].row, planned[k].host = planned[k - 1].row, planned[k - 1].host
         k -= 1

@@ -113,7 +113,7 @@ class Replay:
         elif kind == DEADLINE:
             naive_lava.pass_deadline(self, self.hosts[which])
         else:
-            _, entry, is_beginning = self.happenings.pop(0)
+            entry, is_beginning = self.happenings.pop(0)[1:]
             if isinstance(entry, Failure):
                 self.fail(self.hosts[entry.host]) if is_beginning else self.mend(self.hosts[entry.host])
             elif isinstance(entry, Drain):
@@ -123,6 +123,7 @@ class Replay:
                 if was_open and is_beginning:
                     self.add_to_plan(self.ordered([i for i in host.running if self.can_migrate(i)]))
                 host.emptied_for = ""
+                self.strike(host)
             else:
                 self.wave(max(round(entry.share * len(self.hosts)), 1))
 
@@ -246,6 +247,12 @@ class Replay:
     def mend(self, host: Host) -> None:
         """A failed host is back."""
         host.n_failures -= 1
+        self.strike(host)
+
+    def strike(self, host: Host) -> None:
+        """Nothing is to leave a host that is open again."""
+        if host.is_open:
+            self.plan = [(i, source) for i, source in self.plan if source != host.index]
 
     def wave(self, n_hosts: int) -> None:
         """Close hosts that are not updated, those with least in use first; empty ones are done."""
@@ -321,7 +328,7 @@ class Replay:
                 later += self.plan[k:]
                 break
             source = self.hosts[source_index]
-            if i not in source.running or source.is_open:
+            if i not in source.running:
                 continue
             target = self.chosen(i)
             if target is None:
