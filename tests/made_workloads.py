@@ -5,11 +5,13 @@ What there are many of is drawn from a generator that Hypothesis seeds: its own 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import strategies as st
 
 import naive
@@ -18,6 +20,15 @@ from naive_replay import Replay
 
 STEP_S = st.sampled_from([1, 7, 600, 1800, 3600, 7200, 36_000])
 LAST_TOTAL_S = st.one_of(st.integers(0, 20_000), st.sampled_from([100_000, 400_000, 4_000_000]))
+
+QUICK_POLICIES = ("best-fit", "lava", "nilas")
+"""Compiling a policy's loop takes longer than trying it: the others' are compiled where slow tests are."""
+
+
+def each_policy(names: Iterable[str]) -> list[Any]:
+    """Parameters of a test: all of them, those not quick marked slow."""
+    return [name if name in QUICK_POLICIES else pytest.param(name, marks=pytest.mark.slow) for name in sorted(names)]
+
 
 
 @st.composite

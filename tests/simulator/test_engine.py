@@ -10,6 +10,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
+from made_workloads import each_policy
 from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 
@@ -79,7 +80,7 @@ def test_departures_come_before_arrivals_at_one_time() -> None:
     assert sim.simulate(workload_of(rows, 20, hosts_of((4.0, 4.0)))).host.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES))
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES))
 def test_no_host_is_ever_over_capacity_and_all_end_empty(policy: str) -> None:
     workload = workload_of(busy(), 1000 * 60, BUSY_HOSTS)
     result = sim.simulate(workload, policy, sim.Oracle(workload))
@@ -96,7 +97,7 @@ def test_no_host_is_ever_over_capacity_and_all_end_empty(policy: str) -> None:
     assert result.metrics.n_events == len(workload.trace) + is_placed.sum()
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES))
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES))
 def test_same_input_same_bytes(policy: str) -> None:
     workload = workload_of(busy(), 1000 * 60, BUSY_HOSTS)
     first, again = (sim.simulate(workload, policy, sim.Oracle(workload)) for _ in range(2))
@@ -105,7 +106,7 @@ def test_same_input_same_bytes(policy: str) -> None:
     pd.testing.assert_frame_equal(first.series, again.series, check_exact=True)
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES))
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES))
 def test_names_and_a_host_that_fits_nothing_change_nothing(policy: str) -> None:
     plain = workload_of(busy(), 1000 * 60, BUSY_HOSTS)
     expected = sim.simulate(plain, policy, sim.Oracle(plain)).host.tolist()
@@ -124,7 +125,7 @@ def test_best_fit_does_not_know_the_unit_of_time() -> None:
     assert slow.metrics.empty_hosts_pct == pytest.approx(fast.metrics.empty_hosts_pct)
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES.keys() - {"random", "waste-min"}))  # draws by row; has a memory
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES.keys() - {"random", "waste-min"}))  # draws by row; has a memory
 def test_a_trace_splits_at_an_idle_point(policy: str) -> None:
     first = busy(seed=1)  # twice the same, as the binding resource is that of the whole trace
     shifted = [(a + 60_000, d + 60_000, c, m) for a, d, c, m in first]

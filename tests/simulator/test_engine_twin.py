@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 import sojourn.simulator as sim
-from made_workloads import cases, twin_of
+from made_workloads import cases, each_policy, twin_of
 from sojourn.simulator.policies import PACKING
 
 POLICY_NAMES = sorted(sim.POLICIES)
 RANKED_NAMES = [name for name in POLICY_NAMES if sim.POLICIES[name].scorers[-len(PACKING):] == PACKING]
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+
+@pytest.mark.parametrize("policy", each_policy(POLICY_NAMES))
 @settings(deadline=None, max_examples=100)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
@@ -25,7 +26,7 @@ def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
     assert result.host.tolist() == expected
 
 
-@pytest.mark.parametrize("policy", RANKED_NAMES)
+@pytest.mark.parametrize("policy", each_policy(RANKED_NAMES))
 @settings(deadline=None, max_examples=60)
 @given(case=cases(are_hosts_alike=True))
 def test_ranked_and_plain_scan_decide_alike(policy: str, case: Any) -> None:
@@ -67,7 +68,7 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=400)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
     workload, curves, per_request = case
