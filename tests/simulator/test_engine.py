@@ -125,7 +125,8 @@ def test_best_fit_does_not_know_the_unit_of_time() -> None:
     assert slow.metrics.empty_hosts_pct == pytest.approx(fast.metrics.empty_hosts_pct)
 
 
-@pytest.mark.parametrize("policy", each_policy(sim.POLICIES.keys() - {"random", "waste-min"}))  # draws by row; has a memory
+# random draws by row, waste-min has a memory
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES.keys() - {"random", "waste-min"}))
 def test_a_trace_splits_at_an_idle_point(policy: str) -> None:
     first = busy(seed=1)  # twice the same, as the binding resource is that of the whole trace
     shifted = [(a + 60_000, d + 60_000, c, m) for a, d, c, m in first]
