@@ -204,8 +204,9 @@ class Replay:
         """Whether the host is open, of the right kind, and without another of the request's group."""
         if not host.is_open:
             return False
-        if self.kind is not None and self.host_kind is not None and self.kind[i] not in (-1, self.host_kind[host.index]):
-            return False
+        if self.kind is not None and self.host_kind is not None:
+            if self.kind[i] not in (-1, self.host_kind[host.index]):
+                return False
         group = self.group
         return group is None or group[i] == -1 or all(group[r] != group[i] or r == i for r in host.running)
 
@@ -258,7 +259,8 @@ class Replay:
         """Close hosts that are not updated, those with least in use first; empty ones are done."""
         parts = []
         for _ in range(n_hosts):
-            waiting = [h for h in self.hosts if h.is_open and not h.is_updated and all(map(self.can_migrate, h.running))]
+            waiting = [h for h in self.hosts
+                       if h.is_open and not h.is_updated and all(map(self.can_migrate, h.running))]
             if not waiting:
                 break
             host = min(waiting, key=self.work)
