@@ -258,7 +258,8 @@ class Replay:
         """Close hosts that are not updated, those with least in use first; empty ones are done."""
         parts = []
         for _ in range(n_hosts):
-            waiting = [h for h in self.hosts if h.is_open and not h.is_updated and all(map(self.can_migrate, h.running))]
+            waiting = [h for h in self.hosts
+                       if h.is_open and not h.is_updated and all(map(self.can_migrate, h.running))]
             if not waiting:
                 break
             host = min(waiting, key=self.work)

@@ -252,8 +252,8 @@ def test_ties_go_by_nilas_then_by_packing() -> None:
     # Host 0 was opened by LC1 at 0: deadline 3,960 s. Host 1 recycles as LC2, with 9.2 of 10 GiB in use.
     # A request of LC1 at 3,959 s: the recycling host 1 (0) before the open host 0 (3).
     (3_959, 1),
-    # At 3,960 s host 0 recycles as LC2, too (0). NILAS: the outlived 1,800 s have doubled to 7,200, and 3,960 + 3,540 is
-    # 300 s later, bucket 0, as on host 1. Packing: 8 cores of host 0 are in use, 5 of host 1.
+    # At 3,960 s host 0 recycles as LC2, too (0). NILAS: the outlived 1,800 s have doubled to 7,200, and 3,960 + 3,540
+    # is 300 s later, bucket 0, as on host 1. Packing: 8 cores of host 0 are in use, 5 of host 1.
     (3_960, 0),
 ])
 def test_a_replay_passes_deadlines(arrives_s: int, expected: int) -> None:
