@@ -16,7 +16,7 @@ import pandas as pd
 
 FORMAT_VERSION = 1
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")
-"""Resource columns in their fixed order: cores, GiB, whole or fractional GPUs."""
+"""Resource columns that have a name of their own, in their fixed order: cores, GiB, whole or fractional GPUs."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 
 
@@ -27,14 +27,17 @@ class Roles:
     owners: columns that history is kept for, coarsest first (subscription, user, app).
     categories: columns whose values are names (zone, priority class).
     numbers: columns whose values are quantities known at creation (requested time).
+    resources: columns of further resources that a request takes of its host (disk_gib, network_gbps), and of which
+        the hosts' table says how much there is.
     """
 
     owners: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
 
     def columns(self) -> tuple[str, ...]:
-        """All declared columns, owners first."""
+        """All declared attribute columns, owners first."""
         return self.owners + self.categories + self.numbers
 
 
@@ -46,8 +49,8 @@ class Trace:
         (str or int64, unique), `arrival_s` and `departure_s` (Int64; a missing departure is still running
         at the horizon, a missing arrival was running at 0 and its start is unknown, a negative arrival was
         running at 0 and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
-        and the attribute columns named in `roles`.
-    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu`; or None.
+        and the columns named in `roles`.
+    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and further resources; or None.
     usage: `request_id`, `time_s`, `cpu_frac`, optional `mem_frac`; or None.
     horizon_s: the trace's end in seconds.
     meta: source, licence, `start_unix_s` where known, and every repair made.
@@ -69,15 +72,15 @@ class Trace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _checked_requests(self.requests, self.roles, self.horizon_s))
         if self.hosts is not None:
-            object.__setattr__(self, "hosts", _checked_hosts(self.hosts))
+            object.__setattr__(self, "hosts", _checked_hosts(self.hosts, self.roles))
 
     def __len__(self) -> int:
         return len(self.requests)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resource columns that the requests have."""
-        return tuple(name for name in RESOURCES if name in self.requests)
+        """The resource columns that the requests have, those declared in `roles` last."""
+        return (*(name for name in RESOURCES if name in self.requests), *self.roles.resources)
 
     def start_s(self) -> np.ndarray:
         """Arrival of each request, int64 seconds; an unknown start counts as 0."""
@@ -121,7 +124,7 @@ class Trace:
                 "format_version": FORMAT_VERSION,
                 "horizon_s": int(self.horizon_s),
                 "roles": {"owners": self.roles.owners, "categories": self.roles.categories,
-                          "numbers": self.roles.numbers},
+                          "numbers": self.roles.numbers, "resources": self.roles.resources},
                 "meta": dict(self.meta),
             }
             (fresh / "trace.json").write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
@@ -190,15 +193,18 @@ def _read_table(path: Path) -> pd.DataFrame | None:
 
 
 def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.DataFrame:
-    missing = [name for name in (*_REQUIRED, *roles.columns()) if name not in table]
+    missing = [name for name in (*_REQUIRED, *roles.columns(), *roles.resources) if name not in table]
     if missing:
         raise ValueError(f"requests must have the columns {', '.join(missing)}; got {', '.join(map(str, table))}")
+    twice = [name for name in roles.resources if name in (*RESOURCES, *roles.columns())]
+    if twice:
+        raise ValueError(f"roles must declare a resource once and as nothing else, got {twice[0]!r}")
     if horizon_s <= 0:
         raise ValueError(f"horizon_s must be above 0, got {horizon_s!r}")
     checked = table.copy(deep=False)
     for name in ("arrival_s", "departure_s"):
         checked[name] = checked[name].astype("Int64")
-    for name in RESOURCES:
+    for name in (*RESOURCES, *roles.resources):
         if name in checked:
             checked[name] = checked[name].astype(np.float64)
             values = checked[name].to_numpy()
@@ -218,12 +224,12 @@ def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.D
     return checked.reset_index(drop=True)
 
 
-def _checked_hosts(table: pd.DataFrame) -> pd.DataFrame:
+def _checked_hosts(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     missing = [name for name in ("host_id", "cpu_cores", "mem_gib") if name not in table]
     if missing:
         raise ValueError(f"hosts must have the columns {', '.join(missing)}; got {', '.join(map(str, table))}")
     checked = table.copy(deep=False)
-    for name in RESOURCES:
+    for name in (*RESOURCES, *roles.resources):
         if name in checked:
             checked[name] = checked[name].astype(np.float64)
             values = checked[name].to_numpy()

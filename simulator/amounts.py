@@ -8,22 +8,29 @@ import numpy as np
 import pandas as pd
 
 UNITS_PER = {"cpu_cores": 1000, "mem_gib": 1024, "gpu": 1000}
-"""Milli-cores, MiB and milli-GPU in one of the trace's units."""
+"""Milli-cores, MiB and milli-GPU in one of the trace's units; thousandths of all other resources."""
+LARGEST = 2**40
+"""Amount of one request or host that is accepted, so that no sum overflows."""
 
 
 def whole_amounts(table: pd.DataFrame, resources: tuple[str, ...]) -> np.ndarray:
-    """Amounts of the table's rows, int64 (n, n_resources): milli-cores, MiB, milli-GPU, rounded to nearest.
+    """Amounts of the table's rows, int64 (n, n_resources): milli-cores, MiB, milli-GPU and the like, rounded to nearest.
 
-    A resource that the table does not have counts as 0.
+    A resource that the table does not have counts as 0. ValueError for one that is not in 0..LARGEST.
 
     >>> table = pd.DataFrame({"cpu_cores": [0.5], "mem_gib": [2.0]})
     >>> whole_amounts(table, ("cpu_cores", "mem_gib", "gpu")).tolist()
     [[500, 2048, 0]]
     """
     columns = [
-        np.rint(table[name].to_numpy(np.float64) * UNITS_PER[name]) if name in table else np.zeros(len(table))
+        np.rint(table[name].to_numpy(np.float64) * UNITS_PER.get(name, 1000)) if name in table else np.zeros(len(table))
         for name in resources
     ]
+    for name, column in zip(resources, columns, strict=True):
+        is_bad = ~((column >= 0) & (column <= LARGEST))  # NaN as well: hosts need not come from a Trace
+        if is_bad.any():
+            raise ValueError(f"{name} must be in 0..{LARGEST / UNITS_PER.get(name, 1000):g}, got "
+                             f"{table[name].tolist()[int(np.argmax(is_bad))]!r}")
     return np.asarray(np.stack(columns, axis=1), np.int64)
 
 

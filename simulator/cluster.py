@@ -1,7 +1,7 @@
 """What a scorer sees: the cluster's arrays and the request to place, as NamedTuples of plain types.
 
 Resource dimensions are ordered by whole-trace load, the binding one first. Amounts are whole milli-cores,
-MiB and milli-GPU, so that sums are exact.
+MiB, milli-GPU and thousandths of what else there is, so that sums are exact.
 """
 
 from __future__ import annotations

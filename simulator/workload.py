@@ -18,12 +18,13 @@ class Workload:
 
     name: the recipe. description: one line for tables and figures.
     trace: every request fits on at least one empty host.
-    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu`; a resource it lacks is absent on every host.
+    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources; one that it lacks is
+        absent on every host.
     total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored requests.
     warmup_s: metrics begin here. n_left_out: requests larger than every host. constraints: rules besides room.
 
     Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64 milli-cores, MiB,
-    milli-GPU; start_s (unknown = 0), placed_s (at least 0) and departure_s, int64 (n,); demand over time;
+    milli-GPU and the like; start_s (unknown = 0), placed_s (at least 0) and departure_s, int64 (n,); demand over time;
     load, the whole-trace peak of the binding resource over the cluster's capacity (above 1 = can't all fit).
 
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [40], "cpu_cores": [6.0],

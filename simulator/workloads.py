@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -200,9 +201,9 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
 
 
 def _cpu_and_memory(trace: Trace) -> Trace:
-    """The trace without its GPUs, and without usage and hosts, which a replay does not read."""
-    requests = trace.requests.drop(columns=[name for name in RESOURCES[2:] if name in trace.requests])
-    return Trace(requests, trace.horizon_s, trace.roles, meta=trace.meta)
+    """The trace without its GPUs and what else it has, and without usage and hosts, which a replay does not read."""
+    requests = trace.requests.drop(columns=[name for name in trace.resources if name not in RESOURCES[:2]])
+    return Trace(requests, trace.horizon_s, replace(trace.roles, resources=()), meta=trace.meta)
 
 
 def _description(name: str, trace: Trace, hosts: pd.DataFrame, n_left_out: int) -> str:
