@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -78,11 +78,11 @@ def pre_post(series: pd.DataFrame, from_s: int, *, warmup_s: int = 0, seed: int 
     known = control.to_numpy(np.float64)[is_counted]
     spread = known[:n_pre].std(axis=0)
     known = (known - known[:n_pre].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    model = UnobservedComponents(observed[:n_pre], level="fixed intercept", autoregressive=1, exog=known[:n_pre],
+    model = UnobservedComponents(observed[:n_pre], level=True, autoregressive=1, exog=known[:n_pre],
                                  mle_regression=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the rest's two parameters need not be sharp
-        fitted = model.fit(disp=0)
+        fitted: Any = model.fit(disp=0)
     paths = np.asarray(fitted.simulate(len(time_s) - n_pre, anchor="end", exog=known[n_pre:], repetitions=N_PATHS,
                                        rng=np.random.default_rng(seed))).reshape(-1, N_PATHS)
     low, high = np.quantile(paths, (0.025, 0.975), axis=1)

@@ -233,9 +233,9 @@ def inflated(free: list[list[int]], capacity: list[list[int]], n_running: list[i
             at_misfit = at_misfit or [sum(amounts) for amounts in zip(*free, strict=True)]
             wanted.remove(shape)
             continue
-        scores = [(n_running[h] == 0, *(Fraction(own - asked, room) if room else 0 for own, asked, room in
-                                        zip(free[h], need, capacity[h], strict=True)), h) for h in fitting]
-        best = min(scores)[-1]
+        scores = [(n_running[h] == 0, [Fraction(own - asked, room) if room else Fraction(0) for own, asked, room in
+                                       zip(free[h], need, capacity[h], strict=True)], h) for h in fitting]
+        best = min(scores)[2]
         free[best] = [own - asked for own, asked in zip(free[best], need, strict=True)]
         n_running[best] += 1
     left = [sum(amounts) for amounts in zip(*free, strict=True)]
