@@ -42,9 +42,9 @@ def test_describe_and_convert(tmp_path: Path) -> None:
 def test_simulate_a_small_trace(tmp_path: Path) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
     code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--picture", tmp_path / "p.png", "--noise", 1,
-                        "--noise", 2, "--recall", 0.8)
+                        "--noise", 2, "--recall", 0.8, "--stranding", 2)
     assert code == 0
-    for word in POLICIES:
+    for word in (*POLICIES, "stranded"):
         assert word in out
     n_asking = sum(policy.predictions != "none" for policy in POLICIES.values())
     assert [out.count(word) for word in ("oracle", "noise 1", "noise 2", "recall 0.8")] == [n_asking] * 4
