@@ -1,0 +1,46 @@
+"""waste-min against best-fit on 8 replicas: empty hosts and stranding, paired 95 % intervals, percentage points.
+
+    python benchmarks/waste_min.py [READER=FOLDER ...]
+
+READER is openb, azure-flavors or dlrm; without any, the synthetic recipe.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from scipy.stats import t
+
+import sojourn.simulator as sim
+from sojourn.features.readers import read_trace
+from sojourn.features.synthetic import synthesize
+from sojourn.flows.replicas import replica
+
+N_REPLICAS = 8
+
+
+def measured(workload: sim.Workload, policy: str, seed: int) -> dict[str, float]:
+    """Empty hosts and stranding of one replay, percent."""
+    result = sim.simulate(workload, policy)
+    stranded = sim.stranding(workload, result, seed=seed).columns()
+    return {"empty_hosts_pct": result.metrics.empty_hosts_pct, **stranded}
+
+
+def main() -> None:
+    """Measure and print."""
+    workloads = [sim.build_workload(name, read_trace(name, folder)[0])
+                 for name, _, folder in (entry.partition("=") for entry in sys.argv[1:])]
+    for workload in workloads or [sim.build_workload("synthetic", synthesize(60_000, seed=0))]:
+        print(workload.description)
+        moved = [replica(workload, seed) for seed in range(N_REPLICAS)]
+        ours, theirs = ([measured(own, policy, seed) for seed, own in enumerate(moved)]
+                        for policy in ("waste-min", "best-fit"))
+        for name in ours[0]:
+            gain = np.array([a[name] - b[name] for a, b in zip(ours, theirs, strict=True)])
+            half = t.ppf(0.975, N_REPLICAS - 1) * gain.std(ddof=1) / np.sqrt(N_REPLICAS)
+            print(f"  {name:<38}{gain.mean():+.2f} [{gain.mean() - half:+.2f}, {gain.mean() + half:+.2f}]")
+
+
+if __name__ == "__main__":
+    main()
