@@ -118,9 +118,9 @@ def _section(summary: pd.DataFrame, title: str, description: str) -> Section:
               "empty hosts %", "rejected %")
     rows = []
     for row in summary.to_dict("records"):
-        is_base = row["order"] == "trace"
+        is_told = row["order"] != "trace" and not np.isnan(row["fewer_pct"])
         rows.append((row["policy"], row["order"], row["scope"], f"{row['n_planned']:,.0f}",
-                     f"{row['n_migrations']:,.0f}", "-" if is_base else f"{row['fewer_pct']:+.1f}",
-                     "-" if is_base else f"{row['fewer_low_pct']:+.1f} {row['fewer_high_pct']:+.1f}",
+                     f"{row['n_migrations']:,.0f}", f"{row['fewer_pct']:+.1f}" if is_told else "-",
+                     f"{row['fewer_low_pct']:+.1f} {row['fewer_high_pct']:+.1f}" if is_told else "-",
                      f"{row['migrated_gib']:,.0f}", f"{row['empty_hosts_pct']:.2f}", f"{row['rejected_pct']:.2f}"))
     return Section(title, caption, titles, tuple(rows), 3)
