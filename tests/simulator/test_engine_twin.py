@@ -15,7 +15,7 @@ POLICY_NAMES = sorted(sim.POLICIES)
 RANKED_NAMES = [name for name in POLICY_NAMES if sim.POLICIES[name].scorers[-len(PACKING):] == PACKING]
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
@@ -26,7 +26,7 @@ def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", RANKED_NAMES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(case=cases(are_hosts_alike=True))
 def test_ranked_and_plain_scan_decide_alike(policy: str, case: Any) -> None:
     workload, curves, _ = case
@@ -66,10 +66,20 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(sim.VARIANTS)])
 @settings(deadline=None, max_examples=1000)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
+    workload, curves, per_request = case
+    expected = twin_of(workload, per_request, curves).run(policy)
+    assert sim.simulate(workload, policy, sim.Held(workload.request_ids, curves)).host.tolist() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["lava-any-class", "nilas-60s", "nilas-one-shot", "nilas-second"])
+@settings(deadline=None, max_examples=300)
+@given(case=cases(are_hosts_alike=True))
+def test_ranked_variants_decide_as_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
     expected = twin_of(workload, per_request, curves).run(policy)
     assert sim.simulate(workload, policy, sim.Held(workload.request_ids, curves)).host.tolist() == expected
