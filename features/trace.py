@@ -245,5 +245,6 @@ def _checked_hosts(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 
 def _refuse(is_bad: np.ndarray, table: pd.DataFrame, name: str, rule: str) -> None:
     if is_bad.any():
-        row = table.iloc[int(np.flatnonzero(is_bad)[0])]
-        raise ValueError(f"{name} must be {rule}, got {row[name]!r} (request {row['request_id']!r})")
+        row = int(np.flatnonzero(is_bad)[0])
+        value, request = (table[column].tolist()[row] for column in (name, "request_id"))
+        raise ValueError(f"{name} must be {rule}, got {value!r} (request {request!r})")

@@ -97,7 +97,9 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     predictions = _PREDICTIONS[policy.predictions]
     if predictions == NO_PREDICTIONS and is_migrating and migration.is_predicting:
         predictions = CURRENT  # the order of migrations asks for them, though the chain does not
+    min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
     curves = _asked(workload, policy, source, predictions != NO_PREDICTIONS)
+    host_table, request_table = _tables(workload, curves)
     order = None
     is_uneven = any(isinstance(entry, Maintenance) for entry in upkeep)  # empty hosts differ, updated or not
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
@@ -108,7 +110,6 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     extent: Extent = "full" if is_full else "hooks" if policy.hooks is not None else "plain"
     loop = compiled_loop(policy, n_resources, is_ranked=order is not None, extent=extent, is_checked=is_checked)
     n_late, n_migrating = (n if policy.is_queueing else 0), (n if is_migrating else 0)
-    min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
     settings = _record(
         SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
         has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
@@ -120,7 +121,6 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     none = np.zeros(0, np.int64)
     levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
     levels[0, 0] = n_hosts
-    host_table, request_table = _tables(workload, curves)
     world = World(
         Cluster(workload.capacity.copy(), workload.capacity.copy(), np.zeros(n_hosts, np.int64),
                 np.full(n_hosts, EXPIRED), np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.int64),
@@ -140,7 +140,8 @@ def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is
     if not is_needed:
         return one_step(np.zeros(len(workload.placed_s), np.int64))
     if source is None:
-        raise ValueError(f"source must be given for policy {policy.name!r}, which uses predictions; got None")
+        user = "which uses" if policy.predictions != "none" else "whose migrations are ordered by"
+        raise ValueError(f"source must be given for policy {policy.name!r}, {user} predictions; got None")
     curves = source.curves(workload.trace.requests)
     if len(curves) != len(workload.placed_s):
         raise ValueError(f"curves must be one per request ({len(workload.placed_s)}), got {len(curves)}")

@@ -34,7 +34,7 @@ def test_rows_are_sorted_by_arrival_with_unknown_starts_first() -> None:
 
 
 @pytest.mark.parametrize(("columns", "message"), [
-    ({"cpu_cores": [1.0, -2.0, 4.0]}, r"cpu_cores must be finite and >= 0, got np.float64\(-2.0\) \(request"),
+    ({"cpu_cores": [1.0, -2.0, 4.0]}, r"cpu_cores must be finite and >= 0, got -2.0 \(request 2\)"),
     ({"mem_gib": [4.0, np.nan, 1.0]}, "mem_gib must be finite"),
     ({"gpu": [0.0, np.inf, 1.0]}, "gpu must be finite"),
     ({"request_id": [1, 1, 2]}, "request_id must be present and unique, got .*1"),

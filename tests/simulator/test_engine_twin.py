@@ -16,7 +16,7 @@ RANKED_NAMES = [name for name in POLICY_NAMES if sim.POLICIES[name].scorers[-len
 
 
 @pytest.mark.parametrize("policy", each_policy(POLICY_NAMES))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
@@ -67,10 +67,20 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=400)
+@pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(sim.VARIANTS)])
+@settings(deadline=None, max_examples=200)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
+    workload, curves, per_request = case
+    expected = twin_of(workload, per_request, curves).run(policy)
+    assert sim.simulate(workload, policy, sim.Held(workload.request_ids, curves)).host.tolist() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["lava-any-class", "nilas-60s", "nilas-one-shot", "nilas-second"])
+@settings(deadline=None, max_examples=100)
+@given(case=cases(are_hosts_alike=True))
+def test_ranked_variants_decide_as_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case
     expected = twin_of(workload, per_request, curves).run(policy)
     assert sim.simulate(workload, policy, sim.Held(workload.request_ids, curves)).host.tolist() == expected

@@ -223,15 +223,11 @@ def test_preference(left_s: int, expected: list[int], any_class: list[int]) -> N
 
 
 def replayed(rows: list[tuple[int, int, float, float]], horizon: int, n_hosts: int, **kwargs: object) -> sim.Result:
-    """LAVA with an oracle on hosts of 10 cores and 10 GiB, everything checked."""
+    """LAVA with an oracle on hosts of 10 cores and 10 GiB."""
     hosts = pd.DataFrame({"host_id": range(n_hosts), "cpu_cores": 10.0, "mem_gib": 10.0})
     trace = naive.trace_of(rows, horizon)
     workload = sim.Workload("test", trace, hosts, trace.lifetime_s())
-    return sim.simulate(workload, LAVA, sim.Oracle(workload), is_ranked=False, is_checked=True, **kwargs)  # type: ignore[arg-type]
-
-
-UP = [sim.Drain(0, 10**8 - 2, 10**8)]
-"""Nothing that matters, so that one compiled form serves all of these."""
+    return sim.simulate(workload, LAVA, sim.Oracle(workload), is_ranked=False, **kwargs)  # type: ignore[arg-type]
 
 
 def test_ties_go_by_nilas_then_by_packing() -> None:
@@ -245,7 +241,7 @@ def test_ties_go_by_nilas_then_by_packing() -> None:
         # 6 h again, 2 cores: host 1 has none left; host 2, and not host 0, which it outstays
         (30, 6 * HOUR + 30, 2.0, 1.0),
     ]
-    assert replayed(rows, 20 * HOUR, 3, upkeep=UP).host.tolist() == [0, 1, 2, 1, 1, 2]
+    assert replayed(rows, 20 * HOUR, 3).host.tolist() == [0, 1, 2, 1, 1, 2]
 
 
 @pytest.mark.parametrize(("arrives_s", "expected"), [
@@ -263,17 +259,21 @@ def test_a_replay_passes_deadlines(arrives_s: int, expected: int) -> None:
     workload = sim.Workload("test", trace, hosts, trace.lifetime_s())
     assert workload.resources[0] == "cpu_cores"
     source = sim.Held(workload.request_ids, sim.one_step(np.array([1_800, 9 * HOUR, 3_540])))
-    result = sim.simulate(workload, LAVA, source, is_ranked=False, is_checked=True, upkeep=UP)
+    result = sim.simulate(workload, LAVA, source, is_ranked=False)
     assert result.host.tolist() == [0, 1, expected]
 
 
-def test_a_migrated_request_enters_by_its_remaining_time_and_as_no_residual() -> None:
+@pytest.mark.slow
+def test_a_migrated_request_enters_by_its_remaining_time() -> None:
     # Request 0 (22 h, LC3) is on host 0, which is drained at 13 h: 9 h are left, LC2. It does not fit on host 1 beside
     # request 1 (200 h, LC4) and opens host 2 as LC2. Request 2 (2 h, LC2) prefers that (3) to host 1 (4); had it been
     # opened as LC3 they were alike (4), and the fuller host 1 taken.
     rows = [(0, 22 * HOUR, 5.0, 1.0), (0, 200 * HOUR, 8.0, 1.0), (14 * HOUR, 16 * HOUR, 1.0, 1.0)]
     result = replayed(rows, 250 * HOUR, 3, upkeep=[sim.Drain(0, 13 * HOUR, 249 * HOUR)])
     assert (result.host.tolist(), result.metrics.n_migrations) == ([0, 1, 2], 1)
+
+
+def test_a_migrated_request_is_no_residual() -> None:
     hosts = recycling()
     # the residuals are 0 and 1; one that migrates here is none, and its end lowers nothing
     come(hosts, 7, 60, (10, 5), now=NOW + 1)
