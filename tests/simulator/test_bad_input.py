@@ -95,7 +95,7 @@ def test_predictions_that_are_none(totals: list[float], message: str) -> None:
 
 
 @pytest.mark.parametrize("total", [0, 2**52])
-@pytest.mark.parametrize("policy", ["nilas", "lava", "la"])
+@pytest.mark.parametrize("policy", ["nilas", "lava"])
 def test_the_shortest_and_the_longest_prediction_are_borne(policy: str, total: int) -> None:
     workload = workload_of([(t, t + 40, 1.0, 1.0) for t in range(0, 60, 3)], 100, (4.0, 4.0), (4.0, 4.0))
     source = sim.Held(workload.request_ids, sim.one_step(np.full(20, total)))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import naive
 import sojourn.simulator as sim
-from made_workloads import cases
+from made_workloads import cases, each_policy
 from sojourn.features.synthetic import synthesize
 
 NEVER_DRAINED = 10**9
@@ -36,7 +36,7 @@ CORES = np.random.default_rng(7).permutation(np.arange(15_011, 18_000, 149)) / 1
 GIB = np.random.default_rng(8).permutation(np.arange(30_001, 36_000, 299))[: len(CORES)] / 1_024
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "worst-fit", "la-binary", "nilas", "lava"])
+@pytest.mark.parametrize("policy", each_policy(["best-fit", "worst-fit", "la-binary", "nilas", "lava"]))
 def test_the_order_of_hosts_does_not_matter(policy: str) -> None:
     order = np.random.default_rng(1).permutation(len(CORES))
     plain = workload_of(busy(), 60_000, CORES, GIB)
@@ -47,7 +47,7 @@ def test_the_order_of_hosts_does_not_matter(policy: str) -> None:
     assert found.metrics == expected.metrics
 
 
-@pytest.mark.parametrize("policy", sorted(sim.POLICIES))
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES))
 def test_the_unit_of_amounts_does_not_matter(policy: str) -> None:
     # a factor of 4 leaves every share the same to the last bit
     small, large = (workload_of(busy(amount=scale), 60_000, CORES * scale, GIB * scale) for scale in (1.0, 4.0))
@@ -56,7 +56,7 @@ def test_the_unit_of_amounts_does_not_matter(policy: str) -> None:
     assert found.host.tolist() == expected.host.tolist()
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "first-fit", "worst-fit", "nilas-unbucketed"])
+@pytest.mark.parametrize("policy", each_policy(["best-fit", "first-fit", "worst-fit", "nilas-unbucketed"]))
 def test_the_units_of_time_and_amounts_do_not_matter_together(policy: str) -> None:
     """For policies without times of their own; predictions are scaled as the lifetimes are."""
     slow = workload_of(busy(time=420, amount=4.0), 420_000, CORES * 4.0, GIB * 4.0)
@@ -88,7 +88,7 @@ def test_what_cannot_happen_does_not_matter(case: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["best-fit", "lava", "nilas-60s"])
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=150)
 @given(case=cases())
 def test_what_cannot_happen_does_not_matter_in_depth(policy: str, case: Any) -> None:
     check_extents(policy, case, is_ranked=None)
@@ -96,7 +96,7 @@ def test_what_cannot_happen_does_not_matter_in_depth(policy: str, case: Any) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["nilas", "lava"])
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=150)
 @given(case=cases(are_hosts_alike=True))
 def test_exact_exits_decide_as_rescoring_everything(policy: str, case: Any) -> None:
     """With a second's patience every host is asked anew at each new second, and after each event on it."""
