@@ -10,10 +10,10 @@ run: $(READY)
 	$(BIN)/sojourn retrain
 
 test: $(READY)
-	$(BIN)/pytest -q -m "not slow"
+	$(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
 
 slow: $(READY)
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -n auto --dist loadfile -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -59,7 +59,7 @@ class NumberRows:
         index = index[np.argsort(key[index], kind="stable")]
         is_late = np.zeros(len(self.is_kept), bool)
         starts = np.flatnonzero(np.diff(key[index], prepend=np.nan) != 0)
-        for lo, hi in zip(starts, [*starts[1:], len(index)], strict=True):
+        for lo, hi in zip(starts, np.append(starts[1:], len(index)), strict=False):
             rows = index[lo:hi]
             of = float(key[rows[0]])
             before = np.maximum.accumulate(np.append(last.get(of, -np.inf), time[rows]))

@@ -137,7 +137,7 @@ def _before(rows: NumberRows, task: np.ndarray, duration: np.ndarray, elapsed_ms
     index = np.flatnonzero(rows.is_kept)
     index = index[np.argsort(task[index], kind="stable")]
     starts = np.flatnonzero(np.diff(task[index], prepend=np.nan) != 0)
-    for lo, hi in zip(starts, [*starts[1:], len(index)], strict=True):
+    for lo, hi in zip(starts, np.append(starts[1:], len(index)), strict=False):
         members = index[lo:hi]
         name = float(task[members[0]])
         total = elapsed_ms.get(name, 0.0) + np.cumsum(duration[members])

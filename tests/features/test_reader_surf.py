@@ -105,6 +105,13 @@ def test_a_fragment_is_refused_by_its_rule(tmp_path: Path, column: str, value: f
     assert report.rejected[["file", "line"]].values.tolist() == [["fragments.parquet", 8]]
 
 
+def test_a_block_may_be_refused_whole(tmp_path: Path) -> None:
+    fragments = surf_tables()[1].astype("float64").assign(cpu_usage=np.nan)
+    trace, report = read_trace("surf", surf_folder(tmp_path / "surf", fragments=fragments))
+    assert report.refused["cpu_usage not a number"] == len(fragments)
+    assert len(trace) == 4 and (trace.usage is None or len(trace.usage) == 0)
+
+
 def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"must hold a \*tasks\.parquet"):
         read_trace("surf", tmp_path)

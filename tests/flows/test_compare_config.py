@@ -43,7 +43,8 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--policy", "best"), "policy must be one of aligned-fit, best-fit, first-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
-    (("--preset", "everything"), "preset must be one of lava-table, recall-sweep, load-sweep, ablations, ab-pool, lars, got"),
+    (("--preset", "everything"), "preset must be one of lava-table, recall-sweep, load-sweep, ablations, "
+                                   "ab-pool, lars, got"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
     (("--reader", "csv"), "reader must be one of synthetic,"),
     (("--load", "0"), "load must be above 0 and at most 1, got 0.0"),
