@@ -1,0 +1,143 @@
+"""What befalls hosts and who waits, by small examples; every invariant is looked at after every event.
+
+All go through one compiled form, that of the twin's test.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import naive
+import sojourn.simulator as sim
+
+
+def run(rows: list[Any], n_hosts: int, *upkeep: Any, horizon: int = 1_000, is_queueing: bool = False,
+        **migration: Any) -> sim.Result:
+    """NILAS with an oracle on hosts of 4 cores and 4 GiB."""
+    trace = naive.trace_of(rows, horizon)
+    hosts = pd.DataFrame({"host_id": range(n_hosts), "cpu_cores": 4.0, "mem_gib": 4.0})
+    workload = sim.Workload("test", trace, hosts, sim.true_totals(trace, np.random.default_rng(0)))
+    # a drain that never comes: all is compiled, whatever else is asked for
+    return sim.simulate(workload, replace(sim.POLICIES["nilas"], is_queueing=is_queueing), sim.Oracle(workload),
+                        is_ranked=False, is_checked=True, upkeep=[*upkeep, sim.Drain(0, 10**9, 10**9 + 1)],
+                        migration=sim.Migration(**migration))
+
+
+def empty_s(result: sim.Result, n_hosts: int, horizon: int = 1_000) -> int:
+    return round(result.metrics.empty_hosts_pct / 100 * n_hosts * horizon)
+
+
+def test_who_waits_is_served_first_come_first_and_stays_its_time() -> None:
+    # One host. 0 holds 3 cores to 100. 1 (4 cores, 50 s) and 2 (2 cores, 50 s) wait from 10 and 20; 3 (1 core) fits at
+    # 30 and leaves at 60. At 100 request 1 is first, to 150; then 2, to 200. Waits: 0, 90, 130 and 0.
+    rows = [(0, 100, 3.0, 1.0), (10, 60, 4.0, 1.0), (20, 70, 2.0, 1.0), (30, 60, 1.0, 1.0)]
+    result = run(rows, 1, is_queueing=True)
+    assert result.host.tolist() == [0, 0, 0, 0]
+    assert result.metrics.mean_wait_s == 55.0
+    assert empty_s(result, 1) == 800
+
+
+def test_who_waits_comes_before_who_arrives() -> None:
+    # at 100 the room goes to 1, which waited, and then 2 waits to 150, and stays to 200
+    rows = [(0, 100, 4.0, 1.0), (50, 100, 4.0, 1.0), (100, 150, 4.0, 1.0)]
+    result = run(rows, 1, is_queueing=True)
+    assert (result.metrics.mean_wait_s, empty_s(result, 1)) == (100 / 3, 800)
+
+
+def test_who_never_gets_a_host_is_rejected() -> None:
+    result = run([(0, None, 4.0, 1.0), (50, 100, 4.0, 1.0)], 1, is_queueing=True)
+    assert (result.host.tolist(), result.metrics.n_rejected, result.metrics.mean_wait_s) == ([0, -1], 1, 0.0)
+
+
+def test_a_failure_moves_in_order_of_arrival_and_keeps_ends() -> None:
+    # 0 and 1 (2 cores each) are on host 0, 2 (2 cores) on host 1. Host 0 fails at 10: 0 finds the last 2 cores of host
+    # 1, 1 none and is lost. From 50 on host 0 is back; all leave at 100. Empty and usable: host 0 from 50 to 1,000 and
+    # host 1 from 100 to 1,000.
+    rows = [(0, 100, 2.0, 1.0), (0, 100, 2.0, 1.0), (0, 100, 2.0, 1.0)]
+    result = run(rows, 2, sim.Failure(0, 10, 40))
+    assert result.host.tolist() == [0, 0, 1]
+    assert (result.metrics.n_rescheduled, result.metrics.n_lost) == (1, 1)
+    assert empty_s(result, 2) == 950 + 900
+
+
+@pytest.mark.parametrize(("repair_s", "n_rescheduled", "n_lost", "empty"), [
+    # back at 60: it goes on to its end at 100, and the host is empty from then on
+    (50, 1, 0, 900),
+    # back at 100, which is too late; the host is empty from then on
+    (90, 0, 1, 900),
+    # never back; it is lost all the same, though nothing gives it another chance
+    (5_000, 0, 1, 0),
+])
+def test_who_waits_after_a_failure_keeps_its_end(repair_s: int, n_rescheduled: int, n_lost: int, empty: int) -> None:
+    result = run([(0, 100, 2.0, 1.0)], 1, sim.Failure(0, 10, repair_s), is_queueing=True)
+    assert (result.metrics.n_rescheduled, result.metrics.n_lost) == (n_rescheduled, n_lost)
+    assert empty_s(result, 1) == empty
+
+
+@pytest.mark.parametrize("upkeep", [
+    # a host is closed as long as anything closes it, in whatever order that is told: here from 10 to 80
+    (sim.Drain(0, 10, 30), sim.Drain(0, 20, 80)),
+    (sim.Drain(0, 20, 80), sim.Drain(0, 10, 30)),
+    (sim.Failure(0, 10, 60), sim.Failure(0, 20, 60)),
+    (sim.Drain(0, 10, 80), sim.Failure(0, 20, 20)),
+    (sim.Failure(0, 10, 30), sim.Drain(0, 20, 80)),
+    (sim.Failure(0, 40, 40), sim.Failure(0, 10, 30)),
+])
+def test_closures_of_one_host_may_overlap(upkeep: tuple[Any, ...]) -> None:
+    rows = [(t, t + 1, 1.0, 1.0) for t in (9, 10, 31, 50, 79, 80)]
+    result = run(rows, 1, *upkeep)
+    assert result.host.tolist() == [0, -1, -1, -1, -1, 0]
+    assert empty_s(result, 1) == 1_000 - 70 - 2
+
+
+def test_a_drain_moves_what_it_can_and_both_hosts_are_busy() -> None:
+    # 0 is on host 0, which is drained from 10 to 200; its migration to host 1 takes 30 s, from 10 to 40
+    result = run([(0, 100, 1.0, 1.0)], 2, sim.Drain(0, 10, 200), duration_s=30)
+    assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (1, 1)
+    assert result.metrics.migrated_gib == 1.0
+    # host 0: empty and usable from 200; host 1: to 10 and from 100
+    assert empty_s(result, 2) == 800 + 10 + 900
+
+
+def test_who_ends_before_its_turn_is_spared() -> None:
+    # one at a time, 30 s each, longest first: 0 (ends at 500) goes at 10, 1 (ends at 30) would at 40
+    rows = [(0, 500, 1.0, 1.0), (0, 30, 1.0, 1.0)]
+    result = run(rows, 2, sim.Drain(0, 10, 200), duration_s=30, n_at_once=1)
+    assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (2, 1)
+    # in the order of the trace turned round, both go
+    result = run(rows, 2, sim.Drain(0, 10, 200), duration_s=15, n_at_once=1, order="shortest-first")
+    assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (2, 2)
+
+
+def test_who_migrates_to_a_host_that_fails_stays_where_it_was() -> None:
+    # 0 leaves host 0 for host 1 from 10 to 40; host 1 fails at 20. It stays on host 0, which is drained, and when host 1
+    # is back at 60 it goes there after all, from 60 to 90. It never restarted.
+    result = run([(0, 100, 1.0, 1.0)], 2, sim.Drain(0, 10, 300), sim.Failure(1, 20, 40), duration_s=30)
+    metrics = result.metrics
+    assert (metrics.n_migrations, metrics.n_planned_migrations, metrics.n_rescheduled, metrics.n_lost) == (2, 2, 0, 0)
+    # host 0: from 300; host 1: to 10 and from 100
+    assert empty_s(result, 2) == 700 + 10 + 900
+
+
+def test_who_migrates_from_a_host_that_fails_goes_on_at_its_target() -> None:
+    result = run([(0, 100, 1.0, 1.0)], 2, sim.Drain(0, 10, 300), sim.Failure(0, 20, 30), duration_s=30)
+    metrics = result.metrics
+    assert (metrics.n_migrations, metrics.n_rescheduled, metrics.n_lost) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(("is_across", "n_migrations"), [
+    # 0 and 1 are on host 0 (3 cores), 2 and 3 on host 1 (4 cores). The wave at 10 takes all hosts: the empty ones are
+    # done at once, and then one request migrates at a time, 50 s each. Longest across both: 1 (900) at 10, 3 (800) at
+    # 60; at 110 the others have ended at 70.
+    (True, 2),
+    # Host 0 first, as less is in use: 1 at 10, then 0 at 60, which ends on its way at 70; then host 1: 3 at 70.
+    (False, 3),
+])
+def test_a_wave_is_ordered_across_its_hosts_or_host_by_host(is_across: bool, n_migrations: int) -> None:
+    rows = [(0, 70, 1.5, 1.0), (0, 900, 1.5, 1.0), (0, 70, 2.0, 1.0), (0, 800, 2.0, 1.0)]
+    result = run(rows, 4, sim.Maintenance(10, 5_000, 1.0), duration_s=50, n_at_once=1, is_across=is_across)
+    assert result.host.tolist() == [0, 0, 1, 1]
+    assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (4, n_migrations)
