@@ -105,19 +105,25 @@ def search(
 @plain_errors
 def results(
     file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
-    store: Store = Path(".sojourn"),
+    store: Annotated[list[Path] | None, typer.Option(
+        help="Folder of all stores; repeat for several, of which the last wins. [default: .sojourn]")] = None,
 ) -> None:
     """Write the latest study and comparisons of each trace, as logged by `evaluate` and `compare`, to one page."""
     from sojourn.flows.config import load_config
     from sojourn.flows.study_report import results_markdown
     from sojourn.flows.tracking import Tracker
 
-    tracker = Tracker(load_config(store=store).mlflow_uri, store / "artifacts")
-    studies, comparisons = tracker.studies(), tracker.comparisons()
+    studies: dict[str, Any] = {}
+    comparisons: dict[tuple[str, str], Any] = {}
+    stores = store or [Path(".sojourn")]
+    for folder in stores:
+        tracker = Tracker(load_config(store=folder).mlflow_uri, folder / "artifacts")
+        studies |= {found["trace"]: found for found in tracker.studies()}
+        comparisons |= {(found["trace"], found["name"]): found for found in tracker.comparisons()}
     if not studies and not comparisons:
         raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
-                         f"first), got none in {str(store)!r}")
-    file.write_text(results_markdown(studies, comparisons))
+                         f"first), got none in {', '.join(map(str, stores))!r}")
+    file.write_text(results_markdown(list(studies.values()), list(comparisons.values())))
     typer.echo(f"written  {file}")
 
 
