@@ -75,8 +75,8 @@ class Prepared:
         if code == BAD_SCORE:
             raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN")
         if code == BAD_DEADLINE:
-            raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it did "
-                             f"not at {self.world.counts['time_s'][0]} s")
+            raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
+                             f"did not at {self.world.counts['time_s'][0]} s")
         if code != 0:
             raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
                              f"under policy {self.policy.name!r}")

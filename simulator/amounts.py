@@ -14,7 +14,7 @@ LARGEST = 2**40
 
 
 def whole_amounts(table: pd.DataFrame, resources: tuple[str, ...]) -> np.ndarray:
-    """Amounts of the table's rows, int64 (n, n_resources): milli-cores, MiB, milli-GPU and the like, rounded to nearest.
+    """Amounts of the table's rows, int64 (n, n_resources): milli-cores, MiB, milli-GPU and so on, rounded to nearest.
 
     A resource that the table does not have counts as 0. ValueError for one that is not in 0..LARGEST.
 

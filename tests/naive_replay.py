@@ -204,7 +204,7 @@ class Replay:
         """Whether the host is open, of the right kind, and without another of the request's group."""
         if not host.is_open:
             return False
-        if self.kind is not None and self.host_kind is not None and self.kind[i] not in (-1, self.host_kind[host.index]):
+        if self.kind and self.host_kind and self.kind[i] not in (-1, self.host_kind[host.index]):
             return False
         group = self.group
         return group is None or group[i] == -1 or all(group[r] != group[i] or r == i for r in host.running)

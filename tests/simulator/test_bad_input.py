@@ -170,7 +170,7 @@ def test_a_deadline_that_stays_is_refused() -> None:
     workload = workload_of([(0, 20_000, 1.0, 1.0)], 30_000, (4.0, 4.0))
     source = sim.Held(workload.request_ids, sim.one_step(np.array([60])))
     # of class 1: 1.1 h
-    with pytest.raises(ValueError, match="policy 'stuck' must put a later deadline, or NEVER, .* at 3960 s"):
+    with pytest.raises(ValueError, match=r"policy 'stuck' must put a later deadline, or NEVER, .* at 3960 s"):
         sim.simulate(workload, policy, source)
 
 

@@ -113,8 +113,8 @@ def test_who_ends_before_its_turn_is_spared() -> None:
 
 
 def test_who_migrates_to_a_host_that_fails_stays_where_it_was() -> None:
-    # 0 leaves host 0 for host 1 from 10 to 40; host 1 fails at 20. It stays on host 0, which is drained, and when host 1
-    # is back at 60 it goes there after all, from 60 to 90. It never restarted.
+    # 0 leaves host 0 for host 1 from 10 to 40; host 1 fails at 20. It stays on host 0, which is drained, and when host
+    # 1 is back at 60 it goes there after all, from 60 to 90. It never restarted.
     result = run([(0, 100, 1.0, 1.0)], 2, sim.Drain(0, 10, 300), sim.Failure(1, 20, 40), duration_s=30)
     metrics = result.metrics
     assert (metrics.n_migrations, metrics.n_planned_migrations, metrics.n_rescheduled, metrics.n_lost) == (2, 2, 0, 0)
