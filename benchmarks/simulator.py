@@ -50,7 +50,8 @@ def mean_left(workload: sim.Workload) -> sim.LifetimeSource:
     uptime = np.unique(np.append(0, np.quantile(total, np.linspace(0.04, 0.9999, 23)).astype(np.int64)))
     means = [int(total[total > u].mean()) for u in uptime]
     curve = sim.Curves(np.array([0, len(uptime)]), uptime, np.maximum(means, np.append(uptime[1:], 0)),
-                       np.zeros(len(total), np.int64), [int(np.maximum(total - u, 0).mean()) for u in uptime])
+                       np.zeros(len(total), np.int64),
+                       np.array([int(np.maximum(total - u, 0).mean()) for u in uptime]))
     return sim.Held(workload.request_ids, curve)
 
 

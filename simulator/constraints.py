@@ -53,7 +53,7 @@ class Constraints:
         if self.host_type is not None:
             host_kind, known = pd.factorize(hosts[self.host_type].astype("string"))
             wanted = requests[self.host_type].astype("string")
-            kind = pd.Index(known).get_indexer(wanted)
+            kind = pd.Index(known).get_indexer(pd.Index(wanted))
             kind = np.where(wanted.isna(), -1, np.where(kind < 0, len(known), kind))
         if self.apart_by is not None:
             group = pd.factorize(requests[self.apart_by].astype("string"))[0]

@@ -129,7 +129,7 @@ def test_an_interrupt_in_a_numpy_policy_ends_the_replay() -> None:
 def test_host_scores_stand_alone() -> None:
     for more in ({"scorers": (peculiar,)}, {"filter": peculiar}, {"hooks": sim.POLICIES["lava"].hooks}):
         with pytest.raises(ValueError, match="host_scores must stand alone"):
-            sim.Policy("y", host_scores=best_fit, **more)  # type: ignore[arg-type]
+            sim.Policy("y", host_scores=best_fit, **more)
 
 
 @kernel
