@@ -51,8 +51,11 @@ def ask_python(typingctx: Any, address: Any, row: Any, exit_s: Any, age_s: Any, 
 def best_scored(world: World, request: Request, n_levels: int) -> int:
     """The host with room that has the least scores, lexicographically; lowest index among equals."""
     scores = world.cluster.state.scores
-    best = NOT_PLACED
+    best, best_first = NOT_PLACED, np.inf
     for host in range(len(world.hosts)):
+        first = scores[0, host]
+        if first > best_first or (n_levels == 1 and first == best_first):
+            continue  # most hosts end here
         is_better = best == NOT_PLACED
         is_out = False
         for level in range(n_levels):
@@ -72,7 +75,7 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
         if is_out or not is_better:
             continue
         if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
-            best = host
+            best, best_first = host, first
     return best
 
 
@@ -82,15 +85,15 @@ class PythonScores:
     def __init__(self, function: Callable[..., Any], world: World) -> None:
         self.raised: BaseException | None = None
         self._function, self._world = function, world
+        self._first, self._end = world.requests["curve_start"], world.requests["curve_end"]
         self._callback = _CALLBACK(self._ask)
         world.cluster.state.address[0] = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _ask(self, row: int, exit_s: int, age_s: int, now: int) -> int:
         try:
             world = self._world
-            first, end = world.requests["curve_start"][row], world.requests["curve_end"][row]
-            request = Request(row, world.need[row], exit_s, age_s, world.uptime_s[first:end],
-                              world.overhang_s[first:end])
+            curve = slice(self._first[row], self._end[row])
+            request = Request(row, world.need[row], exit_s, age_s, world.uptime_s[curve], world.overhang_s[curve])
             found = self._function(world.cluster, request, now)
             levels = found if isinstance(found, tuple) else (found,)
             if not 1 <= len(levels) <= MOST_LEVELS:

@@ -17,7 +17,7 @@ LONG_LIVED_S = 360_000
 class Metrics:
     """Figures of one replay, over the time from the end of the warm-up to the horizon.
 
-    empty_hosts_pct: time-weighted mean share of hosts without a request; higher is better.
+    empty_hosts_pct: time-weighted mean share of hosts that hold nothing and could be used; higher is better.
     packing_density_pct: core-seconds allocated in those provided by hosts in use; higher is better.
     utilisation_pct: allocated share of the whole cluster's capacity, per resource, time-weighted.
     n_requests: requests that arrived after the warm-up. n_rejected, rejected_pct: those of them that fit on
