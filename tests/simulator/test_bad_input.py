@@ -1,5 +1,6 @@
 """Hostile input: each with its defined result or a clear error."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
+from made_workloads import twin_of
 from sojourn.features.trace import Roles
+from sojourn.simulator._numba import kernel
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.policies.lava import LavaState
@@ -160,10 +163,6 @@ def stubborn(cluster: Any, host: int, now: int) -> None:
 
 @pytest.mark.slow
 def test_a_deadline_that_stays_is_refused() -> None:
-    from dataclasses import replace
-
-    from sojourn.simulator._numba import kernel
-
     hooks = sim.POLICIES["lava"].hooks
     assert hooks is not None
     policy = sim.Policy("stuck", predictions="current", hooks=replace(hooks, at_deadline=kernel(stubborn)))
@@ -197,19 +196,16 @@ def five_resources(n_hosts: int, capacity: float, step: float) -> sim.Workload:
     (10_000.0, 0.001, False),
 ])
 def test_five_resources(capacity: float, step: float, is_packed: bool) -> None:
-    from made_workloads import twin_of
-
     workload = five_resources(12, capacity, step)
     assert set(workload.resources) == set(RESOURCES)
     assert (ranking(workload.capacity, workload.need) is not None) == is_packed
     per_request = [[(0, int(total))] for total in workload.total_s]
-    for policy in ("best-fit", "nilas"):
-        result = sim.simulate(workload, policy, sim.Oracle(workload))
-        assert result.host.tolist() == twin_of(workload, per_request).run(policy)
-        assert set(result.metrics.utilisation_pct) == set(RESOURCES)
+    result = sim.simulate(workload, "nilas", sim.Oracle(workload))
+    assert result.host.tolist() == twin_of(workload, per_request).run("nilas")
+    assert set(result.metrics.utilisation_pct) == set(RESOURCES)
     if not is_packed:
-        with pytest.raises(ValueError, match="is_ranked must be False or None for policy 'best-fit' on these hosts"):
-            sim.simulate(workload, is_ranked=True)
+        with pytest.raises(ValueError, match="is_ranked must be False or None for policy 'nilas' on these hosts"):
+            sim.simulate(workload, "nilas", sim.Oracle(workload), is_ranked=True)
 
 
 def test_a_resource_is_declared_once(tmp_path: Any) -> None:
