@@ -36,7 +36,8 @@ from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.constraints import NO_CONSTRAINTS
 from sojourn.simulator.lifetimes import Curves, LifetimeSource, one_step
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.upkeep import ORDERS, Failure, Maintenance, Migration, Upkeep, defragmentation_of, happenings_of
+from sojourn.simulator.policies.updated_first import is_outdated
+from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
 from sojourn.simulator.workload import Workload
 
 N_BINS = 500
@@ -101,7 +102,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     curves = _asked(workload, policy, source, predictions != NO_PREDICTIONS)
     host_table, request_table = _tables(workload, curves)
     order = None
-    is_uneven = any(isinstance(entry, Maintenance) for entry in upkeep)  # empty hosts differ, updated or not
+    is_uneven = is_outdated in policy.scorers  # empty hosts are not alike to it
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
         order = ranking(workload.capacity, workload.need)
     if is_ranked and order is None:
