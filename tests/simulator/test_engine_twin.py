@@ -68,7 +68,7 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(sim.VARIANTS)])
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
     workload, curves, per_request = case
@@ -78,7 +78,7 @@ def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["lava-any-class", "lava-no-class-down", "nilas-60s", "nilas-unbucketed"])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(case=cases(are_hosts_alike=True))
 def test_ranked_variants_decide_as_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case

@@ -22,7 +22,7 @@ def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
 @pytest.mark.parametrize(("policy", "is_ranked"), [
     ("best-fit", True), ("la-binary", True), ("nilas", True), ("lava", True), ("lava", False),
 ])  # fmt: skip
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(case=full_cases(are_hosts_alike=True))
 def test_all_that_can_happen_equals_the_slow_twin_in_depth(policy: str, is_ranked: bool, case: Any) -> None:
     check_full(sim.POLICIES[policy], case, is_ranked=is_ranked)
