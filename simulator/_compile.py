@@ -1,4 +1,4 @@
-"""A policy's filter and scorers composed into the event loop, compiled, and cached on disk.
+"""A composed event loop compiled, and cached on disk.
 
 numba does not notice when a function called by a cached one has changed, and does not cache functions that
 take functions. So the loop's source with the policy's chain appended is written to a file of its own, named
@@ -20,18 +20,16 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numba
 import numpy as np
 
-from sojourn.simulator import _loop
-from sojourn.simulator._checks import violation
+from sojourn.simulator._compose import HOOKS, Extent, composed, plain_function
 from sojourn.simulator._numba import KERNEL_OPTIONS
 from sojourn.simulator._python import asking
 from sojourn.simulator._state import (
     COUNTS,
-    EXPIRED,
     HAPPENINGS,
     HOSTS,
     PLAN,
@@ -43,7 +41,6 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import PerResource, Policy
 
 
@@ -53,11 +50,6 @@ class Loop:
 
     replay: Callable[..., int]
     compile_s: float
-
-
-Extent = Literal["plain", "hooks", "full"]
-"""Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
-happen is not compiled: the whole takes four times as long."""
 
 
 @functools.cache
@@ -84,116 +76,6 @@ def _imported(text: str, path: Path | None, names: dict[str, Any]) -> Any:
     exec(compile(text, str(path or "<replay>"), "exec"), module.__dict__)
     module.__dict__.update(names)
     return module
-
-
-def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
-             is_checked: bool) -> tuple[str, dict[str, Any]]:
-    """Source of the loop with the chain and the hooks, and the functions that it names."""
-    scorers = policy.scorers
-    if is_ranked:
-        if not is_packing_last(policy):
-            raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
-        scorers = scorers[: -len(PACKING)]
-    calls: list[str] = []
-    names: dict[str, Any] = {}
-    for i, scorer in enumerate(scorers):
-        if isinstance(scorer, PerResource):
-            names[f"scorer_{i}"] = scorer.scorer
-            calls += [f"scorer_{i}(cluster, host, request, {d})" for d in range(n_resources)]
-        else:
-            names[f"scorer_{i}"] = scorer
-            calls.append(f"scorer_{i}(cluster, host, request, now)")
-    if policy.filter is not None:
-        names["may_take"] = policy.filter
-    lines = _chain(policy, calls, is_ranked, extent) if policy.host_scores is None else _asking_python(policy)
-    lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
-    if extent != "full":
-        lines += ["@inner", "def is_allowed(world, host, request):", "    return True", ""]
-    if is_checked:
-        names["violation"] = violation
-        lines += ["", "@inner", "def checked(world):", "    return violation(world)", ""]
-    if policy.refresh_s:
-        lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
-                  f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
-    if policy.hooks is not None:
-        names |= {f"hook_{name}": getattr(policy.hooks, name) for name in _HOOKS}
-        for name, arguments in _HOOKS.items():
-            lines += ["", "@inner", f"def {name}({arguments}):", f"    hook_{name}({arguments})", ""]
-        if policy.hooks.sampled:
-            lines += ["", "@inner", "def note_state(world, timeline, now):",
-                      f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
-        lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
-                  "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
-    # The names are part of the source, and so of its hash: policies differ in them alone.
-    told = [f"# {name}: {_plain(function).__module__}.{_plain(function).__qualname__}"
-            for name, function in names.items()]
-    return inspect.getsource(_loop) + "\n".join(["", "", "import numpy as np", "", *told, "", *lines]), names
-
-
-_HOOKS = {"placed": "cluster, host, request, now", "departed": "cluster, host, row, now",
-          "emptied": "cluster, host, now", "at_deadline": "cluster, host, now"}
-
-
-def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) -> list[str]:
-    """`choose` as one scan over the hosts."""
-    lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
-             "    best_host = NOT_PLACED", *(_refresh_all(policy) if policy.refresh_s else [])]
-    lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
-    if is_ranked:
-        lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
-                  "    for position in range(first_position(order, request.need), len(order.key)):",
-                  "        host = order.key[position] & host_mask"]
-    else:
-        lines += ["    for host in range(len(hosts)):"]
-    lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
-              "            continue"]
-    if policy.predictions != "none" and not policy.refresh_s:
-        lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
-    if policy.filter is not None:
-        lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
-    are_empty_alike = is_ranked and extent != "full" and policy.hooks is None
-    return [*lines, *_comparison(calls, are_empty_alike), "    return best_host", ""]
-
-
-def _refresh_all(policy: Policy) -> list[str]:
-    """Every host brought up to date; a value that is held for a time would else depend on who looked at it when."""
-    told = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
-    return ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
-            f"            {told}"]
-
-
-def _asking_python(policy: Policy) -> list[str]:
-    """`choose` that brings every host up to date and asks a Python function through its address."""
-    lines = ["@inner", "def choose(world, request, now):"]
-    if policy.predictions != "none":
-        lines += _refresh_all(policy)
-    return [*lines, "    address = world.cluster.state.address[0]",
-            "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
-            "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
-
-
-def is_packing_last(policy: Policy) -> bool:
-    """Whether the chain ends in the packing score."""
-    return policy.scorers[-len(PACKING):] == PACKING
-
-
-def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
-    # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
-    if not calls:
-        return ["        return host"]
-    lines = ["        is_better = False"]
-    for i, call in enumerate(calls):
-        lines += [f"        score_{i} = {call}",
-                  f"        if not 0 <= score_{i} < np.inf:", "            return BAD_SCORE",
-                  f"        if not is_better and score_{i} > best_{i}:", "            continue",
-                  f"        is_better = is_better or score_{i} < best_{i}"]
-    is_perfect = " and ".join(f"score_{i} == 0" for i in range(len(calls)))
-    lines += ["        if is_better:", "            best_host = host"]
-    lines += [f"            best_{i} = score_{i}" for i in range(len(calls))]
-    lines += [f"            if {is_perfect}:", "                break"]
-    if are_empty_alike:  # they differ in what a policy remembers of them, and in whether they are updated
-        lines += ["        if cluster.n_running[host] == 0:", "            break"]
-    return lines
 
 
 def cache_folder() -> Path:
@@ -236,22 +118,17 @@ def _sources(policy: Policy) -> list[str]:
     Raises TypeError or OSError where a function has none that tells all about it (typed at a prompt, or a
     closure over values), so that it is not cached.
     """
-    folder = Path(_loop.__file__).parent
+    folder = Path(__file__).parent
     paths = {*folder.glob("*.py"), *folder.glob("policies/*.py")}
     functions: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
     functions += [policy.filter] if policy.filter else []
-    functions += [getattr(policy.hooks, name) for name in _HOOKS] if policy.hooks else []
+    functions += [getattr(policy.hooks, name) for name in HOOKS] if policy.hooks else []
     for function in functions:
-        plain = _plain(function)
+        plain = plain_function(function)
         if plain.__closure__ is not None or plain.__module__ == "__main__":
             raise TypeError(f"{plain.__qualname__} can't be keyed by its source")
         paths.add(Path(inspect.getfile(plain)))
     return [path.read_text() for path in sorted(paths)]
-
-
-def _plain(function: Any) -> Any:
-    """The Python function that numba compiled."""
-    return getattr(function, "py_func", function)
 
 
 def _environment() -> str:

@@ -66,7 +66,7 @@ HOSTS = np.dtype([
 SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
 """See _agenda."""
 HAPPENINGS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
-"""What befalls hosts at known times: see _loop; host, or a number of hosts."""
+"""What befalls hosts at known times: see _happenings; host, or a number of hosts."""
 PLAN = np.dtype([("row", np.int64), ("host", np.int64)])
 """A request to migrate (-1 once it has been seen to), and the host that it is to leave."""
 SETTINGS = np.dtype([

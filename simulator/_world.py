@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.simulator._checks import VIOLATIONS
-from sojourn.simulator._compile import Extent, Loop, compiled_loop, is_packing_last, state_of
+from sojourn.simulator._compile import Loop, compiled_loop, state_of
+from sojourn.simulator._compose import Extent, is_packing_last
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import (

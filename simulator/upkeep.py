@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator import _loop, _moves
+from sojourn.simulator import _happenings, _moves
 from sojourn.simulator._state import HAPPENINGS
 
 ORDERS = {"longest-first": _moves.LONGEST_FIRST, "shortest-first": _moves.SHORTEST_FIRST,
@@ -124,11 +124,11 @@ def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.
             if not 0 <= at_s < until_s:
                 raise ValueError(f"times must be 0 or more, and the end after the beginning, got {entry}")
             is_failure = isinstance(entry, Failure)
-            rows += [(at_s, _loop.FAIL if is_failure else _loop.DRAIN, entry.host),
-                     (until_s, _loop.REPAIR if is_failure else _loop.REOPEN, entry.host)]
+            rows += [(at_s, _happenings.FAIL if is_failure else _happenings.DRAIN, entry.host),
+                     (until_s, _happenings.REPAIR if is_failure else _happenings.REOPEN, entry.host)]
         elif isinstance(entry, Maintenance):
             n_wave = max(round(entry.share * n_hosts), 1)
-            rows += [(at_s, _loop.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
+            rows += [(at_s, _happenings.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
     return np.array(sorted(rows, key=lambda row: row[0]), HAPPENINGS)
 
 

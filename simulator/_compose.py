@@ -1,0 +1,158 @@
+"""A policy's filter, scorers and hooks composed with the event loop into the source of one module."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from typing import Any, Literal
+
+from sojourn.simulator import _happenings, _loop, _migrating, _placing, _queue
+from sojourn.simulator._checks import violation
+from sojourn.simulator._state import EXPIRED
+from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.policy import PerResource, Policy
+
+PARTS = (_placing, _migrating, _queue, _happenings, _loop)
+"""The modules that a composed loop is made of: they come to be one, so that each calls the policy's own functions."""
+_NAMED_BY_CHAINS = """
+import numpy as np
+from sojourn.simulator._agenda import schedule
+from sojourn.simulator._exits import refresh, refresh_until
+from sojourn.simulator._place import sample_state
+from sojourn.simulator._python import ask_python, best_scored
+from sojourn.simulator._ranking import first_position
+"""
+
+Extent = Literal["plain", "hooks", "full"]
+"""Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
+happen is not compiled: the whole takes four times as long."""
+HOOKS = {"placed": "cluster, host, request, now", "departed": "cluster, host, row, now",
+          "emptied": "cluster, host, now", "at_deadline": "cluster, host, now"}
+"""A policy's hooks and what each is called with."""
+
+
+def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
+             is_checked: bool) -> tuple[str, dict[str, Any]]:
+    """Source of the loop with the chain and the hooks, and the functions that it names."""
+    scorers = policy.scorers
+    if is_ranked:
+        if not is_packing_last(policy):
+            raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
+        scorers = scorers[: -len(PACKING)]
+    calls: list[str] = []
+    names: dict[str, Any] = {}
+    for i, scorer in enumerate(scorers):
+        if isinstance(scorer, PerResource):
+            names[f"scorer_{i}"] = scorer.scorer
+            calls += [f"scorer_{i}(cluster, host, request, {d})" for d in range(n_resources)]
+        else:
+            names[f"scorer_{i}"] = scorer
+            calls.append(f"scorer_{i}(cluster, host, request, now)")
+    if policy.filter is not None:
+        names["may_take"] = policy.filter
+    lines = _chain(policy, calls, is_ranked, extent) if policy.host_scores is None else _asking_python(policy)
+    lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
+    if extent != "full":
+        lines += ["@inner", "def is_allowed(world, host, request):", "    return True", ""]
+    if is_checked:
+        names["violation"] = violation
+        lines += ["", "@inner", "def checked(world):", "    return violation(world)", ""]
+    if policy.refresh_s:
+        lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
+                  f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
+    if policy.hooks is not None:
+        names |= {f"hook_{name}": getattr(policy.hooks, name) for name in HOOKS}
+        for name, arguments in HOOKS.items():
+            lines += ["", "@inner", f"def {name}({arguments}):", f"    hook_{name}({arguments})", ""]
+        if policy.hooks.sampled:
+            lines += ["", "@inner", "def note_state(world, timeline, now):",
+                      f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
+        lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
+                  "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
+    # The names are part of the source, and so of its hash: policies differ in them alone.
+    told = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
+            for name, function in names.items()]
+    return _source_of_parts() + "\n".join([_NAMED_BY_CHAINS, *told, "", *lines]), names
+
+
+@functools.cache
+def _source_of_parts() -> str:
+    """The source of all parts as one module: without what they import from each other."""
+    own = {part.__name__ for part in PARTS} | {"__future__"}
+    text = "from __future__ import annotations\n"
+    for part in PARTS:
+        source = inspect.getsource(part)
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ImportFrom) and node.module in own:
+                lines[node.lineno - 1:node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+        text += "\n".join([*lines, ""])
+    return text
+
+
+def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) -> list[str]:
+    """`choose` as one scan over the hosts."""
+    lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
+             "    best_host = NOT_PLACED", *(_refresh_all(policy) if policy.refresh_s else [])]
+    lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
+    if is_ranked:
+        lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
+                  "    for position in range(first_position(order, request.need), len(order.key)):",
+                  "        host = order.key[position] & host_mask"]
+    else:
+        lines += ["    for host in range(len(hosts)):"]
+    lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
+              "            continue"]
+    if policy.predictions != "none" and not policy.refresh_s:
+        lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
+    if policy.filter is not None:
+        lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
+    are_empty_alike = is_ranked and extent != "full" and policy.hooks is None
+    return [*lines, *_comparison(calls, are_empty_alike), "    return best_host", ""]
+
+
+def _refresh_all(policy: Policy) -> list[str]:
+    """Every host brought up to date; a value that is held for a time would else depend on who looked at it when."""
+    told = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
+    return ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
+            f"            {told}"]
+
+
+def _asking_python(policy: Policy) -> list[str]:
+    """`choose` that brings every host up to date and asks a Python function through its address."""
+    lines = ["@inner", "def choose(world, request, now):"]
+    if policy.predictions != "none":
+        lines += _refresh_all(policy)
+    return [*lines, "    address = world.cluster.state.address[0]",
+            "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
+            "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
+
+
+def is_packing_last(policy: Policy) -> bool:
+    """Whether the chain ends in the packing score."""
+    return policy.scorers[-len(PACKING):] == PACKING
+
+
+def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
+    # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
+    if not calls:
+        return ["        return host"]
+    lines = ["        is_better = False"]
+    for i, call in enumerate(calls):
+        lines += [f"        score_{i} = {call}",
+                  f"        if not 0 <= score_{i} < np.inf:", "            return BAD_SCORE",
+                  f"        if not is_better and score_{i} > best_{i}:", "            continue",
+                  f"        is_better = is_better or score_{i} < best_{i}"]
+    is_perfect = " and ".join(f"score_{i} == 0" for i in range(len(calls)))
+    lines += ["        if is_better:", "            best_host = host"]
+    lines += [f"            best_{i} = score_{i}" for i in range(len(calls))]
+    lines += [f"            if {is_perfect}:", "                break"]
+    if are_empty_alike:  # they differ in what a policy remembers of them, and in whether they are updated
+        lines += ["        if cluster.n_running[host] == 0:", "            break"]
+    return lines
+
+
+def plain_function(function: Any) -> Any:
+    """The Python function that numba compiled."""
+    return getattr(function, "py_func", function)

@@ -1,0 +1,104 @@
+"""What befalls hosts: failures and repairs, drains, waves of maintenance."""
+
+from __future__ import annotations
+
+from sojourn.simulator._migrating import end_migration, stop_migrating
+from sojourn.simulator._moves import begin_plan, insert, least_work, next_resident, plan, strike
+from sojourn.simulator._numba import inner
+from sojourn.simulator._placing import admit, asked, depart, give_back, note
+from sojourn.simulator._queue import wait
+from sojourn.simulator._state import BAD_SCORE, DRAINED, FAILED, NOT_PLACED, OPEN, UPDATED, World
+
+FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
+"""What may happen to a host, or with WAVE to so many of them."""
+
+
+@inner
+def break_off(world: World, row: int, now: int) -> None:
+    """A failure voids what a request has run for since it last started."""
+    own = world.requests[row]
+    own.voided_s += now - max(own.start_s, own.since_s)
+    own.since_s = now
+
+
+@inner
+def fail(world: World, host: int, now: int) -> int:
+    """A host fails: what it ran starts again elsewhere at once, in order of arrival, keeping its end; waits; or is
+    lost.
+
+    A request that was migrating out of it starts again on its target, one that was migrating to it stays.
+    """
+    cluster, requests, counts = world.cluster, world.requests, world.counts[0]
+    if cluster.n_running[host] == 0 and cluster.closed[host] == OPEN:
+        world.level[0] -= 1
+    cluster.closed[host] = FAILED
+    if counts.n_under_way > 0:
+        for row in range(len(requests)):
+            if requests[row].from_host == host:
+                stop_migrating(world, row, now)
+                break_off(world, row, now)
+                counts.n_re_placed += 1
+    row = next_resident(world, host, -1)
+    while row >= 0:
+        depart(world, row, now)
+        give_back(world, row, host, now)
+        if requests[row].from_host >= 0:
+            source = end_migration(world, row)
+            note(world, asked(world, row, now), source, now)
+            if cluster.closed[source] != OPEN:
+                insert(world, row, begin_plan(world))
+        else:
+            break_off(world, row, now)
+            found = admit(world, row, now)
+            if found == BAD_SCORE:
+                return found
+            if found >= 0:
+                counts.n_re_placed += 1
+            elif world.settings[0].is_queueing == 1:
+                wait(world, row)
+            else:
+                counts.n_lost += 1
+        row = next_resident(world, host, row)
+    return NOT_PLACED
+
+
+@inner
+def happen(world: World, what: int, host: int, now: int) -> int:
+    """Something befalls a host, or for a wave so many of them; NOT_PLACED, or BAD_SCORE of a chain."""
+    cluster, hosts = world.cluster, world.hosts
+    if what == FAIL:
+        hosts[host].n_failures += 1
+        if hosts[host].n_failures == 1:
+            return fail(world, host, now)
+    elif what == DRAIN:
+        hosts[host].n_drains += 1
+        if cluster.closed[host] == OPEN:
+            if cluster.n_running[host] == 0:
+                world.level[0] -= 1
+            plan(world, host, begin_plan(world), now)
+        if cluster.closed[host] != FAILED:
+            cluster.closed[host] = DRAINED
+    elif what == WAVE:
+        first = begin_plan(world)
+        for _ in range(host):
+            chosen = least_work(world, True)
+            if chosen < 0:
+                break
+            if cluster.n_running[chosen] == 0:
+                cluster.is_updated[chosen] = 1
+            else:
+                cluster.closed[chosen] = UPDATED
+                plan(world, chosen, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
+    else:
+        if what == REPAIR:
+            hosts[host].n_failures -= 1
+        else:
+            hosts[host].n_drains -= 1
+        if hosts[host].n_failures == 0 and hosts[host].n_drains == 0:
+            cluster.closed[host] = OPEN
+            strike(world, host)
+            if cluster.n_running[host] == 0:
+                world.level[0] += 1
+        elif hosts[host].n_failures == 0:
+            cluster.closed[host] = DRAINED
+    return NOT_PLACED

@@ -1,0 +1,76 @@
+"""Planned migrations begun and ended, and hosts chosen to be emptied (LAVA, section 4.4)."""
+
+from __future__ import annotations
+
+from sojourn.simulator._agenda import schedule
+from sojourn.simulator._moves import begin_plan, least_work, plan
+from sojourn.simulator._numba import inlined, inner
+from sojourn.simulator._placing import asked, choose, depart, give_back, settle
+from sojourn.simulator._state import BAD_SCORE, DEFRAGMENTED, NEVER, NOT_PLACED, World
+
+
+@inner
+def migrate(world: World, now: int) -> int:
+    """Begin as many planned migrations as may run at once; NOT_PLACED, or BAD_SCORE of a chain."""
+    counts, k = world.counts[0], world.counts[0].plan_from
+    while k < counts.plan_to and counts.n_under_way < world.settings[0].n_at_once:
+        entry = world.plan[k]
+        row, source = entry.row, entry.host
+        if row >= 0:
+            if world.requests[row].host != source:
+                counts.n_spared += 1
+                entry.row = -1
+            else:
+                request = asked(world, row, now)
+                counts.last_row, counts.last_s = row, now
+                target = choose(world, request, now)
+                if target == BAD_SCORE:
+                    return BAD_SCORE
+                if target != NOT_PLACED:
+                    depart(world, row, now)
+                    settle(world, request, target, now)
+                    world.requests[row].from_host = source
+                    world.requests[row].n_moves += 1
+                    counts.n_under_way += 1
+                    counts.n_begun += 1
+                    schedule(world, world.settings[0].first_migration + row, now + world.settings[0].duration_s)
+                    entry.row = -1
+        if entry.row < 0 and k == counts.plan_from:
+            counts.plan_from += 1
+        k += 1
+    return NOT_PLACED
+
+
+@inlined
+def end_migration(world: World, row: int) -> int:
+    """A request migrates no more; the host that it comes from, where it still holds room."""
+    source = world.requests[row].from_host
+    world.requests[row].from_host = NOT_PLACED
+    schedule(world, world.settings[0].first_migration + row, NEVER)
+    world.counts[0].n_under_way -= 1
+    return source
+
+
+@inner
+def stop_migrating(world: World, row: int, now: int) -> None:
+    """Give back what a migrating request holds where it comes from, whether it is done or gone."""
+    give_back(world, row, end_migration(world, row), now)
+
+
+@inner
+def defragment(world: World, now: int) -> None:
+    """Close a batch of hosts to be emptied, if too few are empty and the last batch is done."""
+    closed = world.cluster.closed
+    if world.level[0] >= world.settings[0].min_empty:
+        return
+    for host in range(len(closed)):
+        if closed[host] == DEFRAGMENTED:
+            return
+    first = begin_plan(world)
+    for k in range(world.settings[0].batch_hosts):
+        host = least_work(world, False)
+        if host < 0:
+            break
+        closed[host] = DEFRAGMENTED
+        world.counts[0].n_batches += k == 0
+        plan(world, host, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
