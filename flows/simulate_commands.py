@@ -16,6 +16,7 @@ def simulate(
     reader: Reader = "parquet",
     workload: Annotated[str | None, typer.Option(
         help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
+    policy: Annotated[list[str], typer.Option(help="Policy; may be repeated. [default: all]")] = [],  # noqa: B006
     n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
     load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
     noise: Annotated[list[float], typer.Option(
@@ -29,14 +30,30 @@ def simulate(
         help="Also measure stranded CPU and memory at this many moments, say 8.")] = 0,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
 ) -> None:
-    """Replay a trace under every policy with perfect lifetimes: what could be gained at most; or with flawed ones."""
+    """Replay a trace under each policy with perfect lifetimes: what could be gained at most; or with flawed ones.
+
+    best-fit is always there: gains are over it.
+    """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
     from sojourn.flows.progress import console, stage
     from sojourn.flows.report import policies_table
-    from sojourn.simulator import POLICIES, WORKLOADS, LongAsShort, NoisyOracle, Oracle, build_workload, compare
-    from sojourn.simulator.compare import Cell
+    from sojourn.simulator import (
+        KNOWN_POLICIES,
+        POLICIES,
+        WORKLOADS,
+        LongAsShort,
+        NoisyOracle,
+        Oracle,
+        build_workload,
+        compare,
+    )
+    from sojourn.simulator.compare import BASELINE, Cell
 
+    unknown = [name for name in policy if name not in KNOWN_POLICIES]
+    if unknown:
+        raise ValueError(f"policy must be one of {', '.join(KNOWN_POLICIES)}, got {unknown[0]!r}")
+    names = dict.fromkeys([BASELINE, *(policy or POLICIES)])
     with stage("read"):
         read = synthesize(n_requests, seed=seed) if trace is None else read_trace(reader, trace)[0]
     recipe = workload or ("synthetic" if trace is None else reader if reader in WORKLOADS else "trace")
@@ -48,8 +65,8 @@ def simulate(
         sources: dict[str, Any] = {"oracle": Oracle(built)}
         sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
         sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in recall}
-        cells: list[Cell] = [(name, "", None) for name, policy in POLICIES.items() if policy.predictions == "none"]
-        cells += [(name, label, source) for name, policy in POLICIES.items() if policy.predictions != "none"
+        cells: list[Cell] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
+        cells += [(name, label, source) for name in names if KNOWN_POLICIES[name].predictions != "none"
                   for label, source in sources.items()]
         comparison = compare(built, cells, progress=lambda done, total, _: report(done, total),
                              n_stranding_moments=stranding)

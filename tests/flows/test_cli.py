@@ -39,6 +39,18 @@ def test_describe_and_convert(tmp_path: Path) -> None:
     assert "39" in out
 
 
+def test_simulate_two_policies(tmp_path: Path) -> None:
+    synthesize(1_200, seed=0).save(tmp_path / "trace")
+    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--policy", "nilas-last", "--policy", "best-fit",
+                        "--noise", 2)
+    assert code == 0
+    assert [out.count(word) for word in ("nilas-last", "oracle", "noise 2", "lava")] == [2, 1, 1, 0]
+    code, _, err = _run("simulate", "--policy", "nilass")
+    assert code == 2
+    assert err.startswith("error: policy must be one of best-fit, ")
+
+
+@pytest.mark.slow
 def test_simulate_a_small_trace(tmp_path: Path) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
     code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--picture", tmp_path / "p.png", "--noise", 1,
