@@ -47,7 +47,7 @@ def test_simulate_two_policies(tmp_path: Path) -> None:
     assert [out.count(word) for word in ("nilas-last", "oracle", "noise 2", "lava")] == [2, 1, 1, 0]
     code, _, err = _run("simulate", "--policy", "nilass")
     assert code == 2
-    assert err.startswith("error: policy must be one of best-fit, ")
+    assert err.startswith("error: policy must be one of aligned-fit, best-fit, ")
 
 
 @pytest.mark.slow
