@@ -87,6 +87,7 @@ def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: Fea
             ("nilas", f"{candidate}, one-shot", OneShot(sources[candidate])),
             *(("nilas", label, source) for label, source in sources.items()),
             *(("nilas-expected", label, source) for label, source in sources.items()),
+            *(("joint-fit", label, source) for label, source in sources.items()),
             ("la-binary", "oracle", oracle),
             ("nilas", "oracle", oracle),
         ]
@@ -101,8 +102,9 @@ def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, fl
     scores = {}
     for cell, name in (
         ("best-fit", "best_fit"), (f"nilas ({label})", "nilas"), (f"nilas ({label}, one-shot)", "nilas_one_shot"),
-        (f"nilas-expected ({label})", "nilas_expected"), (f"la-binary ({label}, one-shot)", "la_binary"),
-        (f"nilas ({LOOKUP})", "nilas_km"), (f"nilas-expected ({LOOKUP})", "nilas_expected_km"),
+        (f"nilas-expected ({label})", "nilas_expected"), (f"joint-fit ({label})", "joint_fit"),
+        (f"la-binary ({label}, one-shot)", "la_binary"), (f"nilas ({LOOKUP})", "nilas_km"),
+        (f"nilas-expected ({LOOKUP})", "nilas_expected_km"), (f"joint-fit ({LOOKUP})", "joint_fit_km"),
         ("nilas (oracle)", "nilas_oracle"),
     ):  # fmt: skip
         for measure in ("empty_hosts_pct", "gain_pp"):
