@@ -49,7 +49,8 @@ class PrePost:
 
 
 def pre_post(series: pd.DataFrame, from_s: int, *, warmup_s: int = 0, seed: int = 0) -> PrePost:
-    """The effect of a launch at `from_s` on a `Result.series`; bins before `warmup_s` are left out.
+    """The effect of a launch at `from_s` on a `Result.series`; bins that begin before `warmup_s` are left out, and the
+    one that the launch falls into.
 
     ValueError where fewer than 20 bins lie on either side.
 
@@ -68,8 +69,9 @@ def pre_post(series: pd.DataFrame, from_s: int, *, warmup_s: int = 0, seed: int 
     bound = series["bound_empty_hosts_pct"]
     control = pd.DataFrame({0: bound} | {
         length_s: bound.rolling(max(round(length_s / bin_s), 1), min_periods=1).mean() for length_s in MEMORY_S})
-    is_counted = (series["time_s"] >= warmup_s).to_numpy()
-    time_s = series["time_s"].to_numpy(np.int64)[is_counted]
+    time_s = series["time_s"].to_numpy(np.int64)
+    is_counted = (time_s >= warmup_s) & ((time_s >= from_s) | (time_s + bin_s <= from_s))
+    time_s = time_s[is_counted]
     observed = series["empty_hosts_pct"].to_numpy(np.float64)[is_counted]
     n_pre = int((time_s < from_s).sum())
     if min(n_pre, len(time_s) - n_pre) < 20:

@@ -4,6 +4,8 @@ The engine asks for predictions through LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace
+from sojourn.simulator._numba import kernel
+from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
 from sojourn.simulator.constraints import Constraints
@@ -26,6 +28,7 @@ __all__ = [
     "POLICIES",
     "VARIANTS",
     "WORKLOADS",
+    "Cluster",
     "Comparison",
     "Constraints",
     "Curves",
@@ -44,6 +47,7 @@ __all__ = [
     "OneShot",
     "Oracle",
     "Policy",
+    "Request",
     "Result",
     "Samples",
     "Stranding",
@@ -54,6 +58,7 @@ __all__ = [
     "compare",
     "explain",
     "host_map",
+    "kernel",
     "one_step",
     "simulate",
     "stranding",

@@ -7,10 +7,8 @@ by a hash of everything it is made of; a later process finds that file's compile
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import inspect
 import os
 import platform
 import sys
@@ -25,8 +23,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from sojourn.simulator._compose import HOOKS, Extent, composed, plain_function
+from sojourn.simulator._compose import Extent, composed
 from sojourn.simulator._numba import KERNEL_OPTIONS
+from sojourn.simulator._policy_sources import policy_sources
 from sojourn.simulator._python import asking
 from sojourn.simulator._state import (
     COUNTS,
@@ -41,7 +40,7 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.policies.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def cache_folder() -> Path:
 def _written(policy: Policy, text: str) -> Path | None:
     """The loop's own source file; None where it can't be kept, and then it is compiled in memory."""
     try:
-        digest = hashlib.sha256("\0".join([text, _environment(), *_sources(policy)]).encode()).hexdigest()
+        digest = hashlib.sha256("\0".join([text, _environment(), *policy_sources(policy)]).encode()).hexdigest()
         path = cache_folder() / f"replay_{digest[:24]}.py"
         if path.is_file() and path.read_text() == text:
             return path
@@ -103,32 +102,18 @@ def _written(policy: Policy, text: str) -> Path | None:
         descriptor, fresh = tempfile.mkstemp(dir=path.parent, prefix=".replay_")
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        # A link keeps the file of whoever came first: its time stamp is part of numba's own check.
-        with contextlib.suppress(FileExistsError):
+        try:
+            # A link keeps the file of whoever came first: its time stamp is part of numba's own check.
             os.link(fresh, path)
-        Path(fresh).unlink()
+        except FileExistsError:
+            pass
+        except OSError:  # no links here
+            Path(fresh).replace(path)
+        finally:
+            Path(fresh).unlink(missing_ok=True)
         return path if path.read_text() == text else None
     except (OSError, TypeError):
         return None
-
-
-def _sources(policy: Policy) -> list[str]:
-    """Source of the simulator and of every module that the policy's functions come from.
-
-    Raises TypeError or OSError where a function has none that tells all about it (typed at a prompt, or a
-    closure over values), so that it is not cached.
-    """
-    folder = Path(__file__).parent
-    paths = {*folder.glob("*.py"), *folder.glob("policies/*.py")}
-    functions: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
-    functions += [policy.filter] if policy.filter else []
-    functions += [getattr(policy.hooks, name) for name in HOOKS] if policy.hooks else []
-    for function in functions:
-        plain = plain_function(function)
-        if plain.__closure__ is not None or plain.__module__ == "__main__":
-            raise TypeError(f"{plain.__qualname__} can't be keyed by its source")
-        paths.add(Path(inspect.getfile(plain)))
-    return [path.read_text() for path in sorted(paths)]
 
 
 def _environment() -> str:

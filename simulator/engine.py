@@ -106,7 +106,7 @@ def simulate(
                       migration=migration or Migration(), is_checked=is_checked, stop_row=-1)
     elapsed_s = replay.run()
     timeline = replay.timeline
-    n_empty_bound = integral_at(workload.demand.time_s, _most_empty(workload), timeline.mark_s)
+    n_empty_bound = _most_empty(workload, timeline.mark_s)
     return Result(
         replay.policy.name,
         replay.world.requests["first_host"].astype(np.int64),
@@ -141,8 +141,10 @@ def _samples(replay: Prepared) -> Samples:
                    hooks.sampled_names if hooks is not None else ())
 
 
-def _most_empty(workload: Workload) -> np.ndarray:
-    return len(workload.capacity) - fewest_hosts(workload.demand, workload.capacity)
+def _most_empty(workload: Workload, mark_s: np.ndarray) -> np.ndarray:
+    """Host-seconds from 0 to each mark that demand does not need; before it begins that is all of them."""
+    needed = integral_at(workload.demand.time_s, fewest_hosts(workload.demand, workload.capacity), mark_s)
+    return len(workload.capacity) * mark_s - needed
 
 
 def _after_warmup(integral: np.ndarray, mark_s: np.ndarray, workload: Workload) -> np.ndarray:

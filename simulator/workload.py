@@ -69,6 +69,10 @@ class Workload:
         if is_too_large.any():
             bad = self.trace.requests["request_id"].tolist()[int(np.argmax(is_too_large))]
             raise ValueError(f"each request must fit on an empty host, got {bad!r} larger than every host")
+        for name, room in zip(names, capacity.sum(axis=0).tolist(), strict=True):
+            if room * self.trace.horizon_s >= 2**63:
+                raise ValueError(f"{name} of all hosts over the horizon must be below 2^63 units x s, got "
+                                 f"{room} x {self.trace.horizon_s}")
         steps = demand(placed, start + total, need, self.trace.horizon_s)
         load = shares(steps.peak(), capacity.sum(axis=0))
         order = binding_order(load)

@@ -54,6 +54,13 @@ def test_amounts_beyond_all_reason_are_refused(cores: float) -> None:
         sim.build_workload("trace", naive.trace_of([(0, 50, cores, 1.0)], 100), cpu_cores=4, mem_gib=4)
 
 
+def test_sums_that_would_overflow_are_refused() -> None:
+    # 1e9 thousandths on each of 10 hosts over 1e6 s is 1e19, above 2^63 = 9.2e18
+    rows = [(0, 50, 1.0, 1.0)]
+    with pytest.raises(ValueError, match=r"cpu_cores of all hosts over the horizon must be below 2\^63"):
+        workload_of(rows, 10**6, *[(1e9, 4.0)] * 10)
+
+
 @pytest.mark.parametrize("cores", [np.nan, np.inf, -1.0])
 def test_hosts_of_no_size_are_refused(cores: float) -> None:
     with pytest.raises(ValueError, match="cpu_cores must be in 0"):

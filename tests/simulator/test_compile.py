@@ -1,11 +1,18 @@
 """The compiled loop's cache: told apart by policy, kept between processes, never in the way."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import sojourn.simulator as sim
+from sojourn.simulator._compose import plain_function
+from sojourn.simulator._policy_sources import policy_sources
+from sojourn.simulator.policies import POLICIES
 
 CODE = """
 import numpy as np, pandas as pd, sojourn.simulator as sim
@@ -42,3 +49,50 @@ def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert run(blocked)[0].startswith("[0, ")
+
+
+MINE = """
+import numpy as np
+from my_helper import HALVES, WEIGHT, weighed
+from sojourn.simulator import kernel
+
+@kernel
+def mine(cluster, host, request, now):
+    return weighed(host) + np.sum(HALVES)
+"""
+HELPER = """
+import numpy as np
+from sojourn.simulator import kernel
+
+WEIGHT, FACTOR, HALVES = 1, (2, 3.0), np.array([0.5])
+
+@kernel
+def weighed(host):
+    return host * WEIGHT * FACTOR[0]
+"""
+
+
+def test_the_key_sees_what_a_scorer_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_policy.py").write_text(MINE)
+    (tmp_path / "my_helper.py").write_text(HELPER)
+    monkeypatch.syspath_prepend(tmp_path)
+    module, helper = importlib.import_module("my_policy"), importlib.import_module("my_helper")
+    policy = sim.Policy("mine", (module.mine,))
+    before = policy_sources(policy)
+    assert HELPER in before
+    assert "my_helper.WEIGHT = 1" in before
+    assert "my_helper.FACTOR = (2, 3.0)" in before
+    for name, value in (("WEIGHT", 2), ("FACTOR", (2, 4.0)), ("weighed", plain_function(POLICIES["nilas"].scorers[0]))):
+        with monkeypatch.context() as patched:
+            patched.setattr(helper if name != "weighed" else module, name, value)
+            assert policy_sources(policy) != before, name
+    monkeypatch.setattr(module, "HALVES", np.array([0.25]))
+    assert policy_sources(policy) != before
+    monkeypatch.setattr(module, "HALVES", {"a": 1})
+    with pytest.raises(TypeError, match="HALVES can't be keyed by its value, a dict"):
+        policy_sources(policy)
+
+
+@pytest.mark.parametrize("policy", sim.KNOWN_POLICIES.values(), ids=lambda policy: policy.name)
+def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
+    assert len(policy_sources(policy)) > 20

@@ -39,6 +39,15 @@ def workload_of(rows: list[tuple[int, int, float, float]], horizon_s: int, n_hos
     return sim.Workload("test", trace, hosts, trace.lifetime_s(), warmup_s=horizon_s // 2)
 
 
+def test_before_the_first_arrival_the_bound_is_all_hosts_empty() -> None:
+    rows = [(50, 90, 1.0, 1.0)]
+    trace = naive.trace_of(rows, 100)
+    result = sim.simulate(sim.build_workload("trace", trace, cpu_cores=4, mem_gib=4, n_hosts=2))
+    # one of two hosts for 40 of 100 s: 1 - 40 / 200
+    assert (result.metrics.empty_hosts_pct, result.bound_empty_hosts_pct) == (80.0, 80.0)
+    assert result.series["bound_empty_hosts_pct"].iloc[0] == 100.0
+
+
 def test_long_lived_underused_hosts() -> None:
     # Hours 200 to 400 count. Host 0: 3 of 8 cores for all 400 h: underused throughout. Host 1: 5 for as long: used.
     # Host 2: 2 cores for 99 h at a time: not long-lived. All have 5 of 8 GiB, so that no two share a host.
