@@ -1,13 +1,14 @@
-"""What the order of migrations is worth: defragmentation, and maintenance in waves (LAVA, section 4.4 and table 2).
+"""What the order of migrations is worth: in fixed batches, in defragmentation, in waves of maintenance (LAVA, section
+4.4 and table 2).
 
-Replays with the same threshold, batches and slots differ in the order alone. Of the migrations planned, those whose
-request ends, or whose host is open again, before its turn are spared; the share that is carried out is what an order
-is judged by, since it also changes, by where requests went, what later batches find.
+Fixed batches, as in the paper's own evaluation, are the same for every order: the migrations carried out are compared.
+In the replays each order also changes, by where requests went, what later batches find, and so what is planned; their
+counts and the shares carried out stand side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,17 +19,28 @@ from sojourn.flows.comparison_report import Section
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
-from sojourn.simulator import Defragmentation, Maintenance, Migration, Oracle, Workload, simulate
+from sojourn.simulator import (
+    Defragmentation,
+    LifetimeSource,
+    Maintenance,
+    Migration,
+    Oracle,
+    Result,
+    Workload,
+    simulate,
+)
 from sojourn.simulator.engine import named_policy
+from sojourn.simulator.move_orders import batches, expected_exits, n_carried_out
 from sojourn.simulator.policies.updated_first import updated_first
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
 
 ORDERS: tuple[tuple[Literal["trace", "longest-first", "shortest-first", "random"], bool], ...] = (
-    ("trace", True), ("longest-first", True), ("longest-first", False), ("shortest-first", True),
-    ("random", True))
-"""Order, and whether it is one across the hosts of a batch; the first is what the others are held against."""
+    ("trace", True), ("longest-first", True), ("shortest-first", True), ("random", True), ("trace", False),
+    ("longest-first", False))
+"""Order, and whether it is one across the hosts of a batch; the trace's order of the same scope is what each is held
+against."""
 N_WAVES = 10
 """Waves of maintenance, evenly over the time after the warm-up, each of that share of the hosts."""
 
@@ -47,7 +59,7 @@ def run_lars(config: CompareConfig) -> int:
     summary = lars_summary(replays)
     description = workload_of(next(iter(cells))).description
     sections = [_section(summary[summary["kind"] == kind], f"{title}: order of migrations", description)
-                for kind, title in (("defragmentation", "Defragmentation"),
+                for kind, title in (("fixed batches", "Fixed batches"), ("defragmentation", "Defragmentation"),
                                     ("maintenance", f"Maintenance in {N_WAVES} waves"))
                 if (summary["kind"] == kind).any()]
     for section in sections:
@@ -61,12 +73,15 @@ def run_lars(config: CompareConfig) -> int:
 def orders(workload: Workload, policy: str) -> Iterator[dict[str, Any]]:
     """One row per kind of upkeep and order: migrations planned and carried out, by perfect lifetimes.
 
-    Defragmentation begins below the median of the empty hosts that the policy has without it.
+    Fixed batches are taken from a replay without migrations. Defragmentation begins below the median of the empty hosts
+    that the policy has without it.
     """
     oracle = Oracle(workload)
-    series = simulate(workload, policy, oracle).series
-    threshold = float(series.loc[series["time_s"] >= workload.warmup_s, "empty_hosts_pct"].median())
-    every_s = max((workload.trace.horizon_s - workload.warmup_s) // N_WAVES, 1)
+    still = simulate(workload, policy, oracle)
+    yield from fixed_batches(workload, still, oracle)
+    is_counted = still.series["time_s"] >= workload.warmup_s
+    threshold = float(still.series.loc[is_counted, "empty_hosts_pct"].median())
+    every_s = max((workload.trace.horizon_s - workload.warmup_s) // (N_WAVES + 1), 1)
     waves = Maintenance(workload.warmup_s, every_s, 1 / N_WAVES)
     chain = named_policy(policy)
     runs: list[tuple[str, Any, Any]] = []
@@ -77,50 +92,79 @@ def orders(workload: Workload, policy: str) -> Iterator[dict[str, Any]]:
         for order, is_across in ORDERS:
             migration = Migration(order, is_across)
             metrics = simulate(workload, chosen, oracle, upkeep=(upkeep,), migration=migration).metrics
-            yield {"kind": kind, "policy": chosen.name, "order": order,
-                   "scope": "batch" if is_across else "host",
-                   "n_planned": metrics.n_planned_migrations, "n_migrations": metrics.n_migrations,
-                   "performed_pct": 100 * metrics.n_migrations / max(metrics.n_planned_migrations, 1),
+            yield {**_row(kind, chosen.name, migration, metrics.n_planned_migrations, metrics.n_migrations),
                    "migrated_gib": metrics.migrated_gib, "empty_hosts_pct": metrics.empty_hosts_pct,
                    "rejected_pct": metrics.rejected_pct}  # fmt: skip
 
 
+def fixed_batches(workload: Workload, still: Result, source: LifetimeSource) -> Iterator[dict[str, Any]]:
+    """One row per order: of all batches together, migrations planned and carried out.
+
+    still: a replay of the workload without migrations.
+    """
+    migrations = [Migration(order, is_across) for order, is_across in ORDERS]
+    n_planned, n_begun = 0, np.zeros(len(migrations), np.int64)
+    for batch in batches(workload, still):
+        ends_s, expected_s = workload.departure_s[batch.rows], expected_exits(workload, source, batch)
+        n_planned += len(batch.rows)
+        n_begun += [n_carried_out(batch, ends_s, expected_s, migration) for migration in migrations]
+    for migration, n in zip(migrations, n_begun.tolist(), strict=True):
+        yield _row("fixed batches", still.policy, migration, n_planned, n)
+
+
+def _row(kind: str, policy: str, migration: Migration, n_planned: int, n_migrations: int) -> dict[str, Any]:
+    return {"kind": kind, "policy": policy, "order": migration.order,
+            "scope": "batch" if migration.is_across else "host", "n_planned": n_planned, "n_migrations": n_migrations,
+            "performed_pct": 100 * n_migrations / n_planned if n_planned else np.nan}
+
+
 def lars_summary(replays: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds; `fewer_pct`: by how much the share carried out is below that of the trace's order of the same
-    seed, %, positive = fewer, with its 95 % t-interval.
+    """Means over seeds; `fewer_pct`: by how much the migrations carried out are below those in the trace's order of the
+    same seed and scope, %, positive = fewer, with its 95 % t-interval.
 
     >>> two = pd.DataFrame({"workload": "w", "load": 0.8, "seed": [0, 0, 1, 1], "kind": "d", "policy": "p",
-    ...     "order": ["trace", "longest-first"] * 2, "scope": "batch", "n_planned": 100, "n_migrations": 90,
-    ...     "performed_pct": [90.0, 81.0, 80.0, 76.0], "migrated_gib": 1.0, "empty_hosts_pct": 9.0,
-    ...     "rejected_pct": 0.0})
+    ...     "order": ["trace", "longest-first"] * 2, "scope": "batch", "n_planned": 100,
+    ...     "n_migrations": [90, 81, 80, 76], "performed_pct": [90.0, 81.0, 80.0, 76.0]})
     >>> lars_summary(two)["fewer_pct"].round(2).tolist()
     [0.0, 7.5]
     """
     group = ["workload", "load", "kind", "policy", "order", "scope"]
-    pair = ["workload", "load", "seed", "kind", "policy"]
-    base = replays[replays["order"] == "trace"].set_index(pair)["performed_pct"]
-    own = replays.set_index(pair)["performed_pct"]
-    table = replays.assign(fewer_pct=100 * (1 - own.to_numpy() / base.reindex(own.index).to_numpy()))
+    pair = ["workload", "load", "seed", "kind", "policy", "scope"]
+    base = replays[replays["order"] == "trace"].set_index(pair)["n_migrations"]
+    own = replays.set_index(pair)["n_migrations"]
+    paired = base.reindex(own.index).to_numpy(np.float64)
+    fewer = np.divide(100 * (paired - own.to_numpy()), paired, out=np.full(len(own), np.nan), where=paired > 0)
+    table = replays.assign(fewer_pct=fewer)
     groups = table.groupby(group, sort=False)
     numbers = [str(name) for name in table.select_dtypes("number") if name not in ("load", "seed")]
     summary = groups[numbers].mean()
-    half = groups["fewer_pct"].apply(lambda values: float(t_half_width(np.asarray(values)[:, None])[0]))
+    half = groups["fewer_pct"].apply(_half_width)
     summary["fewer_low_pct"], summary["fewer_high_pct"] = summary["fewer_pct"] - half, summary["fewer_pct"] + half
     summary.insert(0, "n_seeds", groups.size())
     return summary.reset_index()
 
 
+def _half_width(values: pd.Series) -> float:
+    return float(t_half_width(values.dropna().to_numpy()[:, None])[0])
+
+
 def _section(summary: pd.DataFrame, title: str, description: str) -> Section:
-    caption = (f"{description}; {int(summary['n_seeds'].max())} seeds, perfect lifetimes. Fewer: carried out of those "
-               "planned, against the trace's order, % (higher = better), with the paired 95 % interval. "
-               "Scope: one order across the hosts of a batch or wave, or host by host.")
-    titles = ("policy", "order", "scope", "planned", "carried out", "fewer %", "95 % interval", "moved GiB",
+    caption = (f"{description}; {int(summary['n_seeds'].max())} seeds, perfect lifetimes. Fewer: migrations carried "
+               "out, against the trace's order of the same scope, % (higher = better), with the paired 95 % interval. "
+               "Scope: one order across the hosts of a batch or wave, or host by host. Share: carried out of those "
+               "planned, %.")
+    titles = ("policy", "order", "scope", "planned", "carried out", "fewer %", "95 % interval", "share %", "moved GiB",
               "empty hosts %", "rejected %")
-    rows = []
-    for row in summary.to_dict("records"):
-        is_told = row["order"] != "trace" and not np.isnan(row["fewer_pct"])
-        rows.append((row["policy"], row["order"], row["scope"], f"{row['n_planned']:,.0f}",
-                     f"{row['n_migrations']:,.0f}", f"{row['fewer_pct']:+.1f}" if is_told else "-",
-                     f"{row['fewer_low_pct']:+.1f} {row['fewer_high_pct']:+.1f}" if is_told else "-",
-                     f"{row['migrated_gib']:,.0f}", f"{row['empty_hosts_pct']:.2f}", f"{row['rejected_pct']:.2f}"))
-    return Section(title, caption, titles, tuple(rows), 3)
+    return Section(title, caption, titles, tuple(_told(row) for row in summary.to_dict("records")), 3)
+
+
+def _told(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    def number(name: str, form: str) -> str:
+        return "-" if np.isnan(row[name]) else format(row[name], form)
+
+    is_base = row["order"] == "trace"
+    interval = f"{number('fewer_low_pct', '+.1f')} {number('fewer_high_pct', '+.1f')}"
+    return (row["policy"], row["order"], row["scope"], number("n_planned", ",.0f"), number("n_migrations", ",.0f"),
+            "-" if is_base else number("fewer_pct", "+.1f"), "-" if is_base else interval,
+            number("performed_pct", ".1f"), number("migrated_gib", ",.0f"), number("empty_hosts_pct", ".2f"),
+            number("rejected_pct", ".2f"))

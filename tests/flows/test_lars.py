@@ -1,0 +1,38 @@
+"""The preset `lars` on a small trace."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sojourn.simulator as sim
+from sojourn.features.synthetic import synthesize
+from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.config import load_settings
+from sojourn.flows.lars import ORDERS, fixed_batches, lars_summary, run_lars
+
+
+def test_every_order_is_held_against_the_traces_of_its_scope() -> None:
+    workload = sim.build_workload("synthetic", synthesize(1_500, seed=0))
+    rows = pd.DataFrame(fixed_batches(workload, sim.simulate(workload), sim.Oracle(workload)))
+    assert len(rows) == len(ORDERS)
+    fixed = rows.set_index(["order", "scope"])
+    assert len(set(fixed["n_planned"])) == 1
+    assert fixed["n_planned"].iloc[0] > 100
+    assert fixed["n_migrations"]["longest-first", "batch"] < fixed["n_migrations"]["shortest-first", "batch"]
+    summary = lars_summary(rows.assign(workload="w", load=0.8, seed=0)).set_index(["order", "scope"])
+    for scope in ("batch", "host"):
+        own, base = (fixed["n_migrations"][order, scope] for order in ("longest-first", "trace"))
+        assert summary.loc[("longest-first", scope), "fewer_pct"] == pytest.approx(100 * (1 - own / base))
+
+
+@pytest.mark.slow
+def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_settings(CompareConfig, None, preset="lars", policies=["best-fit"], n_requests=1_500, seeds="2",
+                           store=tmp_path)
+    assert run_lars(config) == 0
+    out = capsys.readouterr().out
+    for title in ("Fixed batches", "Defragmentation", "Maintenance in 10 waves"):
+        assert f"{title}: order of migrations" in out
+    assert re.search(r"\bnan\b", out) is None
