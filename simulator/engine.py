@@ -91,8 +91,8 @@ def simulate(
     upkeep: failures, drains, maintenance and defragmentation. migration: how requests migrate in the last three.
     is_checked: look at every invariant after every event; slow.
 
-    Refused with ValueError: an unknown policy, a missing source, curves that are not one per request, a policy that
-    raises or scores below 0 or NaN (the message names policy, request and time).
+    Refused with ValueError: an unknown policy, a missing source, one that raises or has no valid curve for a request, a
+    policy that raises or scores below 0 or NaN (the message names policy, request and time).
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2, 3], "arrival_s": [0, 0, 50], "departure_s": [40, 100, 90],
@@ -181,6 +181,7 @@ def _metrics(replay: Prepared) -> Metrics:
         migrated_gib=_migrated_gib(workload, requests["n_moves"]),
         n_rescheduled=int(counts["n_re_placed"]),
         n_lost=int(counts["n_lost"]),
+        n_updated=int(replay.world.cluster.is_updated.sum()),
         voided_core_h=float((workload.need[:, cpu] * requests["voided_s"]).sum() / UNITS_PER["cpu_cores"] / 3600),
         long_lived_underused_hosts_pct=_long_lived_underused_pct(workload, timeline, cpu),
         n_rescores=int(counts["n_rescores"]),

@@ -151,9 +151,9 @@ def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | N
     assert result.host.tolist() == twin.run(name or policy.name)
     metrics = result.metrics
     found = (metrics.n_planned_migrations, metrics.n_migrations, metrics.n_rescheduled, metrics.n_lost,
-             metrics.n_events, metrics.n_rejected)
+             metrics.n_events, metrics.n_rejected, metrics.n_updated)
     assert found == (twin.n_planned, twin.n_begun, twin.n_re_placed, twin.n_lost, twin.n_events,
-                     twin.first.count(-1))
+                     twin.first.count(-1), sum(host.is_updated for host in twin.hosts))
     room = workload.trace.horizon_s * len(workload.hosts)
     assert round(metrics.empty_hosts_pct * room / 100, 3) == twin.empty_seconds
     waits = [wait for wait, host in zip(twin.wait, twin.first, strict=True) if host >= 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import naive_lava
@@ -125,7 +126,8 @@ class Replay:
                 host.emptied_for = ""
                 self.strike(host)
             else:
-                self.wave(max(round(entry.share * len(self.hosts)), 1))
+                share = Fraction(entry.share).limit_denominator(1_000_000)
+                self.wave(math.ceil(share * len(self.hosts)))
 
     def use_room(self) -> None:
         """Waiting requests first, then a batch if hosts are wanted, then migrations."""

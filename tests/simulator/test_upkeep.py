@@ -141,3 +141,29 @@ def test_a_wave_is_ordered_across_its_hosts_or_host_by_host(is_across: bool, n_m
     result = run(rows, 4, sim.Maintenance(10, 5_000, 1.0), duration_s=50, n_at_once=1, is_across=is_across)
     assert result.host.tolist() == [0, 0, 1, 1]
     assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (4, n_migrations)
+
+
+@pytest.mark.parametrize(("n_hosts", "share", "n_waves"), [
+    # 2.5 hosts are 3, two waves; 1.25 are 2, where the fourth wave finds none; 3.33 are 4, three waves
+    (5, 0.5, 2),
+    (5, 0.25, 4),
+    (10, 1 / 3, 3),
+    # 0.07 * 100 is 7.000000000000001 in binary; 15 waves of 7 are 105
+    (100, 0.07, 15),
+    (3, 0.3, 4),
+])
+def test_waves_update_every_host_and_none_stays_closed(n_hosts: int, share: float, n_waves: int) -> None:
+    # Half of the hosts run a request of 3 cores until 10 s after the last wave; it migrates in 1 s. 10 s later requests
+    # of 4 cores ask for all hosts: none is closed. There is no further wave.
+    last = 100 + (n_waves - 1) * 50
+    rows = [(0, last + 10, 3.0, 1.0)] * (n_hosts // 2) + [(last + 20, last + 40, 4.0, 1.0)] * n_hosts
+    result = run(rows, n_hosts, sim.Maintenance(100, 50, share), horizon=last + 49, duration_s=1, n_at_once=50)
+    assert result.metrics.n_updated == n_hosts
+    assert sorted(result.host[n_hosts // 2:].tolist()) == list(range(n_hosts))
+
+
+def test_waves_go_on_until_hosts_that_stood_aside_are_updated() -> None:
+    # Two waves at 100 and 200 would do for 2 hosts. Host 0 fails from 90 to 250 and is taken at 300; at 250 it is not.
+    updated = [run([(0, 50, 1.0, 1.0)], 2, sim.Failure(0, 90, 160), sim.Maintenance(100, 100, 0.5),
+                   horizon=horizon).metrics.n_updated for horizon in (299, 300)]
+    assert updated == [1, 2]
