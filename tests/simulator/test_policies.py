@@ -38,11 +38,26 @@ def request(exit_s: int) -> Request:
     (1000, 1000 + 30 * MINUTE - 1, 1, 0),
     # 30 min sharp: buckets are closed on the left
     (1000, 1000 + 30 * MINUTE, 1, 1),
-    # 3 h and 4 h are edges 5 and 6
+    # 60 min, 90 min, 2 h, 3 h, 4 h, 6 h, 12 h, 24 h and 168 h begin buckets 2 to 10; a second below is the one before
+    (1000, 1000 + 60 * MINUTE - 1, 1, 1),
+    (1000, 1000 + 60 * MINUTE, 1, 2),
+    (1000, 1000 + 90 * MINUTE - 1, 1, 2),
+    (1000, 1000 + 90 * MINUTE, 1, 3),
+    (1000, 1000 + 2 * HOUR - 1, 1, 3),
+    (1000, 1000 + 2 * HOUR, 1, 4),
+    (1000, 1000 + 3 * HOUR - 1, 1, 4),
     (1000, 1000 + 3 * HOUR, 1, 5),
+    (1000, 1000 + 4 * HOUR - 1, 1, 5),
     (1000, 1000 + 4 * HOUR, 1, 6),
-    # a week is the last edge
+    (1000, 1000 + 6 * HOUR - 1, 1, 6),
+    (1000, 1000 + 6 * HOUR, 1, 7),
+    (1000, 1000 + 12 * HOUR - 1, 1, 7),
+    (1000, 1000 + 12 * HOUR, 1, 8),
+    (1000, 1000 + 24 * HOUR - 1, 1, 8),
+    (1000, 1000 + 24 * HOUR, 1, 9),
+    (1000, 1000 + 168 * HOUR - 1, 1, 9),
     (1000, 1000 + 168 * HOUR, 1, 10),
+    # a week is the last edge
     (1000, 1000 + 1000 * HOUR, 1, 10),
     # an empty host's exit is now (200), whatever its stale value: dT = 2 h
     (10**9, 200 + 2 * HOUR, 0, 4),
