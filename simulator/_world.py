@@ -12,6 +12,7 @@ import numpy as np
 from sojourn.simulator._checks import VIOLATIONS
 from sojourn.simulator._compile import Loop, compiled_loop, state_of
 from sojourn.simulator._compose import Extent, is_packing_last
+from sojourn.simulator._predictions import asked_curves
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import (
@@ -144,10 +145,7 @@ def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is
     if source is None:
         user = "which uses" if policy.predictions != "none" else "whose migrations are ordered by"
         raise ValueError(f"source must be given for policy {policy.name!r}, {user} predictions; got None")
-    curves = source.curves(workload.trace.requests)
-    if len(curves) != len(workload.placed_s):
-        raise ValueError(f"curves must be one per request ({len(workload.placed_s)}), got {len(curves)}")
-    return curves
+    return asked_curves(workload, policy.name, source)
 
 
 def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:

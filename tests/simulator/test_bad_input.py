@@ -97,6 +97,73 @@ def test_predictions_that_are_none(totals: list[float], message: str) -> None:
         sim.one_step(np.array(totals))
 
 
+class Predicting:
+    """A source that gives some requests of a table the totals told, and the others 60 s."""
+
+    def __init__(self, totals: dict[str, float]) -> None:
+        self._totals = totals
+
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        return sim.one_step(np.array([self._totals.get(name, 60) for name in requests["request_id"]]))
+
+
+class Raising:
+    """A source that fails when asked for some requests."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        for name in self._names:
+            if (requests["request_id"] == name).any():
+                raise RuntimeError(f"nothing known of {name}")
+        return sim.one_step(np.full(len(requests), 60))
+
+
+class RaisingForMany:
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        if len(requests) > 3:
+            raise MemoryError("too many")
+        return sim.one_step(np.full(len(requests), 60))
+
+
+class Giving:
+    """A source that gives the same, whatever it is asked for."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def curves(self, requests: pd.DataFrame) -> Any:
+        return self._given
+
+
+@pytest.mark.parametrize(("source", "who", "what"), [
+    (Predicting({"r2": np.nan}), "request 'r2' that arrives at 30 s", "BadCurve: .*got nan"),
+    (Predicting({"r3": np.inf, "r4": np.nan}), "request 'r3' that arrives at 40 s", "BadCurve: .*got inf"),
+    (Predicting({"r0": -5}), "request 'r0' that arrives at 0 s", "BadCurve: .*got -5"),
+    (Predicting({"r4": -np.inf}), "request 'r4' that arrives at 50 s", "BadCurve: .*got -inf"),
+    # too few: the first that has none; too many: the last that there is
+    (Giving(sim.one_step(np.full(4, 60))), "request 'r4' that arrives at 50 s", r"one per request \(5\), got 4"),
+    (Giving(sim.one_step(np.full(6, 60))), "request 'r4' that arrives at 50 s", r"one per request \(5\), got 6"),
+    (Giving(np.full(5, 60)), "", "source must give Curves for policy 'nilas', got ndarray"),
+    (Raising("r3"), "request 'r3' that arrives at 40 s", "RuntimeError: nothing known of r3"),
+    (Raising("r4", "r2"), "request 'r2' that arrives at 30 s", "RuntimeError: nothing known of r4"),
+    (Raising("r0", "r1", "r2", "r3", "r4"), "request 'r0' that arrives at 0 s", "RuntimeError: nothing known of r0"),
+    (RaisingForMany(), "for policy 'nilas', asked for all requests together,", "MemoryError: too many"),
+    (sim.Held(["r0", "r1", "r3", "r4"], sim.one_step(np.full(4, 60))), "request 'r2' that arrives at 30 s",
+     "KeyError: .*request_id must be known, got 'r2'"),
+])
+def test_bad_predictions_are_told_with_policy_request_and_time(source: Any, who: str, what: str) -> None:
+    plain = workload_of([(t, t + 40, 1.0, 1.0) for t in (-7, 20, 30, 40, 50)], 100, (4.0, 4.0))
+    named = sim.Trace(plain.trace.requests.assign(request_id=[f"r{k}" for k in range(5)]), 100)
+    workload = sim.Workload("test", named, plain.hosts, plain.total_s)
+    with pytest.raises(ValueError, match=what) as caught:
+        sim.simulate(workload, "nilas", source)
+    assert "policy 'nilas'" in str(caught.value)
+    assert who in str(caught.value)
+    assert (caught.value.__cause__ is not None) == ("raised" in str(caught.value))
+
+
 @pytest.mark.parametrize("total", [0, 2**52])
 @pytest.mark.parametrize("policy", ["nilas", "lava"])
 def test_the_shortest_and_the_longest_prediction_are_borne(policy: str, total: int) -> None:
