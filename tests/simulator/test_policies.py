@@ -14,6 +14,7 @@ from sojourn.simulator.policies.nilas_expected import expected_cost, expected_ex
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.policies.random_fit import draw
 from sojourn.simulator.policies.waste_min import added_waste, waste_state
+from sojourn.simulator.policies.waste_min import placed as waste_placed
 from sojourn.simulator.policies.worst_fit import used_share
 
 MINUTE, HOUR = 60, 3600
@@ -208,6 +209,14 @@ def test_added_waste(mix: tuple[int, int], need: tuple[int, int], expected: int)
     state.mix[:2] = mix
     host = one_host(1, 0)._replace(state=state)
     assert added_waste(host, 0, Request(0, np.array(need), 0), 0) == expected
+
+
+def test_the_mix_counts_a_request_once() -> None:
+    host = one_host(1, 0)._replace(state=waste_state(1, 3))
+    # 0 is placed and placed again, as when it migrates; then 1 is: 2 x 2,000 and 2 x 4
+    for row in (0, 0, 1, 0):
+        waste_placed(host, 0, Request(row, np.array([2000, 4]), 0), 0)
+    assert host.state.mix[:3].tolist() == [4000, 8, 0]
 
 
 def test_random_scores_are_uniform_and_of_request_and_host() -> None:
