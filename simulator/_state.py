@@ -89,8 +89,10 @@ SETTINGS = np.dtype([
 COUNTS = np.dtype([
     ("n_events", np.int64),  # arrivals and departures
     ("n_rescores", np.int64),
-    ("last_row", np.int64),  # of the last decision, for errors
+    ("last_row", np.int64),  # of the last decision, or told to the hook that runs, for errors
+    ("last_host", np.int64),
     ("last_s", np.int64),
+    ("hook", np.int64),  # that runs, by its place in _compose.HOOKS; 0 = none
     ("time_s", np.int64),  # reached by the totals
     ("mark", np.int64),  # next to be read
     ("heap_size", np.int64),

@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.simulator._checks import VIOLATIONS
 from sojourn.simulator._compile import Loop, compiled_loop, state_of
-from sojourn.simulator._compose import Extent, is_packing_last
+from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
 from sojourn.simulator._predictions import asked_curves
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
@@ -79,16 +79,25 @@ class Prepared:
             raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN")
         if code == BAD_DEADLINE:
             raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
-                             f"did not at {self.world.counts['time_s'][0]} s")
+                             f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
         if code != 0:
             raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
                              f"under policy {self.policy.name!r}")
         return elapsed_s
 
     def _culprit(self) -> str:
-        row, now = self.world.counts["last_row"][0], self.world.counts["last_s"][0]
-        asked = self.workload.trace.requests["request_id"].tolist()[row]
-        return f"policy {self.policy.name!r}, asked about request {asked!r} at {now} s,"
+        counts = self.world.counts[0]
+        told = []
+        if counts["last_row"] >= 0:
+            told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
+        asked = "asked about"
+        if counts["hook"] > 0:
+            asked = f"told by hook {list(HOOKS)[counts['hook'] - 1]!r} of"
+            told.append(f"host {self._host_id()!r}")
+        return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
+
+    def _host_id(self) -> Any:
+        return self.workload.hosts["host_id"].tolist()[self.world.counts["last_host"][0]]
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
