@@ -128,7 +128,9 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         stop_row=stop_row, first_migration=n_late, first_happening=n_late + n_migrating,
         first_deadline=n_late + n_migrating + len(happenings), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
-        move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed)  # fmt: skip
+        move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
+        cpu=workload.resources.index("cpu_cores"),
+        mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
     n_slots = n_late + n_migrating + len(happenings) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
     levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
@@ -197,14 +199,15 @@ def _timeline(workload: Workload, policy: Policy) -> Timeline:
     edges = bin_edges(workload.trace.horizon_s)
     last = len(edges) - 2
     samples = edges[np.unique(np.linspace(0, last, min(N_SAMPLES, last + 1)).astype(np.int64))]
-    mark_s = np.union1d(edges, [workload.warmup_s]).astype(np.int64)
+    # integrals are read at the warm-up's end, counts after the second before it
+    mark_s = np.union1d(edges, [max(workload.warmup_s - 1, 0), workload.warmup_s]).astype(np.int64)
     sample = np.full(len(mark_s), -1)
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
     is_state_sampled = policy.hooks is not None and bool(policy.hooks.sampled)
     n_running, last_end_s, longest_s = (np.zeros(shape, np.int64) for _ in range(3))
-    return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), sample,
-                    np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
+    return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), np.zeros(len(mark_s), COUNTS),
+                    sample, np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
                     np.zeros(shape if is_state_sampled else (0, n_hosts), np.int64))
 
 

@@ -45,8 +45,8 @@ class Maintenance:
     all are.
 
     A wave takes hosts not yet updated, those with least to move first; empty ones are updated at once, the others are
-    closed until their requests have migrated or ended. So 1 / share waves, rounded up, reach every host; what stood aside
-    or was interrupted by a failure or a drain is left to further waves, up to the horizon.
+    closed until their requests have migrated or ended. So 1 / share waves, rounded up, reach every host; those that
+    stood aside, or that a failure or a drain interrupted, are left to further waves, up to the horizon.
     """
 
     from_s: int
