@@ -37,14 +37,14 @@ class Curves:
         uptime, E[max(T - u, 0)], not rising within a curve; for policies that weigh the whole distribution. None
         where the predictor tells one lifetime and no more.
 
-    Refused with ValueError: anything else; the message names the first row that has the bad curve.
+    Refused with ValueError: anything else; BadCurve where a row has it, and the message names the first.
 
     >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
     >>> curves.total_at(0, 599), curves.total_at(0, 600), curves.total_at(0, 8000)
     (900, 7200, 14400)
     >>> Curves(np.array([0, 2]), np.array([0, 600]), np.array([500, 7200]))
     Traceback (most recent call last):
-    ValueError: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
+    sojourn.simulator.lifetimes.BadCurve: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
     """
 
     offsets: np.ndarray
