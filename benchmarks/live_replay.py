@@ -88,7 +88,7 @@ def main() -> None:
         found.append({"policy": policy, "hosts": len(workload.hosts), "events": n_events, "curves_s": built_s,
                       "loop_s": loop_s, "loop_events_per_s": n_events / loop_s,
                       "events_per_s": n_events / (loop_s + built_s), "compile_s": results[0].compile_s,
-                      "rescores_per_placement": results[0].metrics.n_rescores / n})
+                      "rescores_per_placement": results[0].metrics.n_rescores / results[0].metrics.n_requests})
     print(pd.DataFrame(found).to_string(index=False, float_format=lambda value: f"{value:,.2f}"))
     asked.path.parent.mkdir(parents=True, exist_ok=True)
     asked.path.write_text(json.dumps({"python": platform.python_version(), "machine": platform.machine(),

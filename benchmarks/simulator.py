@@ -74,7 +74,7 @@ def measured(workload: sim.Workload, policy: str | sim.Policy, predictor: str, i
             "scan": "plain" if is_ranked is False or policy is NUMPY else "ranked",
             "events": results[0].metrics.n_events, "events_per_s": statistics.median(rates),
             "slowest": min(rates), "fastest": max(rates), "compile_s": results[0].compile_s,
-            "rescores_per_placement": results[0].metrics.n_rescores / len(workload.trace)}
+            "rescores_per_placement": results[0].metrics.n_rescores / results[0].metrics.n_requests}
 
 
 CELLS: tuple[tuple[str | sim.Policy, str], ...] = (

@@ -46,7 +46,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "ablations": Preset(
         "what each rule of NILAS and LAVA is worth",
         ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
-         "lava", "lava-no-class-down", "lava-any-class"),
+         "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
         ("oracle", "hazard"),
     ),
     "ab-pool": Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",

@@ -26,7 +26,7 @@ STRETCH = 0.02
 def replica(workload: Workload, seed: int) -> Workload:
     """The workload with arrivals moved by up to 5 min and lifetimes by up to 2 %; seed 0 is the workload itself.
 
-    Requests running at 0 keep their start; hosts and warm-up stay.
+    Requests running at 0 keep their start, and what runs on at the horizon does; hosts and warm-up stay.
     """
     if seed == 0:
         return workload
@@ -36,7 +36,8 @@ def replica(workload: Workload, seed: int) -> Workload:
     moved = np.where(start_s > 0, np.maximum(start_s + rng.integers(-SHIFT_S, SHIFT_S + 1, len(trace)), 0), start_s)
     moved = np.minimum(moved, trace.horizon_s - 1)
     stretch = rng.uniform(1.0 - STRETCH, 1.0 + STRETCH, len(trace))
-    total_s = np.maximum(np.rint(workload.total_s * stretch).astype(np.int64), np.maximum(-moved, 0) + 1)
+    least_s = np.where(start_s + workload.total_s > trace.horizon_s, trace.horizon_s - moved, np.maximum(-moved, 0)) + 1
+    total_s = np.maximum(np.rint(workload.total_s * stretch).astype(np.int64), least_s)
     order = np.argsort(moved, kind="stable")
     end_s = moved + total_s
     departure = pd.array(end_s, "Int64")

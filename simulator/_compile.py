@@ -141,7 +141,8 @@ def _warm_up(replay: Callable[..., int], policy: Policy, n_resources: int, is_ra
     world = World(cluster, np.zeros(0, REQUESTS), np.zeros(1, HOSTS), row(0, n_resources), row(0), row(0), row(0),
                   order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS),
                   np.zeros(1, COUNTS))
-    timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), row(1) - 1, row(0, 1, n_resources),
+    timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), np.zeros(1, COUNTS),
+                        row(1) - 1, row(0, 1, n_resources),
                         row(0, 1), row(0, 1), row(0, 1), row(0, 1))
     replay(world, timeline, row(0), np.zeros(0, HAPPENINGS))
 

@@ -27,9 +27,9 @@ from sojourn.simulator._ranking import first_position
 Extent = Literal["plain", "hooks", "full"]
 """Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
 happen is not compiled: the whole takes four times as long."""
-HOOKS = {"placed": "cluster, host, request, now", "departed": "cluster, host, row, now",
-          "emptied": "cluster, host, now", "at_deadline": "cluster, host, now"}
-"""A policy's hooks and what each is called with."""
+HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
+         "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1")}
+"""A policy's hooks, what each is called with besides the cluster, and the row that it is told of."""
 
 
 def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
@@ -63,8 +63,10 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
                   f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
     if policy.hooks is not None:
         names |= {f"hook_{name}": getattr(policy.hooks, name) for name in HOOKS}
-        for name, arguments in HOOKS.items():
-            lines += ["", "@inner", f"def {name}({arguments}):", f"    hook_{name}({arguments})", ""]
+        for code, (name, (arguments, row)) in enumerate(HOOKS.items(), 1):
+            lines += ["", "@inlined", f"def {name}(world, {arguments}):", "    counts = world.counts[0]",
+                      f"    counts.hook, counts.last_row, counts.last_host, counts.last_s = {code}, {row}, host, now",
+                      f"    hook_{name}(world.cluster, {arguments})", "    counts.hook = 0", ""]
         if policy.hooks.sampled:
             lines += ["", "@inner", "def note_state(world, timeline, now):",
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]

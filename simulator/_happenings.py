@@ -17,7 +17,7 @@ FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
 def break_off(world: World, row: int, now: int) -> None:
     """A failure voids what a request has run for since it last started."""
     own = world.requests[row]
-    own.voided_s += now - max(own.start_s, own.since_s)
+    world.counts[0].voided += world.need[row, world.settings[0].cpu] * (now - max(own.start_s, own.since_s))
     own.since_s = now
 
 

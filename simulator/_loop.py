@@ -51,8 +51,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
     """Run all events up to the last mark; 0, or a negative code of what went wrong.
 
     idx_departing: int64 (n,), requests by departure, then by row.
-    BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, at counts.time_s. Below that: an
-    invariant does not hold (see _checks).
+    BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, for counts.last_host. Below that:
+    an invariant does not hold (see _checks).
     """
     settings, counts, requests = world.settings[0], world.counts[0], world.requests
     n, horizon = len(requests), timeline.mark_s[-1]
@@ -127,7 +127,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
             schedule(world, slot, NEVER)
             has_room = True
             if slot >= first_deadline:
-                at_deadline(world.cluster, slot - first_deadline, now)
+                at_deadline(world, slot - first_deadline, now)
                 remind(world, slot - first_deadline)
                 if world.slots[slot].time_s <= now:
                     return BAD_DEADLINE

@@ -30,9 +30,10 @@ def migrate(world: World, now: int) -> int:
                     depart(world, row, now)
                     settle(world, request, target, now)
                     world.requests[row].from_host = source
-                    world.requests[row].n_moves += 1
                     counts.n_under_way += 1
                     counts.n_begun += 1
+                    if world.settings[0].mem >= 0:
+                        counts.migrated += world.need[row, world.settings[0].mem]
                     schedule(world, world.settings[0].first_migration + row, now + world.settings[0].duration_s)
                     entry.row = -1
         if entry.row < 0 and k == counts.plan_from:

@@ -42,6 +42,7 @@ def pass_time(world: World, timeline: Timeline, now: int) -> None:
             total[q] += level[q] * (timeline.mark_s[mark] - time)
             timeline.integral[mark, q] = total[q]
         time = timeline.mark_s[mark]
+        timeline.counts[mark] = counts
         if timeline.sample[mark] >= 0:
             _take_sample(world, timeline, timeline.sample[mark])
         mark += 1

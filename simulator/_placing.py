@@ -20,7 +20,7 @@ from sojourn.simulator._state import (
     UPDATED,
     World,
 )
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.cluster import Request
 
 
 @inner
@@ -33,22 +33,22 @@ def choose(world: World, request: Request, now: int) -> int:
 
 
 @inlined
-def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
+def placed(world: World, host: int, request: Request, now: int) -> None:
     """A policy's hook: the request is on the host."""
 
 
 @inlined
-def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
+def departed(world: World, host: int, row: int, now: int) -> None:
     """A policy's hook: the request has left the host, or has begun to migrate."""
 
 
 @inlined
-def emptied(cluster: Cluster, host: int, now: int) -> None:
+def emptied(world: World, host: int, now: int) -> None:
     """A policy's hook: nothing holds room on the host any more."""
 
 
-@inner
-def at_deadline(cluster: Cluster, host: int, now: int) -> None:
+@inlined
+def at_deadline(world: World, host: int, now: int) -> None:
     """A policy's hook: the host's deadline has come."""
 
 
@@ -91,7 +91,7 @@ def note(world: World, request: Request, host: int, now: int) -> None:
     else:
         link(world, host, row)
     world.requests[row].host = host
-    placed(world.cluster, host, request, now)
+    placed(world, host, request, now)
     remind(world, host)
 
 
@@ -105,7 +105,7 @@ def depart(world: World, row: int, now: int) -> None:
     else:
         unlink(world, host, row)
     world.requests[row].host = NOT_PLACED
-    departed(world.cluster, host, row, now)
+    departed(world, host, row, now)
     remind(world, host)
 
 
@@ -120,7 +120,7 @@ def give_back(world: World, row: int, host: int, now: int) -> None:
         cluster.is_updated[host] = 1
     if cluster.closed[host] == UPDATED or cluster.closed[host] == DEFRAGMENTED:
         cluster.closed[host] = OPEN
-    emptied(cluster, host, now)
+    emptied(world, host, now)
     remind(world, host)
 
 

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from sojourn.simulator._numba import inner
 from sojourn.simulator._room import fits, is_allowed
 from sojourn.simulator._state import BAD_SCORE, NOT_PLACED, World
-from sojourn.simulator.cluster import Request
+from sojourn.simulator.cluster import Cluster, Request
 
 MOST_LEVELS = 8
 """Scores of a host at most."""
@@ -79,26 +79,40 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
     return best
 
 
+def visible(cluster: Cluster) -> Cluster:
+    """The cluster as a NumPy policy sees it: the same arrays, which it can't write to, without the engine's state."""
+    arrays = {name: read_only(array) for name, array in cluster._asdict().items() if name != "state"}
+    return Cluster(**arrays)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same array, not to be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class PythonScores:
     """The callback of one replay; keeps what the function raised, for the loop can't."""
 
     def __init__(self, function: Callable[..., Any], world: World) -> None:
         self.raised: BaseException | None = None
-        self._function, self._world = function, world
+        self._function, self._scores = function, world.cluster.state.scores
+        self._cluster, self._need = visible(world.cluster), read_only(world.need)
+        self._uptime_s, self._overhang_s = read_only(world.uptime_s), read_only(world.overhang_s)
         self._first, self._end = world.requests["curve_start"], world.requests["curve_end"]
         self._callback = _CALLBACK(self._ask)
         world.cluster.state.address[0] = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _ask(self, row: int, exit_s: int, age_s: int, now: int) -> int:
         try:
-            world = self._world
             curve = slice(self._first[row], self._end[row])
-            request = Request(row, world.need[row], exit_s, age_s, world.uptime_s[curve], world.overhang_s[curve])
-            found = self._function(world.cluster, request, now)
+            request = Request(row, self._need[row], exit_s, age_s, self._uptime_s[curve], self._overhang_s[curve])
+            found = self._function(self._cluster, request, now)
             levels = found if isinstance(found, tuple) else (found,)
             if not 1 <= len(levels) <= MOST_LEVELS:
                 raise ValueError(f"host_scores must give 1 to {MOST_LEVELS} arrays, got {len(levels)}")
-            kept = world.cluster.state.scores
+            kept = self._scores
             for level, scores in enumerate(levels):
                 if np.shape(scores) != kept.shape[1:]:
                     raise ValueError(f"host_scores must be arrays of shape {kept.shape[1:]}, got {np.shape(scores)}")

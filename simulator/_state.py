@@ -48,9 +48,7 @@ REQUESTS = np.dtype([
     ("next_waiting", np.int64),
     ("wait_s", np.int64),  # -1 = never placed
     ("reason", np.int64),  # of the first rejection
-    ("n_moves", np.int64),
     ("since_s", np.int64),  # when it last started again after a failure, or EXPIRED
-    ("voided_s", np.int64),  # uptime that failures made void
     # what is predicted
     ("segment", np.int64),  # its breakpoint in the flat arrays
     ("exit_s", np.int64),
@@ -85,12 +83,16 @@ SETTINGS = np.dtype([
     ("move_order", np.int64),  # see _moves
     ("is_across", np.int64),  # one order across a batch; 0 = host by host
     ("seed", np.int64),
+    ("cpu", np.int64),  # which resource
+    ("mem", np.int64),  # or -1
 ], align=True)  # fmt: skip
 COUNTS = np.dtype([
     ("n_events", np.int64),  # arrivals and departures
     ("n_rescores", np.int64),
-    ("last_row", np.int64),  # of the last decision, for errors
+    ("last_row", np.int64),  # of the last decision, or told to the hook that runs, for errors
+    ("last_host", np.int64),
     ("last_s", np.int64),
+    ("hook", np.int64),  # that runs, by its place in _compose.HOOKS; 0 = none
     ("time_s", np.int64),  # reached by the totals
     ("mark", np.int64),  # next to be read
     ("heap_size", np.int64),
@@ -105,6 +107,8 @@ COUNTS = np.dtype([
     ("n_spared", np.int64),  # planned, but ended or free to stay before their turn
     ("n_re_placed", np.int64),  # after a failure
     ("n_lost", np.int64),
+    ("migrated", np.int64),  # memory, in the workload's units
+    ("voided", np.int64),  # core-seconds that failures made void, in the workload's units
 ], align=True)  # fmt: skip
 
 
@@ -151,14 +155,16 @@ class Timeline(NamedTuple):
     """Integrals over time, read at given marks, and states of all hosts at some of them; int64, exact.
 
     mark_s (n_marks,), ascending, the last one the horizon. integral (n_marks, 1 + 2 n_resources), from 0 to
-    each mark: empty hosts, allocated amounts, capacities of the hosts in use. sample (n_marks,): which sample to take
-    at the mark, or -1. free (n_samples, n_hosts, n_resources), n_running, last_end_s (when the last of a host's
-    requests really leaves) and longest_s (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what
-    the policy names of its own, (n_samples, n_hosts), or no samples.
+    each mark: empty hosts, allocated amounts, capacities of the hosts in use. counts (n_marks,): World.counts once
+    all of the mark's second has happened. sample (n_marks,): which sample to take at the mark, or -1. free (n_samples,
+    n_hosts, n_resources), n_running, last_end_s (when the last of a host's requests really leaves) and longest_s
+    (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what the policy names of its own, (n_samples,
+    n_hosts), or no samples.
     """
 
     mark_s: np.ndarray
     integral: np.ndarray
+    counts: np.ndarray
     sample: np.ndarray
     free: np.ndarray
     n_running: np.ndarray

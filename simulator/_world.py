@@ -11,7 +11,8 @@ import numpy as np
 
 from sojourn.simulator._checks import VIOLATIONS
 from sojourn.simulator._compile import Loop, compiled_loop, state_of
-from sojourn.simulator._compose import Extent, is_packing_last
+from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
+from sojourn.simulator._predictions import asked_curves
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import (
@@ -78,16 +79,25 @@ class Prepared:
             raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN")
         if code == BAD_DEADLINE:
             raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
-                             f"did not at {self.world.counts['time_s'][0]} s")
+                             f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
         if code != 0:
             raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
                              f"under policy {self.policy.name!r}")
         return elapsed_s
 
     def _culprit(self) -> str:
-        row, now = self.world.counts["last_row"][0], self.world.counts["last_s"][0]
-        asked = self.workload.trace.requests["request_id"].tolist()[row]
-        return f"policy {self.policy.name!r}, asked about request {asked!r} at {now} s,"
+        counts = self.world.counts[0]
+        told = []
+        if counts["last_row"] >= 0:
+            told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
+        asked = "asked about"
+        if counts["hook"] > 0:
+            asked = f"told by hook {list(HOOKS)[counts['hook'] - 1]!r} of"
+            told.append(f"host {self._host_id()!r}")
+        return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
+
+    def _host_id(self) -> Any:
+        return self.workload.hosts["host_id"].tolist()[self.world.counts["last_host"][0]]
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
@@ -118,7 +128,9 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         stop_row=stop_row, first_migration=n_late, first_happening=n_late + n_migrating,
         first_deadline=n_late + n_migrating + len(happenings), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
-        move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed)  # fmt: skip
+        move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
+        cpu=workload.resources.index("cpu_cores"),
+        mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
     n_slots = n_late + n_migrating + len(happenings) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
     levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
@@ -144,10 +156,7 @@ def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is
     if source is None:
         user = "which uses" if policy.predictions != "none" else "whose migrations are ordered by"
         raise ValueError(f"source must be given for policy {policy.name!r}, {user} predictions; got None")
-    curves = source.curves(workload.trace.requests)
-    if len(curves) != len(workload.placed_s):
-        raise ValueError(f"curves must be one per request ({len(workload.placed_s)}), got {len(curves)}")
-    return curves
+    return asked_curves(workload, policy.name, source)
 
 
 def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
@@ -190,14 +199,15 @@ def _timeline(workload: Workload, policy: Policy) -> Timeline:
     edges = bin_edges(workload.trace.horizon_s)
     last = len(edges) - 2
     samples = edges[np.unique(np.linspace(0, last, min(N_SAMPLES, last + 1)).astype(np.int64))]
-    mark_s = np.union1d(edges, [workload.warmup_s]).astype(np.int64)
+    # integrals are read at the warm-up's end, counts after the second before it
+    mark_s = np.union1d(edges, [max(workload.warmup_s - 1, 0), workload.warmup_s]).astype(np.int64)
     sample = np.full(len(mark_s), -1)
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
     is_state_sampled = policy.hooks is not None and bool(policy.hooks.sampled)
     n_running, last_end_s, longest_s = (np.zeros(shape, np.int64) for _ in range(3))
-    return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), sample,
-                    np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
+    return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), np.zeros(len(mark_s), COUNTS),
+                    sample, np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
                     np.zeros(shape if is_state_sampled else (0, n_hosts), np.int64))
 
 

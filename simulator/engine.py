@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator._state import NOT_PLACED, Timeline
+from sojourn.simulator._state import COUNTS, EXPIRED, NOT_PLACED, Timeline
 from sojourn.simulator._world import Prepared, bin_edges, prepared
 from sojourn.simulator.amounts import UNITS_PER, shares
 from sojourn.simulator.lifetimes import LifetimeSource
@@ -16,6 +16,8 @@ from sojourn.simulator.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integ
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workload import Workload
+
+_COUNTED = ("n_planned", "n_begun", "n_re_placed", "n_lost", "migrated", "voided", "n_rescores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Result:
     series: over bins of equal length from 0 to the horizon, warm-up included: `time_s` (start of the bin),
         `empty_hosts_pct` and `bound_empty_hosts_pct` (means over the bin).
     samples: the hosts at some moments.
+    is_disturbed: whether a request waited, migrated or was on a host that failed, warm-up included; then `host` does
+        not tell where all of them were.
     elapsed_s: time of the loop alone; compile_s: of getting it compiled or out of the cache.
     """
 
@@ -58,6 +62,7 @@ class Result:
     bound_empty_hosts_pct: float
     series: pd.DataFrame
     samples: Samples
+    is_disturbed: bool
     elapsed_s: float
     compile_s: float
 
@@ -91,8 +96,8 @@ def simulate(
     upkeep: failures, drains, maintenance and defragmentation. migration: how requests migrate in the last three.
     is_checked: look at every invariant after every event; slow.
 
-    Refused with ValueError: an unknown policy, a missing source, curves that are not one per request, a policy that
-    raises or scores below 0 or NaN (the message names policy, request and time).
+    Refused with ValueError: an unknown policy, a missing source, one that raises or has no valid curve for a request, a
+    policy that raises or scores below 0 or NaN (the message names policy, request and time).
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2, 3], "arrival_s": [0, 0, 50], "departure_s": [40, 100, 90],
@@ -114,6 +119,7 @@ def simulate(
         _mean_pct(n_empty_bound, timeline.mark_s, workload),
         _series(workload, timeline, n_empty_bound),
         _samples(replay),
+        _is_disturbed(replay),
         elapsed_s,
         replay.loop.compile_s,
     )
@@ -159,7 +165,7 @@ def _mean_pct(n_empty: np.ndarray, mark_s: np.ndarray, workload: Workload) -> fl
 
 def _metrics(replay: Prepared) -> Metrics:
     workload, timeline = replay.workload, replay.timeline
-    requests, counts = replay.world.requests, replay.world.counts[0]
+    requests, counts = replay.world.requests, _counts_after_warmup(replay)
     n_resources = workload.capacity.shape[1]
     span = workload.trace.horizon_s - workload.warmup_s
     whole = _after_warmup(timeline.integral, timeline.mark_s, workload)
@@ -178,16 +184,30 @@ def _metrics(replay: Prepared) -> Metrics:
         rejected_pct=100 * n_rejected / max(n_requests, 1),
         rejections=reason_names(requests["reason"][is_rejected], workload.resources),
         mean_wait_s=float(requests["wait_s"][is_counted & ~is_rejected].mean()) if n_requests > n_rejected else 0.0,
-        n_planned_migrations=int(counts["n_planned"]),
-        n_migrations=int(counts["n_begun"]),
-        migrated_gib=_migrated_gib(workload, requests["n_moves"]),
-        n_rescheduled=int(counts["n_re_placed"]),
-        n_lost=int(counts["n_lost"]),
-        voided_core_h=float((workload.need[:, cpu] * requests["voided_s"]).sum() / UNITS_PER["cpu_cores"] / 3600),
+        n_planned_migrations=counts["n_planned"],
+        n_migrations=counts["n_begun"],
+        migrated_gib=counts["migrated"] / UNITS_PER["mem_gib"],
+        n_rescheduled=counts["n_re_placed"],
+        n_lost=counts["n_lost"],
+        n_updated=int(replay.world.cluster.is_updated.sum()),
+        voided_core_h=counts["voided"] / UNITS_PER["cpu_cores"] / 3600,
         long_lived_underused_hosts_pct=_long_lived_underused_pct(workload, timeline, cpu),
-        n_rescores=int(counts["n_rescores"]),
-        n_events=int(counts["n_events"]),
+        n_rescores=counts["n_rescores"],
+        n_events=int(replay.world.counts["n_events"][0]),
     )
+
+
+def _counts_after_warmup(replay: Prepared) -> dict[str, int]:
+    """What happened from the warm-up's end on, that second included."""
+    warmup_s, marks, counts = replay.workload.warmup_s, replay.timeline, replay.world.counts[0]
+    before = marks.counts[np.searchsorted(marks.mark_s, warmup_s - 1)] if warmup_s > 0 else np.zeros(1, COUNTS)[0]
+    return {name: int(counts[name] - before[name]) for name in _COUNTED}
+
+
+def _is_disturbed(replay: Prepared) -> bool:
+    requests = replay.world.requests
+    return bool(replay.world.counts["n_begun"][0] > 0 or (requests["since_s"] != EXPIRED).any()
+                or (requests["wait_s"] > 0).any())
 
 
 def _long_lived_underused_pct(workload: Workload, timeline: Timeline, cpu: int) -> float:
@@ -196,13 +216,6 @@ def _long_lived_underused_pct(workload: Workload, timeline: Timeline, cpu: int) 
     first = min(int(np.searchsorted(time_s, workload.warmup_s)), len(time_s) - 1)
     is_underused = 2 * timeline.free[first:, :, cpu] > workload.capacity[:, cpu]
     return float(100 * (is_underused & (timeline.longest_s[first:] >= LONG_LIVED_S)).mean())
-
-
-def _migrated_gib(workload: Workload, n_moves: np.ndarray) -> float:
-    if "mem_gib" not in workload.resources:
-        return 0.0
-    amount = workload.need[:, workload.resources.index("mem_gib")]
-    return float((amount * n_moves).sum() / UNITS_PER["mem_gib"])
 
 
 def _series(workload: Workload, timeline: Timeline, n_empty_bound: np.ndarray) -> pd.DataFrame:

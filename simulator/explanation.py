@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.simulator._python import read_only, visible
 from sojourn.simulator._state import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World
 from sojourn.simulator._world import Prepared, prepared
 from sojourn.simulator.cluster import Request
@@ -152,7 +153,9 @@ def _scores(policy: Policy, world: World, request: Request, now: int, resources:
     """Name, meaning and values (n_hosts,) of each score."""
     n_hosts = len(world.hosts)
     if policy.host_scores is not None:
-        found = policy.host_scores(world.cluster, request, now)
+        seen = request._replace(need=read_only(request.need), uptimes_s=read_only(request.uptimes_s),
+                                overhang_s=read_only(request.overhang_s))
+        found = policy.host_scores(visible(world.cluster), seen, now)
         levels = found if isinstance(found, tuple) else (found,)
         return [(f"score {k + 1}", _meaning(policy.host_scores), np.asarray(values, np.float64))
                 for k, values in enumerate(levels)]

@@ -12,6 +12,14 @@ LONGEST_S = 2**52
 """Longest total lifetime that is accepted, so that no sum of times overflows."""
 
 
+class BadCurve(ValueError):
+    """What `Curves` refuses; row: the first one that has the bad curve, or -1 where no row has."""
+
+    def __init__(self, message: str, row: int = -1) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 @dataclass(frozen=True, slots=True)
 class Curves:
     """Predicted total lifetimes, held from one uptime to the next, as flat int64 arrays.
@@ -29,14 +37,14 @@ class Curves:
         uptime, E[max(T - u, 0)], not rising within a curve; for policies that weigh the whole distribution. None
         where the predictor tells one lifetime and no more.
 
-    Refused with ValueError: anything else; the message names the first row that has the bad curve.
+    Refused with ValueError: anything else; BadCurve where a row has it, and the message names the first.
 
     >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
     >>> curves.total_at(0, 599), curves.total_at(0, 600), curves.total_at(0, 8000)
     (900, 7200, 14400)
     >>> Curves(np.array([0, 2]), np.array([0, 600]), np.array([500, 7200]))
     Traceback (most recent call last):
-    ValueError: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
+    sojourn.simulator.lifetimes.BadCurve: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
     """
 
     offsets: np.ndarray
@@ -48,7 +56,7 @@ class Curves:
     def __post_init__(self) -> None:
         for name in ("offsets", "uptime_s", "total_s", "index", "overhang_s"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _whole(name, getattr(self, name)))
+                object.__setattr__(self, name, _numbers(name, getattr(self, name)))
         self._check_layout()
         self._check_values()
 
@@ -71,6 +79,11 @@ class Curves:
         return total
 
     def _check_layout(self) -> None:
+        for name in ("offsets", "index"):
+            array = getattr(self, name)
+            if array is not None and array.dtype.kind == "f":
+                k = int(np.argmin(_is_whole(array)))
+                raise ValueError(f"{name} must be whole numbers, got {array[k]} (position {k})")
         n = len(self.uptime_s)
         if len(self.total_s) != n:
             raise ValueError(f"total_s must be as long as uptime_s ({n}), got {len(self.total_s)}")
@@ -86,6 +99,10 @@ class Curves:
                 raise ValueError(f"index must be in 0..{len(steps) - 1}, got {self.index[row]} (row {row})")
 
     def _check_values(self) -> None:
+        for name in ("uptime_s", "total_s", "overhang_s"):
+            array = getattr(self, name)
+            if array is not None and array.dtype.kind == "f":
+                self._refuse(~_is_whole(array), name, "whole seconds")
         is_first = np.zeros(len(self.uptime_s), bool)
         is_first[self.offsets[:-1]] = True
         follows = ~is_first[1:]
@@ -111,7 +128,8 @@ class Curves:
         rows = np.flatnonzero(self.curve_of() == curve)
         where = f"row {rows[0]}" if len(rows) else f"curve {curve}, which no row uses"
         value = getattr(self, name)[k]
-        raise ValueError(f"{name} must be {rule}, got {value} ({where}, breakpoint {k - self.offsets[curve]})")
+        raise BadCurve(f"{name} must be {rule}, got {value} ({where}, breakpoint {k - self.offsets[curve]})",
+                       int(rows[0]) if len(rows) else -1)
 
 
 class LifetimeSource(Protocol):
@@ -194,15 +212,16 @@ def one_step(total_s: np.ndarray) -> Curves:
     return Curves(np.arange(n + 1), np.zeros(n, np.int64), total_s)
 
 
-def _whole(name: str, values: Any) -> np.ndarray:
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """As int64; left as they are where some are not whole, so that it can be told which."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    if array.dtype.kind == "f":
-        is_bad = ~np.isfinite(array) | (np.floor(array) != array)
-        if is_bad.any():
-            k = int(np.argmax(is_bad))
-            raise ValueError(f"{name} must be whole seconds, got {array[k]} (position {k})")
-    elif array.dtype.kind not in "iu":
+    if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be int64, got {array.dtype}")
-    return np.ascontiguousarray(array, np.int64)
+    is_left = array.dtype.kind == "f" and not _is_whole(array).all()
+    return array if is_left else np.ascontiguousarray(array, np.int64)
+
+
+def _is_whole(array: np.ndarray) -> np.ndarray:
+    return np.isfinite(array) & (np.floor(array) == array)

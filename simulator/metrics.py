@@ -27,13 +27,15 @@ class Metrics:
         one host, "filter" = a host had room but the policy ruled it out, "constraint" = a rule of the workload did.
         Where what fits nowhere waits, those are rejected that never got a host.
     mean_wait_s: of the requests that arrived after the warm-up and were placed, seconds; lower is better.
-    n_planned_migrations, n_migrations: of live migrations, warm-up included, those planned and those begun; what lies
-        between ended, or could stay, before its turn. Lower is better. migrated_gib: memory copied by them.
+    n_planned_migrations, n_migrations: of live migrations, those planned and those begun; what lies between ended, or
+        could stay, before its turn. (One planned in the warm-up may be begun after it.) Lower is better. migrated_gib:
+        memory copied by those begun.
     n_rescheduled, n_lost: requests that a host's failure made start again elsewhere, or ended; lower is better.
+    n_updated: hosts that waves of maintenance have been through by the horizon; higher is better.
     voided_core_h: core-hours that these had run for since they last started, to be done again; lower is better.
     long_lived_underused_hosts_pct: share of hosts with a request whose whole lifetime is 100 h or more, while less than
         half of their cores are in use; mean over the samples after the warm-up; lower is better.
-    n_rescores: hosts whose predicted exit was recomputed, warm-up included; lower is cheaper.
+    n_rescores: hosts whose predicted exit was recomputed; lower is cheaper.
     n_events: arrivals and departures processed, warm-up included.
     """
 
@@ -50,6 +52,7 @@ class Metrics:
     migrated_gib: float
     n_rescheduled: int
     n_lost: int
+    n_updated: int
     voided_core_h: float
     long_lived_underused_hosts_pct: float
     n_rescores: int

@@ -41,10 +41,12 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Every host is to be updated: each `every_s` from `from_s` on a wave takes `share` of the hosts, until all are.
+    """Every host is to be updated: each `every_s` from `from_s` on a wave takes `share` of the hosts, rounded up, until
+    all are.
 
     A wave takes hosts not yet updated, those with least to move first; empty ones are updated at once, the others are
-    closed until their requests have migrated or ended.
+    closed until their requests have migrated or ended. So 1 / share waves, rounded up, reach every host; those that
+    stood aside, or that a failure or a drain interrupted, are left to further waves, up to the horizon.
     """
 
     from_s: int
@@ -127,7 +129,7 @@ def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.
             rows += [(at_s, _happenings.FAIL if is_failure else _happenings.DRAIN, entry.host),
                      (until_s, _happenings.REPAIR if is_failure else _happenings.REOPEN, entry.host)]
         elif isinstance(entry, Maintenance):
-            n_wave = max(round(entry.share * n_hosts), 1)
+            n_wave = max(math.ceil(entry.share * n_hosts - 1e-9), 1)  # 0.07 * 100 is a little above 7
             rows += [(at_s, _happenings.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
     return np.array(sorted(rows, key=lambda row: row[0]), HAPPENINGS)
 

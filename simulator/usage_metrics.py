@@ -53,12 +53,9 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
     >>> found.used_cpu_pct, found.violation_rate_pct, found.violation_severity_pct
     (40.0, 10.0, 25.0)
     """
-    metrics = result.metrics
-    if metrics.n_migrations or metrics.n_rescheduled or metrics.n_lost or metrics.mean_wait_s:
-        n_failed = metrics.n_rescheduled + metrics.n_lost
-        raise ValueError("result must be of a replay in which requests stay where they are first placed, got "
-                         f"{metrics.n_migrations} migrations, {n_failed} requests on failed hosts, a mean wait of "
-                         f"{metrics.mean_wait_s:g} s")
+    if result.is_disturbed:
+        raise ValueError("result must be of a replay in which requests are placed when they arrive and stay there, got "
+                         f"one of policy {result.policy!r} with migrations, waiting or failures")
     from_s, to_s = workload.warmup_s, workload.trace.horizon_s
     span_s = to_s - from_s
     cpu = workload.resources.index("cpu_cores")

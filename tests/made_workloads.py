@@ -75,7 +75,7 @@ def cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[sim.Workload,
 
 @st.composite
 def ruled(draw: Any, workload: sim.Workload) -> sim.Workload:
-    """The same workload without a warm-up, with some of the rules besides room."""
+    """The same workload with or without its warm-up, and with some of the rules besides room."""
     trace, hosts = workload.trace, workload.hosts
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
@@ -88,6 +88,7 @@ def ruled(draw: Any, workload: sim.Workload) -> sim.Workload:
                                      is_pinned=drawn([True, False, False, False], len(trace)))
     return sim.Workload("test", sim.Trace(requests, trace.horizon_s),
                         hosts.assign(machine=drawn(["n1", "n1", "n2"], len(hosts))), workload.total_s,
+                        draw(st.sampled_from([0, workload.warmup_s])),
                         constraints=sim.Constraints("machine" if has_types else None, "job" if is_apart else None,
                                                     "is_pinned" if is_pinned else None))
 
@@ -136,7 +137,7 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
         workload.start_s.tolist(), workload.departure_s.tolist(), workload.need.tolist(), workload.capacity.tolist(),
         per_request, workload.trace.horizon_s, overhang, codes(requests, names.host_type, machines),
         codes(workload.hosts, names.host_type, machines), codes(requests, names.apart_by, {None: -1, "a": 0, "b": 1}),
-        None if names.pinned_by is None else requests[names.pinned_by].tolist(),
+        None if names.pinned_by is None else requests[names.pinned_by].tolist(), warmup=workload.warmup_s,
     )  # fmt: skip
 
 
@@ -149,15 +150,21 @@ def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | N
     twin = replace(twin_of(workload, per_request, curves), upkeep=tuple(upkeep), migration=migration,
                    is_queueing=is_queueing)
     assert result.host.tolist() == twin.run(name or policy.name)
-    metrics = result.metrics
+    metrics, warmup = result.metrics, workload.warmup_s
+    is_counted = [arrival >= warmup for arrival in twin.arrival]
+    firsts = [host for host, counts in zip(twin.first, is_counted, strict=True) if counts]
     found = (metrics.n_planned_migrations, metrics.n_migrations, metrics.n_rescheduled, metrics.n_lost,
-             metrics.n_events, metrics.n_rejected)
+             metrics.n_events, metrics.n_rejected, metrics.n_updated)
     assert found == (twin.n_planned, twin.n_begun, twin.n_re_placed, twin.n_lost, twin.n_events,
-                     twin.first.count(-1))
-    room = workload.trace.horizon_s * len(workload.hosts)
+                     firsts.count(-1), sum(host.is_updated for host in twin.hosts))
+    room = (workload.trace.horizon_s - warmup) * len(workload.hosts)
     assert round(metrics.empty_hosts_pct * room / 100, 3) == twin.empty_seconds
-    waits = [wait for wait, host in zip(twin.wait, twin.first, strict=True) if host >= 0]
+    waits = [wait for wait, host, counts in zip(twin.wait, twin.first, is_counted, strict=True) if host >= 0 and counts]
     assert round(metrics.mean_wait_s * len(waits), 3) == sum(waits)
     mem = workload.resources.index("mem_gib")
     moved = sum(need[mem] * moves for need, moves in zip(twin.need, twin.moves, strict=True))
     assert metrics.migrated_gib * 1024 == moved
+    cpu = workload.resources.index("cpu_cores")
+    voided = sum(need[cpu] * seconds for need, seconds in zip(twin.need, twin.voided, strict=True))
+    assert metrics.voided_core_h * 3_600_000 == pytest.approx(voided, abs=1e-3)
+    assert result.is_disturbed == twin.is_disturbed

@@ -48,7 +48,7 @@ def emptied(host: Host) -> None:
 def pass_deadline(replay: Replay, host: Host) -> None:
     """One class higher, and all are residuals."""
     host.state, host.residuals = "recycling", set(host.running)
-    set_class(replay, host, min(host.lifetime_class + 1, 4))
+    set_class(replay, host, min(host.lifetime_class + (replay.policy != "lava-no-class-up"), 4))
 
 
 def set_class(replay: Replay, host: Host, lifetime_class: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import naive_lava
@@ -36,9 +37,11 @@ class Replay:
     upkeep: tuple[Any, ...] = ()
     migration: Migration = field(default_factory=Migration)
     is_queueing: bool = False
+    warmup: int = 0
 
     def run(self, policy: str) -> list[int]:
-        """The first host of each request, -1 = none; counts and integrals are left in fields."""
+        """The first host of each request, -1 = none; counts and integrals from the warm-up's end on are left in
+        fields."""
         n = len(self.start)
         self.policy = policy
         self.hosts = [Host(index, capacity) for index, capacity in enumerate(self.capacity)]
@@ -50,9 +53,10 @@ class Replay:
         self.plan: list[tuple[int, int]] = []
         self.happenings = self.known_happenings()
         self.n_arrived = self.n_events = 0
-        self.n_planned = self.n_begun = self.n_re_placed = self.n_lost = 0
-        self.moves = [0] * n
-        self.empty_seconds, self.now = 0, 0
+        self.restarted: dict[int, int] = {}
+        self.is_disturbed = False
+        self.begin_counts()
+        self.now = 0
         has_news = False
         while True:
             time, kind, which = min(self.events(), default=(self.horizon + 1, ARRIVAL, -1))
@@ -68,6 +72,12 @@ class Replay:
         self.pass_time(self.horizon)
         self.n_lost += sum(self.first[i] >= 0 and self.ends[i] <= self.horizon for i in self.queue)
         return self.first
+
+    def begin_counts(self) -> None:
+        """Nothing has been counted."""
+        self.n_planned = self.n_begun = self.n_re_placed = self.n_lost = 0
+        self.moves, self.voided = [0] * len(self.start), [0] * len(self.start)
+        self.empty_seconds = 0
 
     def known_happenings(self) -> list[tuple[int, Any, bool]]:
         """(time, what, whether it begins) in order of time."""
@@ -125,7 +135,8 @@ class Replay:
                 host.emptied_for = ""
                 self.strike(host)
             else:
-                self.wave(max(round(entry.share * len(self.hosts)), 1))
+                share = Fraction(entry.share).limit_denominator(1_000_000)
+                self.wave(math.ceil(share * len(self.hosts)))
 
     def use_room(self) -> None:
         """Waiting requests first, then a batch if hosts are wanted, then migrations."""
@@ -139,6 +150,8 @@ class Replay:
                 continue
             has_run = self.first[i] >= 0
             if self.place(i):
+                if has_run:
+                    self.restarted[i] = self.now
                 self.n_re_placed += has_run
                 self.queue.remove(i)
         self.defragment()
@@ -152,6 +165,7 @@ class Replay:
         self.put_on(i, host)
         if self.first[i] < 0:
             self.first[i], self.wait[i] = host.index, self.now - self.arrival[i]
+            self.is_disturbed |= self.wait[i] > 0
         return True
 
     def chosen(self, i: int) -> Host | None:
@@ -212,6 +226,9 @@ class Replay:
 
     def pass_time(self, until: int) -> None:
         """Count the empty hosts that can be used."""
+        if self.now < self.warmup <= until:
+            self.begin_counts()
+            self.now = self.warmup
         self.empty_seconds += (until - self.now) * self.n_empty()
         self.now = until
 
@@ -227,6 +244,7 @@ class Replay:
         host.emptied_for = ""
         for i in sorted(host.leaving):
             self.stop_migrating(i)
+            self.break_off(i)
             self.n_re_placed += 1
         for i in sorted(host.running):
             self.take_off(i, host)
@@ -238,12 +256,20 @@ class Replay:
                 self.put_on(i, source)
                 if not source.is_open:
                     self.add_to_plan([i])
-            elif self.place(i):
+                continue
+            self.break_off(i)
+            if self.place(i):
                 self.n_re_placed += 1
             elif self.is_queueing:
                 self.queue.append(i)
             else:
                 self.n_lost += 1
+
+    def break_off(self, i: int) -> None:
+        """What the request has run for since it last started is void."""
+        self.voided[i] += self.now - max(self.begins[i], self.restarted.get(i, self.begins[i]))
+        self.restarted[i] = self.now
+        self.is_disturbed = True
 
     def mend(self, host: Host) -> None:
         """A failed host is back."""
@@ -341,6 +367,7 @@ class Replay:
             self.put_on(i, target)
             self.migrated_at[i] = self.now + self.migration.duration_s
             self.n_begun += 1
+            self.is_disturbed = True
             self.moves[i] += 1
         self.plan = later
 

@@ -11,7 +11,7 @@ from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
-from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN
+from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN, LAVA_NO_CLASS_UP
 from sojourn.simulator.policies.nilas import (
     NILAS,
     NILAS_60S,
@@ -46,6 +46,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
 VARIANTS: Mapping[str, Policy] = MappingProxyType({
     "lava-any-class": LAVA_ANY_CLASS,
     "lava-no-class-down": LAVA_NO_CLASS_DOWN,
+    "lava-no-class-up": LAVA_NO_CLASS_UP,
     "nilas-60s": NILAS_60S,
     "nilas-last": NILAS_LAST,
     "nilas-one-shot": NILAS_ONE_SHOT,

@@ -133,13 +133,24 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 
 @kernel
-def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """The host outlived its class: that rises by one, and all its requests are residuals."""
+def _pass_deadline(cluster: Cluster, host: int, now: int, n_up: int) -> None:
     state = cluster.state
     state.mode[host] = RECYCLING
-    state.lifetime_class[host] = min(state.lifetime_class[host] + 1, HIGHEST_CLASS)
+    state.lifetime_class[host] = min(state.lifetime_class[host] + n_up, HIGHEST_CLASS)
     state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
     name_residuals(state, host)
+
+
+@kernel
+def at_deadline(cluster: Cluster, host: int, now: int) -> None:
+    """The host outlived its class: that rises by one, and all its requests are residuals."""
+    _pass_deadline(cluster, host, now, 1)
+
+
+@kernel
+def at_deadline_without_rising(cluster: Cluster, host: int, now: int) -> None:
+    """The same, but the class stays; its deadline begins again."""
+    _pass_deadline(cluster, host, now, 0)
 
 
 @kernel
@@ -176,3 +187,5 @@ LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=
 LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS)
 LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
                             hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *_SAMPLED))
+LAVA_NO_CLASS_UP = Policy("lava-no-class-up", (class_preference, *_CHAIN), predictions="current",
+                          hooks=Hooks(lava_state, placed, departed, emptied, at_deadline_without_rising, *_SAMPLED))

@@ -26,9 +26,11 @@ STEPS = 50
 
 
 class WasteState(NamedTuple):
-    """mix: int64 (at least n_resources,), what all requests placed so far needed. deadline_s (n_hosts,): NEVER."""
+    """mix: int64 (at least n_resources,), what all requests placed so far needed. is_counted: int64 (n_requests,), 1
+    for those. deadline_s (n_hosts,): NEVER."""
 
     mix: np.ndarray
+    is_counted: np.ndarray
     deadline_s: np.ndarray
 
 
@@ -38,14 +40,16 @@ def waste_state(n_hosts: int, n_requests: int) -> WasteState:
     >>> waste_state(2, 9).mix[:3].tolist()
     [0, 0, 0]
     """
-    return WasteState(np.zeros(MOST_RESOURCES, np.int64), np.full(n_hosts, NEVER))
+    return WasteState(np.zeros(MOST_RESOURCES, np.int64), np.zeros(n_requests, np.int64), np.full(n_hosts, NEVER))
 
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The mix gains a request."""
-    for d in range(len(request.need)):
-        cluster.state.mix[d] += request.need[d]
+    """The mix gains a request when it is first placed, and not when it migrates or starts again."""
+    if cluster.state.is_counted[request.row] == 0:
+        cluster.state.is_counted[request.row] = 1
+        for d in range(len(request.need)):
+            cluster.state.mix[d] += request.need[d]
 
 
 @kernel

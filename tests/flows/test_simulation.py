@@ -14,7 +14,7 @@ from sojourn.flows.replicas import compare_replicas, replica
 from sojourn.flows.simulation import asked_rows, later_part, later_workload
 from sojourn.flows.sources import TableSource, held_curves
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
-from sojourn.simulator import Oracle, build_workload
+from sojourn.simulator import Oracle, Workload, build_workload
 from sojourn.simulator.workloads import OPENB_START_S
 
 
@@ -121,6 +121,24 @@ def test_replicas_move_a_little_and_the_first_not_at_all() -> None:
         workload.total_s, workload.trace.requests["request_id"])
     assert total[total.index[workload.total_s > 1_000]].between(0.97, 1.03).all()
     pd.testing.assert_frame_equal(moved.trace.requests, replica(workload, 1).trace.requests)
+
+
+def test_what_runs_on_at_the_horizon_does_so_in_every_replica() -> None:
+    # 100,000 s to the horizon at 100,000, and 1 s more: a stretch below 1 alone would end half of them before it
+    table = pd.DataFrame({"request_id": range(40), "arrival_s": [0, -5_000, 50_000, 99_990] * 10,
+                          "departure_s": pd.array([None] * 36 + [10, 60_000, 60_000, 99_999], "Int64"),
+                          "cpu_cores": 1.0, "mem_gib": 1.0})
+    trace = Trace(table, 100_000)
+    hosts = pd.DataFrame({"host_id": range(10), "cpu_cores": 4.0, "mem_gib": 4.0})
+    workload = Workload("trace", trace, hosts, np.where(trace.is_event(), trace.lifetime_s(),
+                                                        100_001 - trace.start_s()))
+    for seed in range(1, 6):
+        moved = replica(workload, seed)
+        ids = moved.trace.requests["request_id"].to_numpy()
+        is_censored = np.isin(ids, workload.trace.requests["request_id"][~workload.trace.is_event()])
+        assert is_censored.sum() == 36
+        assert (moved.departure_s[is_censored] > 100_000).all()
+        assert not moved.trace.is_event()[is_censored].any()
 
 
 def test_gains_are_paired_within_replicas() -> None:

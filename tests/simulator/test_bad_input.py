@@ -1,7 +1,7 @@
 """Hostile input: each with its defined result or a clear error."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,13 @@ from sojourn.simulator._numba import kernel
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.policies.lava import LavaState
+
+
+class Deadlines(NamedTuple):
+    """deadline_s, and what a host's becomes when a request is placed; int64 (n_hosts,)."""
+
+    deadline_s: np.ndarray
+    first_s: np.ndarray
 
 
 def workload_of(rows: list[Any], horizon: int, *shapes: tuple[float, float]) -> sim.Workload:
@@ -104,6 +111,73 @@ def test_predictions_that_are_none(totals: list[float], message: str) -> None:
         sim.one_step(np.array(totals))
 
 
+class Predicting:
+    """A source that gives some requests of a table the totals told, and the others 60 s."""
+
+    def __init__(self, totals: dict[str, float]) -> None:
+        self._totals = totals
+
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        return sim.one_step(np.array([self._totals.get(name, 60) for name in requests["request_id"]]))
+
+
+class Raising:
+    """A source that fails when asked for some requests."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        for name in self._names:
+            if (requests["request_id"] == name).any():
+                raise RuntimeError(f"nothing known of {name}")
+        return sim.one_step(np.full(len(requests), 60))
+
+
+class RaisingForMany:
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        if len(requests) > 3:
+            raise MemoryError("too many")
+        return sim.one_step(np.full(len(requests), 60))
+
+
+class Giving:
+    """A source that gives the same, whatever it is asked for."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def curves(self, requests: pd.DataFrame) -> Any:
+        return self._given
+
+
+@pytest.mark.parametrize(("source", "who", "what"), [
+    (Predicting({"r2": np.nan}), "request 'r2' that arrives at 30 s", "BadCurve: .*got nan"),
+    (Predicting({"r3": np.inf, "r4": np.nan}), "request 'r3' that arrives at 40 s", "BadCurve: .*got inf"),
+    (Predicting({"r0": -5}), "request 'r0' that arrives at 0 s", "BadCurve: .*got -5"),
+    (Predicting({"r4": -np.inf}), "request 'r4' that arrives at 50 s", "BadCurve: .*got -inf"),
+    # too few: the first that has none; too many: the last that there is
+    (Giving(sim.one_step(np.full(4, 60))), "request 'r4' that arrives at 50 s", r"one per request \(5\), got 4"),
+    (Giving(sim.one_step(np.full(6, 60))), "request 'r4' that arrives at 50 s", r"one per request \(5\), got 6"),
+    (Giving(np.full(5, 60)), "", "source must give Curves for policy 'nilas', got ndarray"),
+    (Raising("r3"), "request 'r3' that arrives at 40 s", "RuntimeError: nothing known of r3"),
+    (Raising("r4", "r2"), "request 'r2' that arrives at 30 s", "RuntimeError: nothing known of r4"),
+    (Raising("r0", "r1", "r2", "r3", "r4"), "request 'r0' that arrives at 0 s", "RuntimeError: nothing known of r0"),
+    (RaisingForMany(), "for policy 'nilas', asked for all requests together,", "MemoryError: too many"),
+    (sim.Held(["r0", "r1", "r3", "r4"], sim.one_step(np.full(4, 60))), "request 'r2' that arrives at 30 s",
+     "KeyError: .*request_id must be known, got 'r2'"),
+])
+def test_bad_predictions_are_told_with_policy_request_and_time(source: Any, who: str, what: str) -> None:
+    plain = workload_of([(t, t + 40, 1.0, 1.0) for t in (-7, 20, 30, 40, 50)], 100, (4.0, 4.0))
+    named = sim.Trace(plain.trace.requests.assign(request_id=[f"r{k}" for k in range(5)]), 100)
+    workload = sim.Workload("test", named, plain.hosts, plain.total_s)
+    with pytest.raises(ValueError, match=what) as caught:
+        sim.simulate(workload, "nilas", source)
+    assert "policy 'nilas'" in str(caught.value)
+    assert who in str(caught.value)
+    assert (caught.value.__cause__ is not None) == ("raised" in str(caught.value))
+
+
 @pytest.mark.parametrize("total", [0, 2**52])
 @pytest.mark.parametrize("policy", ["nilas", "lava"])
 def test_the_shortest_and_the_longest_prediction_are_borne(policy: str, total: int) -> None:
@@ -164,6 +238,63 @@ def test_missing_values_are_no_rule() -> None:
     assert (rules.group.tolist(), rules.is_pinned.tolist()) == ([-1, -1, 0], [1, 0, 0])  # type: ignore[union-attr]
 
 
+def deadlines_at_44(n_hosts: int, n_requests: int) -> Deadlines:
+    return Deadlines(np.full(n_hosts, NEVER), np.full(n_hosts, 44))
+
+
+@kernel
+def placed_11(cluster: Any, host: int, request: Any, now: int) -> None:
+    """Raises at 11 s, and wants to hear of the host at 44 s."""
+    if now == 11:
+        raise ArithmeticError("placed")
+    cluster.state.deadline_s[host] = cluster.state.first_s[host]
+
+
+@kernel
+def departed_22(cluster: Any, host: int, row: int, now: int) -> None:
+    """Raises at 22 s."""
+    if now == 22:
+        raise ArithmeticError("departed")
+
+
+@kernel
+def emptied_33(cluster: Any, host: int, now: int) -> None:
+    """Raises at 33 s."""
+    if now == 33:
+        raise ArithmeticError("emptied")
+    cluster.state.deadline_s[host] = NEVER
+
+
+@kernel
+def at_deadline_44(cluster: Any, host: int, now: int) -> None:
+    """Raises at 44 s."""
+    raise ArithmeticError("at_deadline")
+
+
+@pytest.mark.slow  # a loop of its own
+@pytest.mark.parametrize(("rows", "message"), [
+    # r1 is placed beside r0 on the first host
+    ([(0, 90, 1.0, 1.0), (11, 90, 1.0, 1.0)], "hook 'placed' of request 'r1' and host 'h0' at 11 s"),
+    # r1 has a host of its own; it leaves after r2 has come
+    ([(0, 90, 4.0, 1.0), (5, 22, 1.0, 1.0), (20, 90, 1.0, 1.0)],
+     "hook 'departed' of request 'r1' and host 'h1' at 22 s"),
+    # h1 is empty though r2 has come to h0 since
+    ([(0, 90, 3.0, 1.0), (5, 33, 3.0, 1.0), (20, 90, 1.0, 1.0)], "hook 'emptied' of host 'h1' at 33 s"),
+    # r1 has kept h1 from 5 s on, and at 44 s only that is left
+    ([(0, 30, 3.0, 1.0), (5, 90, 3.0, 1.0)], "hook 'at_deadline' of host 'h1' at 44 s"),
+])
+def test_a_hook_that_raises_is_named_with_what_it_was_told_of(rows: list[Any], message: str) -> None:
+    plain = workload_of(rows, 100, (4.0, 4.0), (4.0, 4.0))
+    named = sim.Trace(plain.trace.requests.assign(request_id=[f"r{k}" for k in range(len(rows))]), 100)
+    workload = sim.Workload("test", named, plain.hosts.assign(host_id=["h0", "h1"]), plain.total_s)
+    hooks = sim.Hooks(deadlines_at_44, placed_11, departed_22, emptied_33, at_deadline_44)
+    kind = message.split("'")[1]
+    expected = f"policy 'raising', told by {message}, must not raise, got ArithmeticError: {kind}$"
+    with pytest.raises(ValueError, match=expected) as caught:
+        sim.simulate(workload, sim.Policy("raising", hooks=hooks))
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
 def stubborn(cluster: Any, host: int, now: int) -> None:
     """Leaves the deadline where it is."""
 
@@ -176,7 +307,7 @@ def test_a_deadline_that_stays_is_refused() -> None:
     workload = workload_of([(0, 20_000, 1.0, 1.0)], 30_000, (4.0, 4.0))
     source = sim.Held(workload.request_ids, sim.one_step(np.array([60])))
     # of class 1: 1.1 h
-    with pytest.raises(ValueError, match=r"policy 'stuck' must put a later deadline, or NEVER, .* at 3960 s"):
+    with pytest.raises(ValueError, match=r"policy 'stuck' must put a later deadline, .* for host 0 at 3960 s"):
         sim.simulate(workload, policy, source)
 
 

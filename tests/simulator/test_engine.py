@@ -139,7 +139,18 @@ def test_a_trace_splits_at_an_idle_point(policy: str) -> None:
 def test_an_oracle_needs_few_rescores() -> None:
     workload = workload_of(busy(), 1000 * 60, BUSY_HOSTS)
     result = sim.simulate(workload, "nilas", sim.Oracle(workload))
-    assert result.metrics.n_rescores < 0.2 * len(workload.trace)
+    assert result.metrics.n_rescores < 0.2 * result.metrics.n_requests
+
+
+def test_rescores_of_the_warm_up_do_not_count() -> None:
+    # a third of the requests come in the first 10,000 s
+    whole, later = (sim.simulate(workload, "nilas", sim.NoisyOracle(workload, 1.0)).metrics for workload in
+                    (workload_of(busy(), 60_000, BUSY_HOSTS, warmup_s) for warmup_s in (0, 10_000)))
+    assert 0 < later.n_rescores < whole.n_rescores
+    assert later.n_events == whole.n_events
+    # the last request comes before 30,000 s, and who only leaves is not asked about
+    last = workload_of(busy(), 60_000, BUSY_HOSTS, 30_000)
+    assert sim.simulate(last, "nilas", sim.NoisyOracle(last, 1.0)).metrics.n_rescores == 0
 
 
 def test_bad_input_is_refused() -> None:

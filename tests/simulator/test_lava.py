@@ -16,6 +16,7 @@ from sojourn.simulator.policies.lava import (
     RECYCLING,
     any_class_preference,
     at_deadline,
+    at_deadline_without_rising,
     class_preference,
     departed,
     departed_without_falling,
@@ -197,6 +198,23 @@ def test_a_deadline_raises_the_class_and_renews(left_h: int, expected: list[tupl
         at_deadline(hosts, 0, now)
         assert seen(hosts) == (mode, found_class, now + after_s)
         assert hosts.state.n_residuals[0] == 2
+
+
+@pytest.mark.parametrize(("left_h", "found_class", "after_s"), [
+    # of LC1, LC2 and LC4: the class stays and its own deadline begins again
+    (0, 1, 3_960), (5, 2, 39_600), (500, 4, 3_960_000),
+])  # fmt: skip
+def test_without_rising_a_deadline_only_renews(left_h: int, found_class: int, after_s: int) -> None:
+    hosts = cluster()
+    come(hosts, 0, left_h * HOUR, (100, 10))
+    come(hosts, 1, left_h * HOUR, (100, 10))
+    for n_named in (2, 3):
+        now = seen(hosts)[2]
+        at_deadline_without_rising(hosts, 0, now)
+        assert seen(hosts) == (RECYCLING, found_class, now + after_s)
+        assert hosts.state.n_residuals[0] == n_named
+        come(hosts, n_named, HOUR // 2, (100, 10), now=now + 1)  # no residual before the next deadline
+        assert hosts.state.n_residuals[0] == n_named
 
 
 MODES = [EMPTY, RECYCLING, RECYCLING, OPEN, OPEN, RECYCLING, RECYCLING]

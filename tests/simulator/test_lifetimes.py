@@ -13,7 +13,7 @@ from sojourn.simulator.completion import kaplan_meier
 
 @pytest.mark.parametrize(("offsets", "uptime", "total", "message"), [
     ([0, 1], [0], [-5], r"total_s must be in 0\.\..*, got -5 \(row 0, breakpoint 0\)"),
-    ([0, 1, 2], [0, 0], [9.0, np.nan], r"total_s must be whole seconds, got nan \(position 1\)"),
+    ([0, 1, 2], [0, 0], [9.0, np.nan], r"total_s must be whole seconds, got nan \(row 1, breakpoint 0\)"),
     ([0, 1], [0], [np.inf], "total_s must be whole seconds, got inf"),
     ([0, 1], [0], [1.5], "total_s must be whole seconds, got 1.5"),
     ([0, 1], [3], [9], r"uptime_s must be 0 at the start of a curve, got 3 \(row 0, breakpoint 0\)"),
@@ -24,8 +24,9 @@ from sojourn.simulator.completion import kaplan_meier
     ([0, 1], [0], [9, 9], "total_s must be as long as uptime_s"),
     ([0, 1], [0], [2**60], "total_s must be in"),
     ([0, 1], ["a"], [9], "uptime_s must be int64"),
+    ([0, 1.5, 3], [0, 0, 0], [9, 9, 9], r"offsets must be whole numbers, got 1.5 \(position 1\)"),
 ])
-def test_bad_curves_are_refused(offsets: list[int], uptime: list[int], total: list[float], message: str) -> None:
+def test_bad_curves_are_refused(offsets: list[float], uptime: list[int], total: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sim.Curves(np.array(offsets), np.array(uptime), np.array(total))
 
@@ -56,7 +57,7 @@ def test_shared_curves_name_the_first_row_that_uses_a_bad_one() -> None:
     ([5, 4], r"overhang_s must be as long as uptime_s \(3\), got 2"),
     ([5, 6, 9], r"overhang_s must be at most that of the breakpoint before, got 6 \(row 0, breakpoint 1\)"),
     ([5, 4, -1], r"overhang_s must be in 0\.\.\d+, got -1 \(row 1, breakpoint 0\)"),
-    ([5.5, 4, 1], r"overhang_s must be whole seconds, got 5.5 \(position 0\)"),
+    ([5.5, 4, 1], r"overhang_s must be whole seconds, got 5.5 \(row 0, breakpoint 0\)"),
 ])
 def test_bad_overhangs_are_refused(overhang: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -118,6 +118,44 @@ def test_a_numpy_policy_that_raises_is_named_with_request_and_time() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+@pytest.mark.parametrize("spoil", [
+    lambda cluster, request: cluster.free.fill(10**6),
+    lambda cluster, request: cluster.capacity.__setitem__(0, 0),
+    lambda cluster, request: cluster.n_running.__iadd__(1),
+    lambda cluster, request: cluster.exit_s.sort(),
+    lambda cluster, request: cluster.closed.fill(1),
+    lambda cluster, request: cluster.is_updated.fill(1),
+    lambda cluster, request: request.need.fill(0),
+    lambda cluster, request: request.uptimes_s.fill(5),
+    lambda cluster, request: request.overhang_s.fill(5),
+])
+def test_a_numpy_policy_cannot_change_what_it_is_shown(spoil: Any) -> None:
+    def spoiling(cluster: Cluster, request: Request, now: int) -> np.ndarray:
+        spoil(cluster, request)
+        return np.zeros(3)
+
+    workload = three_hosts(2)
+    policy = sim.Policy("y", host_scores=spoiling, predictions="current")
+    curves = sim.Curves(np.array([0, 1, 2]), np.zeros(2), np.full(2, 60), None, np.full(2, 9))
+    source = sim.Held(workload.request_ids, curves)
+    with pytest.raises(ValueError, match=r"policy 'y', asked about request 'r0' at 10 s, .*read-only"):
+        sim.simulate(workload, policy, source)
+    with pytest.raises(ValueError, match="read-only"):
+        sim.explain(workload, sim.Policy("y", host_scores=spoiling, predictions="current"), source, "r0")
+    assert (workload.need == [1000, 1024]).all()
+
+
+def test_a_numpy_policy_sees_the_cluster_and_no_state_of_the_engine() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def looking(cluster: Cluster, request: Request, now: int) -> np.ndarray:
+        seen.append((cluster.free[:, 0].tolist(), cluster.n_running.tolist(), len(cluster.state)))
+        return np.zeros(3)
+
+    sim.simulate(three_hosts(2), sim.Policy("y", host_scores=looking))
+    assert seen == [([4000, 4000, 2000], [0, 0, 0], 0), ([3000, 4000, 2000], [1, 0, 0], 0)]
+
+
 def test_an_interrupt_in_a_numpy_policy_ends_the_replay() -> None:
     def interrupted(cluster: Cluster, request: Request, now: int) -> np.ndarray:
         raise KeyboardInterrupt

@@ -14,6 +14,7 @@ from sojourn.simulator.policies.nilas_expected import expected_cost, expected_ex
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.policies.random_fit import draw
 from sojourn.simulator.policies.waste_min import added_waste, waste_state
+from sojourn.simulator.policies.waste_min import placed as waste_placed
 from sojourn.simulator.policies.worst_fit import used_share
 
 MINUTE, HOUR = 60, 3600
@@ -38,11 +39,26 @@ def request(exit_s: int) -> Request:
     (1000, 1000 + 30 * MINUTE - 1, 1, 0),
     # 30 min sharp: buckets are closed on the left
     (1000, 1000 + 30 * MINUTE, 1, 1),
-    # 3 h and 4 h are edges 5 and 6
+    # 60 min, 90 min, 2 h, 3 h, 4 h, 6 h, 12 h, 24 h and 168 h begin buckets 2 to 10; a second below is the one before
+    (1000, 1000 + 60 * MINUTE - 1, 1, 1),
+    (1000, 1000 + 60 * MINUTE, 1, 2),
+    (1000, 1000 + 90 * MINUTE - 1, 1, 2),
+    (1000, 1000 + 90 * MINUTE, 1, 3),
+    (1000, 1000 + 2 * HOUR - 1, 1, 3),
+    (1000, 1000 + 2 * HOUR, 1, 4),
+    (1000, 1000 + 3 * HOUR - 1, 1, 4),
     (1000, 1000 + 3 * HOUR, 1, 5),
+    (1000, 1000 + 4 * HOUR - 1, 1, 5),
     (1000, 1000 + 4 * HOUR, 1, 6),
-    # a week is the last edge
+    (1000, 1000 + 6 * HOUR - 1, 1, 6),
+    (1000, 1000 + 6 * HOUR, 1, 7),
+    (1000, 1000 + 12 * HOUR - 1, 1, 7),
+    (1000, 1000 + 12 * HOUR, 1, 8),
+    (1000, 1000 + 24 * HOUR - 1, 1, 8),
+    (1000, 1000 + 24 * HOUR, 1, 9),
+    (1000, 1000 + 168 * HOUR - 1, 1, 9),
     (1000, 1000 + 168 * HOUR, 1, 10),
+    # a week is the last edge
     (1000, 1000 + 1000 * HOUR, 1, 10),
     # an empty host's exit is now (200), whatever its stale value: dT = 2 h
     (10**9, 200 + 2 * HOUR, 0, 4),
@@ -193,6 +209,14 @@ def test_added_waste(mix: tuple[int, int], need: tuple[int, int], expected: int)
     state.mix[:2] = mix
     host = one_host(1, 0)._replace(state=state)
     assert added_waste(host, 0, Request(0, np.array(need), 0), 0) == expected
+
+
+def test_the_mix_counts_a_request_once() -> None:
+    host = one_host(1, 0)._replace(state=waste_state(1, 3))
+    # 0 is placed and placed again, as when it migrates; then 1 is: 2 x 2,000 and 2 x 4
+    for row in (0, 0, 1, 0):
+        waste_placed(host, 0, Request(row, np.array([2000, 4]), 0), 0)
+    assert host.state.mix[:3].tolist() == [4000, 8, 0]
 
 
 def test_random_scores_are_uniform_and_of_request_and_host() -> None:

@@ -15,11 +15,11 @@ import sojourn.simulator as sim
 
 
 def run(rows: list[Any], n_hosts: int, *upkeep: Any, horizon: int = 1_000, is_queueing: bool = False,
-        **migration: Any) -> sim.Result:
+        warmup_s: int = 0, **migration: Any) -> sim.Result:
     """NILAS with an oracle on hosts of 4 cores and 4 GiB."""
     trace = naive.trace_of(rows, horizon)
     hosts = pd.DataFrame({"host_id": range(n_hosts), "cpu_cores": 4.0, "mem_gib": 4.0})
-    workload = sim.Workload("test", trace, hosts, sim.true_totals(trace, np.random.default_rng(0)))
+    workload = sim.Workload("test", trace, hosts, sim.true_totals(trace, np.random.default_rng(0)), warmup_s)
     # a drain that never comes: all is compiled, whatever else is asked for
     return sim.simulate(workload, replace(sim.POLICIES["nilas"], is_queueing=is_queueing), sim.Oracle(workload),
                         is_ranked=False, is_checked=True, upkeep=[*upkeep, sim.Drain(0, 10**9, 10**9 + 1)],
@@ -141,3 +141,69 @@ def test_a_wave_is_ordered_across_its_hosts_or_host_by_host(is_across: bool, n_m
     result = run(rows, 4, sim.Maintenance(10, 5_000, 1.0), duration_s=50, n_at_once=1, is_across=is_across)
     assert result.host.tolist() == [0, 0, 1, 1]
     assert (result.metrics.n_planned_migrations, result.metrics.n_migrations) == (4, n_migrations)
+
+
+@pytest.mark.parametrize(("n_hosts", "share", "n_waves"), [
+    # 2.5 hosts are 3, two waves; 1.25 are 2, where the fourth wave finds none; 3.33 are 4, three waves
+    (5, 0.5, 2),
+    (5, 0.25, 4),
+    (10, 1 / 3, 3),
+    # 0.07 * 100 is 7.000000000000001 in binary; 15 waves of 7 are 105
+    (100, 0.07, 15),
+    (3, 0.3, 4),
+])
+def test_waves_update_every_host_and_none_stays_closed(n_hosts: int, share: float, n_waves: int) -> None:
+    # Half of the hosts run a request of 3 cores until 10 s after the last wave; it migrates in 1 s. 10 s later requests
+    # of 4 cores ask for all hosts: none is closed. There is no further wave.
+    last = 100 + (n_waves - 1) * 50
+    rows = [(0, last + 10, 3.0, 1.0)] * (n_hosts // 2) + [(last + 20, last + 40, 4.0, 1.0)] * n_hosts
+    result = run(rows, n_hosts, sim.Maintenance(100, 50, share), horizon=last + 49, duration_s=1, n_at_once=50)
+    assert result.metrics.n_updated == n_hosts
+    assert sorted(result.host[n_hosts // 2:].tolist()) == list(range(n_hosts))
+
+
+def test_waves_go_on_until_hosts_that_stood_aside_are_updated() -> None:
+    # Two waves at 100 and 200 would do for 2 hosts. Host 0 fails from 90 to 250 and is taken at 300; at 250 it is not.
+    updated = [run([(0, 50, 1.0, 1.0)], 2, sim.Failure(0, 90, 160), sim.Maintenance(100, 100, 0.5),
+                   horizon=horizon).metrics.n_updated for horizon in (299, 300)]
+    assert updated == [1, 2]
+
+
+@pytest.mark.parametrize(("warmup_s", "n_planned", "n_begun", "gib", "n_rescheduled", "n_lost", "core_h"), [
+    # 0 and 1 (1 core, 1 GiB) are drained from host 0 at 100, one at a time, 50 s each; 1 goes at 150. Host 1 fails at
+    # 300: 0 and 1 start again on host 2, 300 core-s each are void; host 2 fails at 500: both are lost, 200 each.
+    (0, 2, 2, 2.0, 2, 2, 1_000 / 3_600),
+    # the warm-up's last second does not belong to what is measured, its end does
+    (100, 2, 2, 2.0, 2, 2, 1_000 / 3_600),
+    (101, 0, 1, 1.0, 2, 2, 1_000 / 3_600),
+    (150, 0, 1, 1.0, 2, 2, 1_000 / 3_600),
+    (151, 0, 0, 0.0, 2, 2, 1_000 / 3_600),
+    (300, 0, 0, 0.0, 2, 2, 1_000 / 3_600),
+    (301, 0, 0, 0.0, 0, 2, 400 / 3_600),
+    (501, 0, 0, 0.0, 0, 0, 0.0),
+    (999, 0, 0, 0.0, 0, 0, 0.0),
+])
+def test_counts_begin_when_the_warm_up_ends(warmup_s: int, n_planned: int, n_begun: int, gib: float,
+                                            n_rescheduled: int, n_lost: int, core_h: float) -> None:
+    rows = [(0, 900, 1.0, 1.0), (0, 900, 1.0, 1.0)]
+    upkeep = sim.Drain(0, 100, 990), sim.Failure(1, 300, 690), sim.Failure(2, 500, 490)
+    result = run(rows, 3, *upkeep, warmup_s=warmup_s, duration_s=50, n_at_once=1)
+    metrics = result.metrics
+    assert (metrics.n_planned_migrations, metrics.n_migrations, metrics.migrated_gib) == (n_planned, n_begun, gib)
+    assert (metrics.n_rescheduled, metrics.n_lost) == (n_rescheduled, n_lost)
+    assert metrics.voided_core_h == pytest.approx(core_h)
+    assert result.is_disturbed
+
+
+@pytest.mark.parametrize(("rows", "upkeep", "is_disturbed"), [
+    ([(0, 100, 4.0, 1.0), (100, 200, 4.0, 1.0)], (), False),
+    # a failure of an empty host disturbs nobody
+    ([(0, 100, 4.0, 1.0)], (sim.Failure(0, 100, 50),), False),
+    # it waits to the end of the trace, neither lost nor started again
+    ([(0, None, 4.0, 1.0)], (sim.Failure(0, 10, 5_000),), True),
+    ([(0, 100, 4.0, 1.0), (50, 200, 4.0, 1.0)], (), True),
+    # it waits and is never placed
+    ([(0, None, 4.0, 1.0), (50, 200, 4.0, 1.0)], (), False),
+])
+def test_a_replay_is_disturbed_by_waiting_and_failures(rows: list[Any], upkeep: Any, is_disturbed: bool) -> None:
+    assert run(rows, 1, *upkeep, is_queueing=True, warmup_s=999).is_disturbed == is_disturbed

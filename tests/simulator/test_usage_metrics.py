@@ -127,6 +127,5 @@ def test_bad_input_is_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             usage_metrics(workload, result, usage)
-    moved = replace(result, metrics=replace(result.metrics, n_migrations=1))
-    with pytest.raises(ValueError, match=r"requests stay where .*, got 1 migrations, 0 requests"):
-        usage_metrics(workload, moved, series((0, 0, 0.5)))
+    with pytest.raises(ValueError, match="and stay there, got one of policy 'best-fit' with migrations, waiting"):
+        usage_metrics(workload, replace(result, is_disturbed=True), series((0, 0, 0.5)))
