@@ -72,20 +72,24 @@ def run_comparison(config: CompareConfig) -> int:
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
     """Replay the cells that are not kept yet, and keep them; returns those that failed, with why."""
-    store = CellStore(cells[0].workload.trace.settings.store)
-    fresh = [cell for cell in cells if store.read(cell.key()) is None]
+    folder = cells[0].workload.trace.settings.store
+    store, keys = CellStore(folder), {cell: cell.key() for cell in cells}
+    fresh = [cell for cell in cells if store.read(keys[cell]) is None]
     if len(fresh) < len(cells):
         console.print(f"{len(cells) - len(fresh)} of {len(cells)} cells were finished before")
     workers = workers[: max(len(fresh), 1)]
     failed = _learn(fresh, workers)
-    groups = by_workload(cell for cell in fresh if cell not in failed)
-    n = sum(map(len, groups.values()))
+    groups = [[(cell, keys[cell]) for cell in group]
+              for group in by_workload(cell for cell in fresh if cell not in failed).values()]
+    n = sum(map(len, groups))
     with stage("replay") as report:
         report(0, n)
-        for done, (cell, reason) in enumerate(run_grouped(groups.values(), replay, workers), 1):
+        for done, ((cell, key), reason) in enumerate(run_grouped(groups, replay, workers), 1):
             report(done, n)
             if reason is not None:
                 failed[cell] = reason if isinstance(reason, str) else f"its worker died: {reason}"
+            elif store.read(key) is None:
+                failed[cell] = f"its worker must share the folder {folder}, got no result there"
     return {cell: failed[cell] for cell in cells if cell in failed}
 
 

@@ -20,9 +20,15 @@ from sojourn.flows.simulation import later_workload_of
 from sojourn.simulator import LifetimeSource, OneShot, Result, Workload, build_workload, host_map, simulate, stranding
 
 
-def replay(cell: Cell) -> str | None:
-    """Replay a cell and keep its result; returns why where it failed. A cell that is kept already is left alone."""
-    store, key = CellStore(cell.workload.trace.settings.store), cell.key()
+def replay(asked: tuple[Cell, str]) -> str | None:
+    """Replay a cell and keep its result under its key; returns why where it failed.
+
+    A cell that is kept already is left alone; one whose key is another here is refused: code or libraries differ.
+    """
+    cell, key = asked
+    if (own := cell.key()) != key:
+        return f"its worker must have the code and libraries that asked for {key[:12]}, got those of {own[:12]}"
+    store = CellStore(cell.workload.trace.settings.store)
     if store.read(key) is not None:
         return None
     try:
