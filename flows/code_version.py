@@ -16,12 +16,18 @@ def source_hash(*modules: str) -> str:
     True
     """
     digest = hashlib.sha256()
+    for path in source_files(*modules):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def source_files(*modules: str) -> list[Path]:
+    """The source files of modules, and of all modules of a package among them; not of the packages in it."""
+    files: list[Path] = []
     for name in modules:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise ValueError(f"modules must be importable, got {name!r}")
         origin = Path(spec.origin)
-        files = sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
-        for path in files:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+        files += sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
+    return files

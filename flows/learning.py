@@ -65,8 +65,8 @@ def _of_bundle(trace: TraceSpec, predictor: Predictor, loaded: Trace, split: Spl
     bundle = load_bundle(predictor.argument)
     training = bundle.schema.document.get("training", {})
     if not {"content_hash", "to_s"} <= training.keys():
-        raise ValueError("a bundle must say what it was trained on, so that nothing that it saw judges it, got one without "
-                         "`content_hash` and `to_s`")
+        raise ValueError("a bundle must say what it was trained on, so that nothing that it saw judges it, got one "
+                         "without `content_hash` and `to_s`")
     if training["content_hash"] == content_hash(trace.settings) and int(training["to_s"]) > split.test_from_s:
         raise ValueError(f"a bundle must be trained on what came before second {split.test_from_s} of this trace, got "
                          f"one that saw all before second {training['to_s']}")
