@@ -40,7 +40,8 @@ class TraceSpec:
         return "synthetic" if self.settings.trace is None else self.settings.trace.name
 
     def learnt_key(self, learnt: str, bundle_version: str) -> str:
-        """sha256 hex of all that decides the curves of a learnt predictor on this trace."""
+        """sha256 hex of all that decides the curves of a learnt predictor on this trace; of "", where the later part
+        begins."""
         settings = self.settings
         return _digest([self.data_hash, settings.test_share, settings.valid_share, settings.seed,
                         bundle_version or learnt, source_hash(*_LEARNT_BY),
@@ -82,10 +83,10 @@ class Cell:
 
     def key(self) -> str:
         """sha256 hex of all that decides the result: data, settings and source code."""
-        spec, settings, predictor = self.workload, self.workload.trace.settings, self.predictor
+        spec, predictor = self.workload, self.predictor
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.options,
-            [settings.test_share, settings.valid_share] if spec.is_later else None, self.policy,
+            spec.trace.learnt_key("", "") if spec.is_later else None, self.policy,
             predictor.name if predictor else None, source_hash(*_REPLAYED_BY), version("numpy"),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:

@@ -74,6 +74,17 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     assert {cell.key() for cell in again} <= keys
 
 
+def test_another_cut_is_another_key_for_what_is_not_learnt_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later part begins where `features.split`, `features.creation` and `flows.train` say."""
+    cells = _config(tmp_path, seeds=(0,), policies=("nilas",), predictors=("km", "oracle")).cells()
+    whole = _config(tmp_path, seeds=(0,), policies=("nilas",)).cells()
+    before, old = [cell.key() for cell in (*cells, *whole)], grid.source_hash
+    monkeypatch.setattr(grid, "source_hash", lambda *names: old(*names) + "edited" * ("sojourn.features" in names))
+    is_new = [cell.key() != key for cell, key in zip((*cells, *whole), before, strict=True)]
+    assert [cell.label for cell in cells] == ["best-fit", "nilas (km)", "nilas (oracle)"]
+    assert is_new == [True] * 3 + [False] * 2
+
+
 def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, loads=(0.5, 0.8), policies=("nilas", "first-fit")).cells()
     assert run_cells(cells, HERE) == {}
