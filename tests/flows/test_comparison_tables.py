@@ -67,7 +67,22 @@ def test_a_cell_that_failed_takes_its_seed_out_of_its_pairs_only() -> None:
     # best-fit of the two seeds that first-fit has: (20 + 22) / 2 = 21, and 1.5 of the 12 to the bound
     assert summary.loc["first-fit", "gap_closed_pct"] == pytest.approx(12.5)
     without = [(cell, result) for cell, result in _found() if cell.label != "best-fit"]
-    assert summary_table(cells_table(without))["gain_pp"].isna().all()
+    alone = summary_table(cells_table(without))
+    assert alone[["gain_pp", "gain_low_pp", "gap_closed_pct"]].isna().all(axis=None)
+    assert alone["n_pairs"].tolist() == [0, 0]
+
+
+def test_a_best_fit_that_failed_takes_its_seed_out_of_the_gains_only() -> None:
+    found = [(cell, result) for cell, result in _found() if (cell.label, cell.workload.seed) != ("best-fit", 2)]
+    summary = summary_table(cells_table(found)).set_index("label")
+    assert summary["n_seeds"].to_dict() == {"best-fit": 2, "first-fit": 3, "nilas (oracle)": 3}
+    assert summary["n_pairs"].to_dict() == {"best-fit": 2, "first-fit": 2, "nilas (oracle)": 2}
+    row = summary.loc["first-fit"]
+    assert row["empty_hosts_pct"] == pytest.approx(25.0)  # (21 + 24 + 30) / 3
+    # gains 1, 2: mean 1.5, standard deviation 0.70711; t(0.975, 1) = 12.7062; 12.7062 * 0.70711 / sqrt(2) = 6.3531
+    assert [row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]] == pytest.approx([1.5, -4.8531, 7.8531], abs=1e-4)
+    # best-fit's mean at these two is 21, the bound 33: 1.5 of 12
+    assert row["gap_closed_pct"] == pytest.approx(12.5)
 
 
 def test_one_seed_has_no_interval() -> None:
