@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import comparison_data, run_cells
+from sojourn.flows.comparison_log import as_document
+from sojourn.flows.comparison_report import comparison_markdown
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.workers import local_workers
@@ -91,6 +94,18 @@ def test_one_seed_has_no_interval() -> None:
     assert row["gain_pp"] == 2.0
     assert np.isnan(row["gain_low_pp"])
     assert np.isnan(differences_table(cells_table(found))["difference_low_pp"]).all()
+
+
+def test_a_load_without_a_short_decimal_is_logged_with_its_rows() -> None:
+    config = CompareConfig(policies=("first-fit",), seeds=(0,), loads=(1 / 3, 0.8), n_requests=1_000)
+    cells = config.cells()
+    found = [(cell, CellResult({"empty_hosts_pct": 20.0, "bound_empty_hosts_pct": BOUND, "n_events": 1,
+                                "packing_density_pct": 50.0, "rejected_pct": 0.0}, {"elapsed_s": 0.5, "compile_s": 0.0},
+                               {"description": "d", "n_hosts": 3, "warmup_s": 0}, {})) for cell in cells]
+    description = {(cell.workload.name, cell.workload.load): "d" for cell in cells}
+    document = as_document(config, cells[0].workload.trace, summary_table(cells_table(found)), description)
+    assert [[row["label"] for row in part["rows"]] for part in document["workloads"]] == [["best-fit", "first-fit"]] * 2
+    assert "d; load 0.333333, seeds: 1." in comparison_markdown(json.loads(json.dumps(document)))
 
 
 def test_series_are_of_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:
