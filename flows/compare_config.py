@@ -94,9 +94,10 @@ class CompareConfig(TraceSettings):
             if isinstance(value, str) and "," not in value:
                 listed = int(value)
             seeds = tuple(range(listed)) if isinstance(listed, int) else tuple(listed)
-        except ValueError:
-            seeds = ()
-        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            is_good = len(set(seeds)) == len(seeds) and min(seeds) >= 0
+        except (ValueError, TypeError):
+            is_good = False
+        if not is_good:
             raise ValueError(f"{rule}, got {value!r}")
         return seeds
 
