@@ -15,7 +15,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.build_features import stored_features
 from sojourn.flows.grid import TraceSpec
 from sojourn.flows.ingest import content_hash, ingested_trace
-from sojourn.flows.learnt_curves import curves_file, cut_s, keep_curves, keep_cut
+from sojourn.flows.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.sources import held_curves
 from sojourn.flows.train import windows
@@ -30,7 +30,7 @@ from sojourn.serving.encoder import Encoder
 def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[str, str]:
     """Fit and keep what is not kept yet; returns why by `learnt_name` for those that failed, "" for the trace."""
     trace, predictors = asked
-    missing = [one for one in predictors if not curves_file(trace, one).is_file()]
+    missing = [one for one in predictors if kept_curves(trace, one) is None]
     if not missing and cut_s(trace) is not None:
         return {}
     try:

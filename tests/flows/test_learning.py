@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,33 @@ def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_tra
     assert "must be trained on what came before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})
     assert _learnt(edited, folder, {**own, "to_s": from_s}) == ""
     assert _learnt(edited, folder, {**own, "content_hash": "another", "to_s": from_s + 2}) == ""
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: b"", lambda content: content[:-1], lambda content: content[:len(content) // 2],
+    lambda content: content.replace(b"overhang_s.npy", b"overhung_s.npy"),
+    lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
+])
+def test_damaged_curves_are_learnt_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    spec, km = _spec(tmp_path), parse_predictor("km")
+    assert learn((spec, [km]), 1) == {}
+    (file,) = (tmp_path / "curves").glob("*.npz")
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert learn((spec, [km]), 1) == {}
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("text", ["", '{"from_s": 16', "[]", "{}"])
+def test_a_damaged_cut_is_made_again(tmp_path: Path, text: str) -> None:
+    spec = _spec(tmp_path)
+    assert learn((spec, []), 1) == {}
+    (file,) = (tmp_path / "curves").glob("cut-*.json")
+    whole = file.read_bytes()
+    file.write_text(text)
+    assert cut_s(spec) is None
+    assert learn((spec, []), 1) == {}
+    assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("training", [{}, {"data_hash": "0", "to_s": 0}, {"content_hash": "0"}])
