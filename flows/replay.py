@@ -88,7 +88,7 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}
-    arrays |= {} if hosts.state is None else {"map_state": hosts.state}
+    arrays |= {} if hosts.state is None else {"map_state": hosts.state, "map_state_names": np.array(hosts.state_names)}
     return CellResult(figures, {"elapsed_s": result.elapsed_s, "compile_s": result.compile_s}, about, arrays)
 
 
