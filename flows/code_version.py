@@ -7,10 +7,13 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
+DRAWS = ("page*.py", "pictures.py", "colours.py")
+"""Names of files that only draw: nothing kept depends on them, and nothing that it depends on imports them."""
+
 
 @cache
 def source_hash(*modules: str) -> str:
-    """sha256 hex of the source files of modules, and of all modules of a package among them.
+    """sha256 hex of `source_files`.
 
     >>> source_hash("sojourn.features.augment") == source_hash("sojourn.features.augment")
     True
@@ -22,7 +25,7 @@ def source_hash(*modules: str) -> str:
 
 
 def source_files(*modules: str) -> list[Path]:
-    """The source files of modules, and of all modules of a package among them; not of the packages in it."""
+    """The source files of modules, and of all modules of a package among them but DRAWS; not of the packages in it."""
     files: list[Path] = []
     for name in modules:
         spec = importlib.util.find_spec(name)
@@ -30,4 +33,4 @@ def source_files(*modules: str) -> list[Path]:
             raise ValueError(f"modules must be importable, got {name!r}")
         origin = Path(spec.origin)
         files += sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
-    return files
+    return [path for path in files if not any(path.match(name) for name in DRAWS)]

@@ -16,6 +16,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows import grid
 from sojourn.flows import replay as replaying
 from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.code_version import source_hash
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import run_cells
 from sojourn.flows.grid import Cell
@@ -78,8 +79,8 @@ def test_another_cut_is_another_key_for_what_is_not_learnt_too(tmp_path: Path, m
     """The later part begins where `features.split`, `features.creation` and `flows.train` say."""
     cells = _config(tmp_path, seeds=(0,), policies=("nilas",), predictors=("km", "oracle")).cells()
     whole = _config(tmp_path, seeds=(0,), policies=("nilas",)).cells()
-    before, old = [cell.key() for cell in (*cells, *whole)], grid.source_hash
-    monkeypatch.setattr(grid, "source_hash", lambda *names: old(*names) + "edited" * ("sojourn.features" in names))
+    before = [cell.key() for cell in (*cells, *whole)]
+    monkeypatch.setattr(grid, "source_hash", lambda *names: source_hash(*names) + "+" * ("sojourn.features" in names))
     is_new = [cell.key() != key for cell, key in zip((*cells, *whole), before, strict=True)]
     assert [cell.label for cell in cells] == ["best-fit", "nilas (km)", "nilas (oracle)"]
     assert is_new == [True] * 3 + [False] * 2
@@ -159,13 +160,13 @@ def test_a_worker_that_stands_elsewhere_keeps_in_the_same_store(tmp_path: Path,
 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = _config(tmp_path, policies=("first-fit",)).cells()
-    old, n_calls = grid.source_hash, iter(range(len(cells)))
+    n_calls = iter(range(len(cells)))
 
     class Edited(Here):
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
             edit = "edited" * (next(n_calls) == 2)
             with monkeypatch.context() as other:
-                other.setattr(grid, "source_hash", lambda *names: old(*names) + edit)
+                other.setattr(grid, "source_hash", lambda *names: source_hash(*names) + edit)
                 return super().submit(fn, *args, **kwargs)
 
     failed = run_cells(cells, [Edited])
