@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.intervals import t_half_width
 from sojourn.flows.pre_post import pre_post
 from sojourn.simulator import POLICIES, Policy, Workload, simulate
 from sojourn.simulator.ab_pool import SourceFor, ab_trial
@@ -74,13 +75,11 @@ def ab_summary(table: pd.DataFrame) -> pd.DataFrame:
     >>> ab_summary(table).loc["A/B", ["effect_pp", "error_pp", "covered_pct"]].tolist()
     [2.0, 0.5, 50.0]
     """
-    from scipy.stats import t
-
     rows = {}
     for method, own in table.groupby("method", sort=False):
         error = (own["effect_pp"] - own["true_pp"]).to_numpy(np.float64)
         spread = float(error.std(ddof=1)) if len(own) > 1 else float("nan")
-        half = float(t.ppf(0.975, len(own) - 1) * spread / np.sqrt(len(own))) if len(own) > 1 else float("nan")
+        half = float(t_half_width(error[:, None])[0])
         rows[str(method)] = {
             "effect_pp": own["effect_pp"].mean(), "true_pp": own["true_pp"].mean(), "error_pp": error.mean(),
             "error_low_pp": error.mean() - half, "error_high_pp": error.mean() + half, "error_sd_pp": spread,
@@ -92,7 +91,5 @@ def ab_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def _mean_of_blocks(blocks: np.ndarray) -> tuple[float, float, float]:
     """Mean and 95 % t-interval, as if blocks of time were independent."""
-    from scipy.stats import t
-
-    mean, half = blocks.mean(), t.ppf(0.975, len(blocks) - 1) * blocks.std(ddof=1) / np.sqrt(len(blocks))
-    return float(mean), float(mean - half), float(mean + half)
+    mean, half = float(blocks.mean()), float(t_half_width(blocks[:, None])[0])
+    return mean, mean - half, mean + half

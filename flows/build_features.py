@@ -22,6 +22,8 @@ from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 
+BUILT_BY = ("sojourn.features.creation", "sojourn.serving")
+"""An edit of these modules makes kept features stale."""
 _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 
 
@@ -37,8 +39,7 @@ def stored_features(config: RetrainConfig, ingested: Ingested,
     """What `build_features` gives, out of the store or built now."""
     trace = Trace.load(ingested.folder)
     encoder = default_encoder(trace)
-    code = source_hash("sojourn.features.creation", "sojourn.serving.history", "sojourn.serving.owner",
-                       "sojourn.serving.encoder")
+    code = source_hash(*BUILT_BY)
     file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{code[:8]}.parquet"
     history_file = file.with_suffix(".history.npz")
     cached = _cached(file, history_file, encoder)

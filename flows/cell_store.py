@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -36,10 +37,13 @@ class CellStore:
         self._folder = store / "cells"
 
     def write(self, key: str, result: CellResult) -> None:
-        """Keep a result; its JSON comes last and says that it is whole."""
-        with whole_file(self._folder / f"{key}.npz") as temporary, temporary.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **result.arrays)
+        """Keep a result; its JSON comes last and says what is whole."""
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **result.arrays)
+        with whole_file(self._folder / f"{key}.npz") as temporary:
+            temporary.write_bytes(content.getvalue())
         document = {"key": key, "figures": result.figures, "times": result.times, "about": result.about}
+        document["sha256"] = _sha256(document, content.getvalue())
         with whole_file(self._folder / f"{key}.json") as temporary:
             temporary.write_text(json.dumps(document, indent=1) + "\n")
 
@@ -47,9 +51,14 @@ class CellStore:
         """The result under a key; None where there is none, or what is there is damaged and must be made anew."""
         try:
             document = json.loads((self._folder / f"{key}.json").read_text())
-            content = io.BytesIO((self._folder / f"{key}.npz").read_bytes())  # numpy leaves a damaged file open
-            with np.load(content, allow_pickle=False) as arrays:
-                found = CellResult(document["figures"], document["times"], document["about"], dict(arrays))
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+            content = (self._folder / f"{key}.npz").read_bytes()
+            if document.pop("sha256") != _sha256(document, content) or document["key"] != key:
+                return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return found if document["key"] == key else None
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return CellResult(document["figures"], document["times"], document["about"], dict(arrays))
+
+
+def _sha256(document: Mapping[str, Any], arrays: bytes) -> str:
+    return hashlib.sha256(json.dumps(document).encode() + arrays).hexdigest()

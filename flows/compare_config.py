@@ -94,9 +94,10 @@ class CompareConfig(TraceSettings):
             if isinstance(value, str) and "," not in value:
                 listed = int(value)
             seeds = tuple(range(listed)) if isinstance(listed, int) else tuple(listed)
-        except ValueError:
-            seeds = ()
-        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            is_good = len(set(seeds)) == len(seeds) and min(seeds) >= 0
+        except (ValueError, TypeError):
+            is_good = False
+        if not is_good:
             raise ValueError(f"{rule}, got {value!r}")
         return seeds
 
@@ -106,10 +107,13 @@ class CompareConfig(TraceSettings):
         return self.recipe or (self.reader if self.reader in WORKLOADS else "trace")
 
     def trace_settings(self, seed: int) -> RetrainConfig:
-        """How the trace of a seed is read and trained on; a file's is the same for all seeds."""
+        """How the trace of a seed is read and trained on; a file's is the same for all seeds.
+
+        Its paths are absolute: a worker may stand in another folder.
+        """
         return load_config(
-            store=self.store, trace=self.trace, reader=self.reader, n_requests=self.n_requests,
-            test_share=self.test_share, seed=seed if self.trace is None else 0)
+            store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,
+            n_requests=self.n_requests, test_share=self.test_share, seed=seed if self.trace is None else 0)
 
     def cells(self) -> list[Cell]:
         """The grid; reads the trace's files once, for the hash that stands for their content."""

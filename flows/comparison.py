@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 from rich.markup import escape
 
@@ -65,27 +67,32 @@ def run_comparison(config: CompareConfig) -> int:
         trace = cells[0].workload.trace
         log_comparison(config, as_document(config, trace, summary, description), summary, tables, not failed)
     if config.page is not None:
+        _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"
-        _write_page(config.page, comparison_data(title, found, table, summary), tables)
+        _write_page(config.page, comparison_data(title, found, table, summary))
     return len(failed)
 
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
     """Replay the cells that are not kept yet, and keep them; returns those that failed, with why."""
-    store = CellStore(cells[0].workload.trace.settings.store)
-    fresh = [cell for cell in cells if store.read(cell.key()) is None]
+    folder = cells[0].workload.trace.settings.store
+    store, keys = CellStore(folder), {cell: cell.key() for cell in cells}
+    fresh = [cell for cell in cells if store.read(keys[cell]) is None]
     if len(fresh) < len(cells):
         console.print(f"{len(cells) - len(fresh)} of {len(cells)} cells were finished before")
     workers = workers[: max(len(fresh), 1)]
     failed = _learn(fresh, workers)
-    groups = by_workload(cell for cell in fresh if cell not in failed)
-    n = sum(map(len, groups.values()))
+    groups = [[(cell, keys[cell]) for cell in group]
+              for group in by_workload(cell for cell in fresh if cell not in failed).values()]
+    n = sum(map(len, groups))
     with stage("replay") as report:
         report(0, n)
-        for done, (cell, reason) in enumerate(run_grouped(groups.values(), replay, workers), 1):
+        for done, ((cell, key), reason) in enumerate(run_grouped(groups, replay, workers), 1):
             report(done, n)
             if reason is not None:
                 failed[cell] = reason if isinstance(reason, str) else f"its worker died: {reason}"
+            elif store.read(key) is None:
+                failed[cell] = f"its worker must share the folder {folder}, got no result there"
     return {cell: failed[cell] for cell in cells if cell in failed}
 
 
@@ -126,12 +133,22 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
              if (cell.workload.load, cell.workload.seed) == (load, seed)}
     about = next(iter(shown.values())).about
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
-    maps = {label: HostMap(result.arrays["map_time_s"], result.arrays["map_lifetime_class"],
-                           result.arrays.get("map_state")) for label, result in shown.items()}
+    maps = {label: _host_map(result.arrays) for label, result in shown.items()}
+    cells_shown = [cell for cell, _ in found if (cell.workload.load, cell.workload.seed) == (load, seed)]
+    unlearnt = _learn(cells_shown, local_workers(1))  # where all cells were kept, their curves need not be
+    for cell, reason in unlearnt.items():
+        console.print(f"[yellow]![/] {escape(f'{cell.label} is not explained: {reason}')}", soft_wrap=True)
     with stage("explain"):
-        decisions = explained([cell for cell, _ in found if (cell.workload.load, cell.workload.seed) == (load, seed)])
+        decisions = explained([cell for cell in cells_shown if cell not in unlearnt])
     return ComparisonData(title, about["description"], cells, summary, series, maps, decisions, int(about["warmup_s"]),
                           load)
+
+
+def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:
+    classes = HostMap(arrays["map_time_s"], arrays["map_lifetime_class"])
+    if "map_state" not in arrays:
+        return classes
+    return replace(classes, state=arrays["map_state"], state_names=tuple(arrays["map_state_names"].tolist()))
 
 
 def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:
@@ -142,12 +159,14 @@ def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:
     return cluster_workers(config.cluster)
 
 
-def _write_page(path: Path, data: ComparisonData, tables: Mapping[str, pd.DataFrame]) -> None:
+def _write_tables(page: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    page.parent.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(page.with_name(f"{page.stem}-{name}.csv"), index=False)
+
+
+def _write_page(path: Path, data: ComparisonData) -> None:
     from sojourn.simulator.page import write_page
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_page(path, data)
     console.print(f"page     {path}", soft_wrap=True)
-    for name, table in tables.items():
-        table.to_csv(path.with_name(f"{path.stem}-{name}.csv"), index=False)
-

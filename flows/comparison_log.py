@@ -29,10 +29,11 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
 
     name: of the preset, or "". workloads: one per workload and load: `load`, `description`, and the summary's `rows`.
     """
-    rows = json.loads(summary.to_json(orient="records", double_precision=15))
-    workloads = [{"load": load, "description": text,
-                  "rows": [row for row in rows if (row["workload"], row["load"]) == (workload, load)]}
-                 for (workload, load), text in description.items()]
+    # of the table, not of the JSON: to_json rounds a load
+    own = {key: summary[(summary["workload"] == key[0]) & (summary["load"] == key[1])] for key in description}
+    workloads = [{"load": key[1], "description": text,
+                  "rows": json.loads(own[key].to_json(orient="records", double_precision=15))}
+                 for key, text in description.items()]
     about = f"{PRESETS[config.preset].about.capitalize()}. " if config.preset else ""
     return {"name": config.preset or "", "about": about, "trace": trace.name, "data_hash": trace.data_hash,
             "code_version": __version__, "workloads": workloads}

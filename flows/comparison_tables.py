@@ -51,11 +51,14 @@ def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
     groups = cells.groupby(GROUP, sort=False)
     table = groups[numbers].mean()
     table.insert(0, "n_seeds", groups.size())
-    half = groups["gain_pp"].apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
+    paired = cells[cells["gain_pp"].notna()].groupby(GROUP, sort=False)
+    table.insert(1, "n_pairs", paired.size().reindex(table.index, fill_value=0))
+    half = paired["gain_pp"].apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
     table["gain_low_pp"], table["gain_high_pp"] = table["gain_pp"] - half, table["gain_pp"] + half
+    means = paired[["bound_empty_hosts_pct", "empty_hosts_pct", "gain_pp"]].mean()
     # best-fit's own mean: what it had is what a cell has less its gain
-    gap = table["bound_empty_hosts_pct"] - (table["empty_hosts_pct"] - table["gain_pp"])
-    table["gap_closed_pct"] = (100.0 * table["gain_pp"] / gap).where(gap > 0.0)
+    gap = means["bound_empty_hosts_pct"] - (means["empty_hosts_pct"] - means["gain_pp"])
+    table["gap_closed_pct"] = (100.0 * means["gain_pp"] / gap).where(gap > 0.0)
     return table.reset_index()
 
 

@@ -14,16 +14,18 @@ from sojourn.flows.predictors import Predictor
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.compare import BASELINE, label_of
 
-_REPLAYED_BY = (
+REPLAYED_BY = (
     "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
     "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
-    "sojourn.features.synthetic_truth", "sojourn.flows.truth_source",
+    "sojourn.features.synthetic_truth", "sojourn.flows.truth_source", "sojourn.flows.held_answers",
 )  # fmt: skip
-_LEARNT_BY = (
+"""An edit of these modules makes kept cells stale."""
+LEARNT_BY = (
     "sojourn.features", "sojourn.models", "sojourn.models.lifetime", "sojourn.models.measures", "sojourn.serving",
     "sojourn.flows.sources", "sojourn.flows.train", "sojourn.flows.build_features", "sojourn.flows.learning",
-    "sojourn.flows.learnt_curves",
+    "sojourn.flows.learnt_curves", "sojourn.flows.held_answers",
 )  # fmt: skip
+"""An edit of these makes learnt curves stale, and with them the cells of a later part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,11 @@ class TraceSpec:
         return "synthetic" if self.settings.trace is None else self.settings.trace.name
 
     def learnt_key(self, learnt: str, bundle_version: str) -> str:
-        """sha256 hex of all that decides the curves of a learnt predictor on this trace."""
+        """sha256 hex of all that decides the curves of a learnt predictor on this trace; of "", where the later part
+        begins."""
         settings = self.settings
         return _digest([self.data_hash, settings.test_share, settings.valid_share, settings.seed,
-                        bundle_version or learnt, source_hash(*_LEARNT_BY),
+                        bundle_version or learnt, source_hash(*LEARNT_BY),
                         *(version(name) for name in ("numpy", "lightgbm", "scikit-learn", "scikit-survival"))])
 
 
@@ -82,11 +85,11 @@ class Cell:
 
     def key(self) -> str:
         """sha256 hex of all that decides the result: data, settings and source code."""
-        spec, settings, predictor = self.workload, self.workload.trace.settings, self.predictor
+        spec, predictor = self.workload, self.predictor
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.options,
-            [settings.test_share, settings.valid_share] if spec.is_later else None, self.policy,
-            predictor.name if predictor else None, source_hash(*_REPLAYED_BY), version("numpy"),
+            spec.trace.learnt_key("", "") if spec.is_later else None, self.policy,
+            predictor.name if predictor else None, source_hash(*REPLAYED_BY), version("numpy"),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
             parts.append(spec.trace.learnt_key(predictor.learnt_name, predictor.version))

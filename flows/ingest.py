@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
@@ -15,8 +16,6 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.progress import stage
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +59,33 @@ def ingested_trace(config: RetrainConfig, data_hash: str) -> Ingested:
 
 
 def input_hash(config: RetrainConfig) -> str:
-    """sha256 hex of what decides the configured trace: its files' content or the generator's settings, and the code."""
-    digest = hashlib.sha256()
+    """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
+    code = source_hash("sojourn.features.readers", "sojourn.features.synthetic", "sojourn.features.trace",
+                       "sojourn.features.report")
+    return _sha256([_content(config), config.reader, code])
+
+
+def content_hash(config: RetrainConfig) -> str:
+    """sha256 hex of the configured trace's content alone, whatever its files are called and whichever code reads it.
+
+    Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
+    """
+    return _sha256(sorted(digest for _, digest in _content(config)))
+
+
+def _content(config: RetrainConfig) -> list[tuple[str, str]]:
+    """Name and sha256 hex of each of the trace's files, or of the generator's settings."""
     if config.trace is None:
-        digest.update(json.dumps(["synthetic", config.n_requests, config.seed]).encode())
-    else:
-        digest.update(config.reader.encode())
-        if not config.trace.exists():
-            raise FileNotFoundError(f"trace must be a file or folder, got {str(config.trace)!r}")
-        files = sorted(config.trace.rglob("*")) if config.trace.is_dir() else [config.trace]
-        for path in files:
-            if path.is_file():
-                digest.update(path.name.encode())
-                with path.open("rb") as stream:
-                    while chunk := stream.read(_CHUNK):
-                        digest.update(chunk)
-    digest.update(source_hash("sojourn.features.readers", "sojourn.features.synthetic", "sojourn.features.trace",
-                              "sojourn.features.report").encode())
-    return digest.hexdigest()
+        return [("synthetic", _sha256([config.n_requests, config.seed]))]
+    if not config.trace.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(config.trace)!r}")
+    found = []
+    for path in sorted(config.trace.rglob("*")) if config.trace.is_dir() else [config.trace]:
+        if path.is_file():
+            with path.open("rb") as stream:
+                found.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
+    return found
+
+
+def _sha256(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

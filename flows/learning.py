@@ -14,8 +14,8 @@ from sojourn.features.split import Split, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.build_features import stored_features
 from sojourn.flows.grid import TraceSpec
-from sojourn.flows.ingest import ingested_trace
-from sojourn.flows.learnt_curves import curves_file, cut_s, keep_curves, keep_cut
+from sojourn.flows.ingest import content_hash, ingested_trace
+from sojourn.flows.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.sources import held_curves
 from sojourn.flows.train import windows
@@ -30,7 +30,7 @@ from sojourn.serving.encoder import Encoder
 def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[str, str]:
     """Fit and keep what is not kept yet; returns why by `learnt_name` for those that failed, "" for the trace."""
     trace, predictors = asked
-    missing = [one for one in predictors if not curves_file(trace, one).is_file()]
+    missing = [one for one in predictors if kept_curves(trace, one) is None]
     if not missing and cut_s(trace) is not None:
         return {}
     try:
@@ -64,7 +64,10 @@ def _of_bundle(trace: TraceSpec, predictor: Predictor, loaded: Trace, split: Spl
     """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
     bundle = load_bundle(predictor.argument)
     training = bundle.schema.document.get("training", {})
-    if training.get("data_hash") == trace.data_hash and int(training.get("to_s", 0)) > split.test_from_s:
+    if not {"content_hash", "to_s"} <= training.keys():
+        raise ValueError("a bundle must say what it was trained on, so that nothing that it saw judges it, got one "
+                         "without `content_hash` and `to_s`")
+    if training["content_hash"] == content_hash(trace.settings) and int(training["to_s"]) > split.test_from_s:
         raise ValueError(f"a bundle must be trained on what came before second {split.test_from_s} of this trace, got "
                          f"one that saw all before second {training['to_s']}")
     rows = build_rows(loaded, bundle.schema.encoder)

@@ -14,13 +14,15 @@ from sojourn.flows.simulation import positions_of
 from sojourn.flows.whole_file import whole_file
 from sojourn.simulator import Curves, Held, Workload
 
-_ARRAYS = ("offsets", "uptime_s", "total_s", "index", "overhang_s")
+_ARRAYS = frozenset({"offsets", "uptime_s", "total_s", "index", "request_id"})
 
 
 def cut_s(trace: TraceSpec) -> int | None:
-    """Where the later part begins, seconds of the trace; None while nobody kept it."""
-    file = _cut_file(trace)
-    return int(json.loads(file.read_text())["from_s"]) if file.is_file() else None
+    """Where the later part begins, seconds of the trace; None where nobody kept it, or what is kept is damaged."""
+    try:
+        return int(json.loads(_cut_file(trace).read_text())["from_s"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def keep_cut(trace: TraceSpec, from_s: int) -> None:
@@ -41,15 +43,16 @@ def keep_curves(trace: TraceSpec, predictor: Predictor, request_ids: pd.Series, 
               "request_id": request_ids.astype(str).to_numpy("U")}
     if curves.overhang_s is not None:
         arrays["overhang_s"] = curves.overhang_s.reshape(n, m)[first].reshape(-1)
-    with whole_file(curves_file(trace, predictor)) as temporary, temporary.open("wb") as stream:
+    with whole_file(_curves_file(trace, predictor)) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
 def learnt_source(workload: Workload, trace: TraceSpec, predictor: Predictor) -> Held:
     """The kept curves for a workload's requests; a recipe's copy of a request has the original's."""
-    with np.load(curves_file(trace, predictor), allow_pickle=False) as kept:
-        arrays = {name: kept[name] for name in _ARRAYS if name in kept}
-        idx = positions_of(pd.Series(workload.request_ids), pd.Series(kept["request_id"]))
+    arrays = kept_curves(trace, predictor)
+    if arrays is None:
+        raise ValueError(f"{predictor.learnt_name} must be learnt before it is asked, got no curves in the store")
+    idx = positions_of(pd.Series(workload.request_ids), pd.Series(arrays.pop("request_id")))
     if (idx < 0).any():
         bad = workload.request_ids[int(np.argmin(idx))]
         raise ValueError(f"every request must have a prediction by {predictor.learnt_name}, got none for {bad!r}")
@@ -57,8 +60,18 @@ def learnt_source(workload: Workload, trace: TraceSpec, predictor: Predictor) ->
     return Held(workload.request_ids, Curves(**arrays))
 
 
-def curves_file(trace: TraceSpec, predictor: Predictor) -> Path:
-    """Where the predictor's curves are kept, if they are."""
+def kept_curves(trace: TraceSpec, predictor: Predictor) -> dict[str, np.ndarray] | None:
+    """What `keep_curves` kept; None where there is nothing, or what is there is damaged and must be made anew."""
+    try:
+        # numpy leaves a damaged file open, if it opened it
+        with _curves_file(trace, predictor).open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
+            arrays = dict(kept)
+    except Exception:  # a damaged archive raises nearly anything
+        return None
+    return arrays if _ARRAYS <= arrays.keys() <= _ARRAYS | {"overhang_s"} else None
+
+
+def _curves_file(trace: TraceSpec, predictor: Predictor) -> Path:
     key = trace.learnt_key(predictor.learnt_name, predictor.version)
     return trace.settings.store / "curves" / f"{predictor.kind}-{key[:24]}.npz"
 

@@ -20,9 +20,15 @@ from sojourn.flows.simulation import later_workload_of
 from sojourn.simulator import LifetimeSource, OneShot, Result, Workload, build_workload, host_map, simulate, stranding
 
 
-def replay(cell: Cell) -> str | None:
-    """Replay a cell and keep its result; returns why where it failed. A cell that is kept already is left alone."""
-    store, key = CellStore(cell.workload.trace.settings.store), cell.key()
+def replay(asked: tuple[Cell, str]) -> str | None:
+    """Replay a cell and keep its result under its key; returns why where it failed.
+
+    A cell that is kept already is left alone; one whose key is another here is refused: code or libraries differ.
+    """
+    cell, key = asked
+    if (own := cell.key()) != key:
+        return f"its worker must have the code and libraries that asked for {key[:12]}, got those of {own[:12]}"
+    store = CellStore(cell.workload.trace.settings.store)
     if store.read(key) is not None:
         return None
     try:
@@ -82,7 +88,7 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}
-    arrays |= {} if hosts.state is None else {"map_state": hosts.state}
+    arrays |= {} if hosts.state is None else {"map_state": hosts.state, "map_state_names": np.array(hosts.state_names)}
     return CellResult(figures, {"elapsed_s": result.elapsed_s, "compile_s": result.compile_s}, about, arrays)
 
 

@@ -25,7 +25,7 @@ from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.evaluate import LOOKUP, Evaluation, ServedModel, evaluate, simulation_scores  # noqa: E402
 from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure, shap_figure  # noqa: E402
-from sojourn.flows.ingest import Ingested, ingest  # noqa: E402
+from sojourn.flows.ingest import Ingested, content_hash, ingest  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.promote import (  # noqa: E402
     Gate,
@@ -139,8 +139,9 @@ def _write(config: RetrainConfig, shelf: str, ingested: Ingested, encoder: Encod
     split = training.split
     about = {
         "training": {
-            "trace": ingested.name, "data_hash": ingested.data_hash, "to_s": split.test_from_s,
-            "n_requests": len(split.past), "history_to_s": horizon_s, "threshold_s": training.threshold_s,
+            "trace": ingested.name, "data_hash": ingested.data_hash, "content_hash": content_hash(config),
+            "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": horizon_s,
+            "threshold_s": training.threshold_s,
         },
         "metrics": candidate.validation,
         "background": background_rows(candidate.model, split.past),

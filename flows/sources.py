@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.held_answers import held_answers
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.simulator import Curves
 
@@ -38,16 +41,5 @@ def held_curves(table: CurveTable) -> Curves:
     With expected overhangs where all answers of a row are of one distribution: a point model's are not, since its score
     changes with the age.
     """
-    uptimes = table.held_uptimes()
-    n, m = len(table), len(uptimes)
-    totals, overhangs = np.empty((n, m), np.int64), np.empty((n, m), np.int64)
-    has_overhang = isinstance(table, HazardTable)
-    for column, uptime_s in enumerate(uptimes.tolist()):
-        left_s = np.maximum(table.remaining(float(uptime_s)), 1.0)
-        totals[:, column] = uptime_s + left_s.astype(np.int64)
-        if has_overhang:
-            overhangs[:, column] = np.rint(table.survival(float(uptime_s), 0.0) * left_s)
-    totals[:, :-1] = np.maximum(totals[:, :-1], uptimes[1:])
-    overhangs = np.minimum.accumulate(overhangs, axis=1)  # answers of whole seconds may rise by one
-    return Curves(np.arange(n + 1) * m, np.tile(uptimes, n), totals.reshape(-1),
-                  overhang_s=overhangs.reshape(-1) if has_overhang else None)
+    survival = partial(table.survival, uptime_s=0.0) if isinstance(table, HazardTable) else None
+    return held_answers(len(table), table.held_uptimes(), table.remaining, survival)

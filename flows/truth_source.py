@@ -6,6 +6,7 @@ import numpy as np
 
 from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Trace
+from sojourn.flows.held_answers import held_answers
 from sojourn.simulator import Curves, Held
 
 UPTIMES_S = np.append(0, np.rint(np.geomspace(60, 365 * 86_400, 64))).astype(np.int64)
@@ -28,16 +29,5 @@ def truth_source(trace: Trace, mixtures: LifetimeMixtures) -> Held:
 
 
 def mixture_curves(mixtures: LifetimeMixtures) -> Curves:
-    """One curve per mixture: E[T | T > u] and E[max(T - u, 0)] at UPTIMES_S, cut to whole seconds.
-
-    A held total is raised to the next uptime where it would be outlived.
-    """
-    n, m = len(mixtures), len(UPTIMES_S)
-    totals, overhangs = np.empty((n, m), np.int64), np.empty((n, m), np.int64)
-    for column, uptime_s in enumerate(UPTIMES_S.tolist()):
-        left_s = mixtures.remaining_s(float(uptime_s))
-        totals[:, column] = uptime_s + left_s.astype(np.int64)
-        overhangs[:, column] = np.rint(mixtures.survival(float(uptime_s)) * left_s)
-    totals[:, :-1] = np.maximum(totals[:, :-1], UPTIMES_S[1:])
-    overhangs = np.minimum.accumulate(overhangs, axis=1)
-    return Curves(np.arange(n + 1) * m, np.tile(UPTIMES_S, n), totals.reshape(-1), overhang_s=overhangs.reshape(-1))
+    """One curve per mixture: E[T | T > u] and E[max(T - u, 0)] at UPTIMES_S, cut to whole seconds."""
+    return held_answers(len(mixtures), UPTIMES_S, mixtures.remaining_s, mixtures.survival)

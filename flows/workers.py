@@ -7,7 +7,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -29,7 +37,7 @@ def run_grouped(groups: Iterable[Sequence[T]], task: Callable[[T], R],
 
     A free worker goes on in its group; else it takes an untouched group; else it helps where most is left. Every
     second worker takes items from the end, so that two in a like group do not compile the same policy at once. A
-    worker that dies costs the item that it was at.
+    worker that dies, or a cluster that cancels, costs the item that it was at.
     """
     queues = [deque(group) for group in groups]
     current: list[deque[T]] = [deque() for _ in workers]
@@ -60,7 +68,7 @@ def run_grouped(groups: Iterable[Sequence[T]], task: Callable[[T], R],
             done, _ = wait(busy, return_when=FIRST_COMPLETED)
             for future in done:
                 worker, item = busy.pop(future)
-                error = future.exception()
+                error = CancelledError("it was cancelled") if future.cancelled() else future.exception()
                 if error is not None and not isinstance(error, Exception):
                     raise error
                 begin(worker)

@@ -65,22 +65,16 @@ class Trial:
     warmup_s: int
 
     @property
-    def difference_pp(self) -> float:
-        """Empty hosts of the half under the policy over the other's, percentage points."""
-        return self.a.metrics.empty_hosts_pct - self.b.metrics.empty_hosts_pct
-
-    @property
-    def adjusted_pp(self) -> float:
-        """The same, each half's measured from its own bound, which knows what it was asked for but not its policy."""
-        return self.difference_pp - (self.a.bound_empty_hosts_pct - self.b.bound_empty_hosts_pct)
-
-    @property
     def n_rejected(self) -> int:
         """Requests that fit nowhere in their half."""
         return self.a.metrics.n_rejected + self.b.metrics.n_rejected
 
     def by_block(self, n_blocks: int = 10, *, is_adjusted: bool = False) -> np.ndarray:
-        """The difference, plain or adjusted, in blocks of equal length after the warm-up, pp, float64 (n_blocks,)."""
+        """Empty hosts of the half under the policy over the other's, in blocks of equal length after the warm-up, pp,
+        float64 (n_blocks,).
+
+        is_adjusted: each half's measured from its own bound, which knows what it was asked for but not its policy.
+        """
         is_counted = (self.a.series["time_s"] >= self.warmup_s).to_numpy()
         ours, theirs = (half.series["empty_hosts_pct"] - is_adjusted * half.series["bound_empty_hosts_pct"]
                         for half in (self.a, self.b))

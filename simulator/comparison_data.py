@@ -54,7 +54,8 @@ class ComparisonData:
     summary: one row per workload, load, policy and predictor: `label`, `n_seeds`, the mean of each metric,
         `gain_pp` with `gain_low_pp` and `gain_high_pp` (empty hosts over best-fit's of the same seed, percentage
         points, higher is better; paired 95 % t-interval over the seeds, NaN for one seed), `gap_closed_pct` (mean
-        gain as a share of best-fit's mean distance to the bound).
+        gain as a share of best-fit's mean distance to the bound). The gain, its interval and the gap are of the
+        `n_pairs` seeds at which best-fit was replayed too, the other means of all `n_seeds`.
     series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`.
     host_maps: by label, of the same replays; may be empty.
     decisions: explained placements, one mapping each; may be empty. `policy`, `predictor`, `request` (its plain

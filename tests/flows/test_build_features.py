@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from made_imports import imported_by
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.build_features import build_features
+from sojourn.flows.build_features import BUILT_BY, build_features
+from sojourn.flows.code_version import source_files
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import Ingested
 
@@ -31,3 +33,10 @@ def test_a_damaged_cache_is_built_anew(tmp_path: Path, damaged: str, keep: float
     assert {name: array.tolist() for name, array in state.to_arrays().items()} == {
         name: array.tolist() for name, array in history.to_arrays().items()}
     assert file.read_bytes() == whole
+
+
+def test_an_edit_of_whatever_builds_features_builds_them_anew() -> None:
+    decided_by_data = source_files("sojourn.features.trace")  # it is in the hash of the data
+    packages = {path for path in imported_by("sojourn.features.trace") if path.name == "__init__.py"}
+    missed = imported_by("sojourn.features.creation").difference(source_files(*BUILT_BY), decided_by_data, packages)
+    assert not missed

@@ -22,6 +22,14 @@ def test_seeds_are_a_number_or_a_list() -> None:
     assert CompareConfig.model_validate({"seeds": [9, 4]}).seeds == (9, 4)
 
 
+@pytest.mark.parametrize("seeds", ["1.5", '["3", "7"]', "[]", "[1, 1]", "[[1]]"])
+def test_seeds_of_a_file_that_are_none_are_refused(tmp_path: Path, seeds: str) -> None:
+    file = tmp_path / "compare.toml"
+    file.write_text(f"seeds = {seeds}\n")
+    with pytest.raises(ValueError, match="seeds must be a number of them, 1 or more, or a list of different ones"):
+        load_settings(CompareConfig, file)
+
+
 def test_flags_win_over_the_file_and_both_over_the_preset(tmp_path: Path) -> None:
     file = tmp_path / "compare.toml"
     file.write_text('preset = "load-sweep"\nseeds = 3\npredictors = ["noise:2"]\nn_requests = 2000\n')

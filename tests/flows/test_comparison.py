@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +15,27 @@ from typer.testing import CliRunner
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
+from sojourn.flows import comparison as comparing
 from sojourn.flows import learning
+from sojourn.flows import replay as replaying
+from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison import run_cells
+from sojourn.flows.comparison import comparison_data, run_cells
 from sojourn.flows.comparison_report import comparison_markdown
+from sojourn.flows.comparison_tables import cells_table, summary_table
+from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
 from sojourn.flows.predictors import parse_predictor
-from sojourn.flows.replay import workload_of
+from sojourn.flows.replay import source_of, workload_of
 from sojourn.flows.simulation import asked_rows
 from sojourn.flows.sources import TableSource
 from sojourn.flows.train import windows
 from sojourn.flows.workers import local_workers
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
+from sojourn.simulator import Result, Workload, host_map
+from sojourn.simulator.comparison_data import ComparisonData, HostMap
 
 HERE = local_workers(1)
 
@@ -108,6 +118,59 @@ def test_seeds_of_a_file_are_replicas_of_one_trace(tmp_path: Path) -> None:
     ids = first.trace.requests["request_id"]
     start = pd.Series(second.trace.start_s(), second.trace.requests["request_id"]).reindex(ids).to_numpy()
     assert 0 < np.abs(start - first.trace.start_s()).max() <= 300
+
+
+def _data(cells: Sequence[Cell]) -> ComparisonData:
+    store = CellStore(cells[0].workload.trace.settings.store)
+    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
+    table = cells_table(found)
+    return comparison_data("title", found, table, summary_table(table))
+
+
+def test_a_page_is_drawn_of_kept_cells_whose_curves_are_gone(tmp_path: Path,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    cells = _config(tmp_path, predictors=("km", "oracle"), policies=("nilas",)).cells()
+    assert run_cells(cells, HERE) == {}
+    whole = _data(cells).decisions
+    shutil.rmtree(tmp_path / "curves")
+    workload_of.cache_clear()
+    source_of.cache_clear()
+    assert _data(cells).decisions == whole
+    assert {decision["predictor"] for decision in whole} == {"", "km", "oracle"}
+    # and where they cannot be learnt again, the rest is explained
+    others = [replace(cell, predictor=parse_predictor("requested-time")) if cell.label == "nilas (km)" else cell
+              for cell in cells]
+    store = CellStore(tmp_path)
+    for cell, other in zip(cells, others, strict=True):
+        kept = store.read(cell.key())
+        assert kept is not None
+        store.write(other.key(), kept)
+    assert {decision["predictor"] for decision in _data(others).decisions} == {"", "oracle"}
+    assert "nilas (requested-time) is not explained: ValueError" in capsys.readouterr().out
+
+
+def test_tables_are_written_though_the_page_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*arguments: object) -> ComparisonData:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(comparing, "log_comparison", lambda *arguments: None)
+    monkeypatch.setattr(comparing, "comparison_data", failing)
+    config = _config(tmp_path, policies=("first-fit",), page=tmp_path / "pages" / "page.html", n_workers=1)
+    with pytest.raises(ZeroDivisionError):
+        comparing.run_comparison(config)
+    names = sorted(file.name for file in (tmp_path / "pages").iterdir())
+    assert names == ["page-cells.csv", "page-differences.csv", "page-summary.csv"]
+
+
+def test_a_host_map_has_the_states_of_its_own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(workload: Workload, result: Result) -> HostMap:
+        found = host_map(workload, result)
+        return replace(found, state=np.zeros_like(found.lifetime_class), state_names=("calm", "busy"))
+
+    monkeypatch.setattr(replaying, "host_map", named)
+    cells = _config(tmp_path, policies=("first-fit",)).cells()
+    assert run_cells(cells, HERE) == {}
+    assert _data(cells).host_maps["first-fit"].state_names == ("calm", "busy")
 
 
 @pytest.mark.slow

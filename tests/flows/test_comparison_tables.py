@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import comparison_data, run_cells
+from sojourn.flows.comparison_log import as_document
+from sojourn.flows.comparison_report import comparison_markdown
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.workers import local_workers
@@ -67,7 +70,22 @@ def test_a_cell_that_failed_takes_its_seed_out_of_its_pairs_only() -> None:
     # best-fit of the two seeds that first-fit has: (20 + 22) / 2 = 21, and 1.5 of the 12 to the bound
     assert summary.loc["first-fit", "gap_closed_pct"] == pytest.approx(12.5)
     without = [(cell, result) for cell, result in _found() if cell.label != "best-fit"]
-    assert summary_table(cells_table(without))["gain_pp"].isna().all()
+    alone = summary_table(cells_table(without))
+    assert alone[["gain_pp", "gain_low_pp", "gap_closed_pct"]].isna().all(axis=None)
+    assert alone["n_pairs"].tolist() == [0, 0]
+
+
+def test_a_best_fit_that_failed_takes_its_seed_out_of_the_gains_only() -> None:
+    found = [(cell, result) for cell, result in _found() if (cell.label, cell.workload.seed) != ("best-fit", 2)]
+    summary = summary_table(cells_table(found)).set_index("label")
+    assert summary["n_seeds"].to_dict() == {"best-fit": 2, "first-fit": 3, "nilas (oracle)": 3}
+    assert summary["n_pairs"].to_dict() == {"best-fit": 2, "first-fit": 2, "nilas (oracle)": 2}
+    row = summary.loc["first-fit"]
+    assert row["empty_hosts_pct"] == pytest.approx(25.0)  # (21 + 24 + 30) / 3
+    # gains 1, 2: mean 1.5, standard deviation 0.70711; t(0.975, 1) = 12.7062; 12.7062 * 0.70711 / sqrt(2) = 6.3531
+    assert [row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]] == pytest.approx([1.5, -4.8531, 7.8531], abs=1e-4)
+    # best-fit's mean at these two is 21, the bound 33: 1.5 of 12
+    assert row["gap_closed_pct"] == pytest.approx(12.5)
 
 
 def test_one_seed_has_no_interval() -> None:
@@ -76,6 +94,18 @@ def test_one_seed_has_no_interval() -> None:
     assert row["gain_pp"] == 2.0
     assert np.isnan(row["gain_low_pp"])
     assert np.isnan(differences_table(cells_table(found))["difference_low_pp"]).all()
+
+
+def test_a_load_without_a_short_decimal_is_logged_with_its_rows() -> None:
+    config = CompareConfig(policies=("first-fit",), seeds=(0,), loads=(1 / 3, 0.8), n_requests=1_000)
+    cells = config.cells()
+    found = [(cell, CellResult({"empty_hosts_pct": 20.0, "bound_empty_hosts_pct": BOUND, "n_events": 1,
+                                "packing_density_pct": 50.0, "rejected_pct": 0.0}, {"elapsed_s": 0.5, "compile_s": 0.0},
+                               {"description": "d", "n_hosts": 3, "warmup_s": 0}, {})) for cell in cells]
+    description = {(cell.workload.name, cell.workload.load): "d" for cell in cells}
+    document = as_document(config, cells[0].workload.trace, summary_table(cells_table(found)), description)
+    assert [[row["label"] for row in part["rows"]] for part in document["workloads"]] == [["best-fit", "first-fit"]] * 2
+    assert "d; load 0.333333, seeds: 1." in comparison_markdown(json.loads(json.dumps(document)))
 
 
 def test_series_are_of_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:

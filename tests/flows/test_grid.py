@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sojourn.features.synthetic import synthesize
+from sojourn.flows import grid
 from sojourn.flows import replay as replaying
 from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.code_version import source_hash
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import run_cells
 from sojourn.flows.grid import Cell
-from sojourn.flows.workers import local_workers
+from sojourn.flows.workers import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
 
 HERE = local_workers(1)
@@ -67,6 +73,17 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     assert len(keys) == 10 * 2 - 2
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
     assert {cell.key() for cell in again} <= keys
+
+
+def test_another_cut_is_another_key_for_what_is_not_learnt_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later part begins where `features.split`, `features.creation` and `flows.train` say."""
+    cells = _config(tmp_path, seeds=(0,), policies=("nilas",), predictors=("km", "oracle")).cells()
+    whole = _config(tmp_path, seeds=(0,), policies=("nilas",)).cells()
+    before = [cell.key() for cell in (*cells, *whole)]
+    monkeypatch.setattr(grid, "source_hash", lambda *names: source_hash(*names) + "+" * ("sojourn.features" in names))
+    is_new = [cell.key() != key for cell, key in zip((*cells, *whole), before, strict=True)]
+    assert [cell.label for cell in cells] == ["best-fit", "nilas (km)", "nilas (oracle)"]
+    assert is_new == [True] * 3 + [False] * 2
 
 
 def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
@@ -124,6 +141,49 @@ def test_one_cell_fails_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest
     assert len(_results(cells)) == 2
     monkeypatch.undo()
     assert run_cells(cells, HERE) == {}
+
+
+def test_a_worker_that_stands_elsewhere_keeps_in_the_same_store(tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere(Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            with chdir("/"):
+                return super().submit(fn, *args, **kwargs)
+
+    synthesize(1_000, seed=0).save(tmp_path / "trace")
+    monkeypatch.chdir(tmp_path)
+    cells = _config(Path("store"), seeds=(0,), policies=("first-fit",), trace=Path("trace"), reader="parquet").cells()
+    assert run_cells(cells, [Elsewhere]) == {}
+    assert len(_results(cells)) == 2
+    assert len(list((tmp_path / "store" / "cells").glob("*.json"))) == 2
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = _config(tmp_path, policies=("first-fit",)).cells()
+    n_calls = iter(range(len(cells)))
+
+    class Edited(Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            edit = "edited" * (next(n_calls) == 2)
+            with monkeypatch.context() as other:
+                other.setattr(grid, "source_hash", lambda *names: source_hash(*names) + edit)
+                return super().submit(fn, *args, **kwargs)
+
+    failed = run_cells(cells, [Edited])
+    assert list(failed) == [cells[2]]
+    assert "its worker must have the code and libraries that asked for" in failed[cells[2]]
+    assert len(_results(cells)) == 3
+
+
+def test_what_a_worker_keeps_in_a_store_of_its_own_is_missed(tmp_path: Path) -> None:
+    class Apart(Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            return super().submit(lambda: None)
+
+    cells = _config(tmp_path, seeds=(0,), policies=("first-fit",)).cells()
+    failed = run_cells(cells, [Apart])
+    assert list(failed) == cells
+    assert set(failed.values()) == {f"its worker must share the folder {tmp_path}, got no result there"}
 
 
 @pytest.mark.slow

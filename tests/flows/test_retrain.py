@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.ingest import content_hash
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.serving import Predictor
 
@@ -66,6 +67,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert "subscription" in life.unknown
     schema = json.loads((second.bundle / "schema.json").read_text())
     assert schema["training"]["trace"] == "synthetic"
+    assert schema["training"]["content_hash"] == content_hash(_config(store))
     assert len(schema["background"]) == 16
     assert len(list((store / "artifacts").rglob("shap.png"))) == 3  # the candidate's, in each of the runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from typing import Any
 
 import pytest
@@ -48,6 +48,20 @@ def test_what_an_item_raises_is_its_result_and_ctrl_c_ends_all() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         list(run_grouped([[0, 1]], interrupted, local_workers(1)))
+
+
+def test_what_is_cancelled_costs_itself() -> None:
+    class Cancelling(Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future() if args == (2,) else super().submit(fn, *args)
+            if future.cancel():
+                future.set_running_or_notify_cancel()
+            return future
+
+    found = dict(run_grouped([[1, 2, 3]], str, [Cancelling]))
+    assert (found[1], found[3]) == ("1", "3")
+    assert isinstance(found[2], CancelledError)
+    assert str(found[2]) == "it was cancelled"
 
 
 def test_nothing_to_do_starts_nothing() -> None:
