@@ -1,4 +1,4 @@
-"""A comparison in MLflow: one run for it, a child per policy, predictor and load, figures and tables beside it."""
+"""A comparison in MLflow: one run for it, a child per workload, load, policy and predictor; figures, tables."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
                 description: Mapping[tuple[str, float], str]) -> dict[str, Any]:
     """What `sojourn results` writes a section from; JSON values only.
 
-    name: of the preset, or "". workloads: one per workload and load: `load`, `description`, and the summary's `rows`.
+    name: of the preset, or "". workloads: one per workload and load: `workload`, `load`, `description`, and the
+        summary's `rows`.
     """
     rows = json.loads(summary.to_json(orient="records", double_precision=15))
-    workloads = [{"load": load, "description": text,
+    workloads = [{"workload": workload, "load": load, "description": text,
                   "rows": [row for row in rows if (row["workload"], row["load"]) == (workload, load)]}
                  for (workload, load), text in description.items()]
     about = f"{PRESETS[config.preset].about.capitalize()}. " if config.preset else ""
@@ -50,14 +51,16 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
     try:
         for row in summary.to_dict("records"):
             params = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
-            child = tracker.start(f"{row['label']}, load {row['load']:g}", {**tags, "kind": "cells"}, run)
+            words = f"{row['label']}, {row['workload']}, load {row['load']:g}"
+            child = tracker.start(words, {**tags, "kind": "cells"}, run)
             tracker.log(child, params, {str(key): value for key, value in row.items()
                                         if key not in params and not isinstance(value, str)})
             tracker.end(child)
         tracker.log(run, config.model_dump(mode="json"))
         for part in found["workloads"]:
-            rows = summary[summary["load"] == part["load"]]
-            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-load-{part['load']:g}.png")
+            rows = summary[(summary["workload"] == part["workload"]) & (summary["load"] == part["load"])]
+            stem = part["workload"].replace(", ", "-").replace(" ", "-")
+            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-{stem}-load-{part['load']:g}.png")
         for stem, table in tables.items():
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")

@@ -1,4 +1,4 @@
-"""The cells of a comparison: every policy with every predictor, on the same workload at each load and seed."""
+"""The cells of a comparison: every policy with every predictor, on the same workload at each start, load and seed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Literal
 
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
@@ -14,6 +15,8 @@ from sojourn.flows.predictors import Predictor
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.compare import BASELINE, label_of
 
+Start = Literal["cold", "warm"]
+"""The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 _REPLAYED_BY = (
     "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
     "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
@@ -51,20 +54,25 @@ class TraceSpec:
 class WorkloadSpec:
     """One workload: what a recipe makes of a trace at a load and a seed.
 
-    is_later: of the part of the trace that came after what predictors were fitted on. options: the recipe's own.
+    start: warm = of the part of the trace that came after what predictors are fitted on. options: the recipe's own.
     """
 
     trace: TraceSpec
     recipe: str
     load: float
     seed: int
-    is_later: bool = False
+    start: Start = "cold"
     options: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
         """As in tables."""
-        return f"{self.recipe}, later part" if self.is_later else self.recipe
+        return f"{self.recipe}, {self.begins}"
+
+    @property
+    def begins(self) -> str:
+        """The start in words. openb's laps begin empty whatever its pods are, so there it is not called warm."""
+        return "later part" if (self.recipe, self.start) == ("openb", "warm") else f"{self.start} start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +92,8 @@ class Cell:
         """sha256 hex of all that decides the result: data, settings and source code."""
         spec, settings, predictor = self.workload, self.workload.trace.settings, self.predictor
         parts: list[object] = [
-            spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.options,
-            [settings.test_share, settings.valid_share] if spec.is_later else None, self.policy,
+            spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
+            [settings.test_share, settings.valid_share] if spec.start == "warm" else None, self.policy,
             predictor.name if predictor else None, source_hash(*_REPLAYED_BY), version("numpy"),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from sojourn.flows.grid import Start
+
 GRID = "sojourn.flows.comparison:run_comparison"
 
 
@@ -22,6 +24,7 @@ class Preset:
     predictors: tuple[str, ...] = ()
     loads: tuple[float, ...] = (0.8,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    starts: tuple[Start, ...] = ()
     runner: str = GRID
 
 
@@ -39,9 +42,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         ("nilas", "nilas-expected", "lava", "joint-fit"), (*_RECALLS, "hazard", "one-shot:hazard"),
     ),
     "load-sweep": Preset(
-        "from 60 to 95 % of the hosts in use at the peak",
+        "from 60 to 95 % of the hosts in use at the peak, cold start and warm start",
         ("nilas", "lava", "joint-fit"), ("oracle", "noise:1"),
-        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
+        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), starts=("cold", "warm"),
     ),
     "ablations": Preset(
         "what each rule of NILAS and LAVA is worth",

@@ -42,10 +42,10 @@ def workload_of(spec: WorkloadSpec) -> Workload:
     """
     options: dict[str, Any] = {**dict(spec.options), "load": spec.load, "seed": spec.seed}
     trace = _trace(spec.trace)
-    if spec.is_later:
+    if spec.start == "warm":
         from_s = cut_s(spec.trace)
         if from_s is None:
-            raise ValueError(f"{spec.trace.name} must be learnt from before its later part is replayed, got no cut")
+            raise ValueError(f"{spec.trace.name} must be cut before its later part is replayed, got no cut")
         workload = later_workload_of(spec.recipe, trace, from_s, **options)
     else:
         workload = build_workload(spec.recipe, trace, **options)

@@ -47,6 +47,8 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
                                    "ab-pool, lars, got"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
     (("--reader", "csv"), "reader must be one of synthetic,"),
+    (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),
+    (("--predictor", "km", "--start", "cold"), "start must be warm with predictor km, which is learnt from"),
     (("--load", "0"), "load must be above 0 and at most 1, got 0.0"),
     (("--load", "nan"), "load must be above 0 and at most 1, got nan"),
     (("--load", "1.2"), "load must be above 0 and at most 1, got 1.2"),

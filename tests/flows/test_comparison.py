@@ -137,10 +137,10 @@ def test_a_section_of_the_results_page() -> None:
              "gap_closed_pct": 0.0}
     lines = comparison_markdown({
         "name": "lava-table", "about": "Every policy. ", "trace": "openb", "data_hash": "0123456789abcdef",
-        "code_version": "0.1.0", "workloads": [{"load": 0.8, "description": "openb: 9 requests",
+        "code_version": "0.1.0", "workloads": [{"load": 0.8, "description": "openb: 9 requests; cold start",
                                                 "rows": [alone, row, {**row, "gain_low_pp": None}]}]})
     assert lines[0] == "## Placement on openb, lava-table"
-    assert "openb: 9 requests; load 0.8, seeds: 5." in lines
+    assert "openb: 9 requests; cold start; load 0.8, seeds: 5." in lines
     assert lines[-4:-1] == [
         "| best-fit |  | 31.25 | +0.00 | - | 0 | 71.0 | 0.012 |",
         "| nilas | oracle | 31.25 | +2.50 | +1.25 to +3.75 | 45 | 71.0 | 0.012 |",

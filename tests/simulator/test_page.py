@@ -283,6 +283,16 @@ def test_sweeps_join_the_oracle_to_what_is_flawed() -> None:
     assert noise.policies == ["nilas", "nilas"]
 
 
+def test_each_workload_has_its_own_sweeps() -> None:
+    summary = pd.concat([summary_of({("nilas", "oracle"): gain}, load=load).assign(workload=workload)
+                         for workload, by_load in (("cold", (1.0, 2.0)), ("warm", (3.0, 4.0)))
+                         for load, gain in zip((0.6, 0.8), by_load, strict=True)], ignore_index=True)
+    found = sweeps(ComparisonData("", "", pd.DataFrame(), summary, {}, {}, [], 0))
+    assert [(sweep.name, sweep.title) for sweep in found] == [
+        ("load", "Gain against load: cold"), ("load-1", "Gain against load: warm")]
+    assert found[1].lines["nilas (oracle)"][["x", "gain_pp"]].to_numpy().tolist() == [[60.0, 3.0], [80.0, 4.0]]
+
+
 def test_static_pictures(tmp_path: Path) -> None:
     data = made_data()
     for path in (write_heat_map_png(data, tmp_path / "maps.png", ["best-fit", "plain"]),
