@@ -59,6 +59,11 @@ class CompareConfig(TraceSettings):
             return told
         if name not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+        reads = PRESETS[name].reads
+        unread = [key for key in told if reads is not None and key not in ("preset", *reads)]
+        if unread:
+            raise ValueError(f"{unread[0]} must not be given with preset {name}, which reads only "
+                             f"{', '.join(reads or ())}, got {told[unread[0]]}")
         preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
         return {**preset, **told}
