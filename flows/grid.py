@@ -104,14 +104,17 @@ class Cell:
 def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str], predictors: Sequence[Predictor]) -> list[Cell]:
     """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
 
-    A workload's cells stand predictor by predictor: what predicts is made once and serves all policies.
+    Beside every predictor stands the oracle, asked for or not: the same policy, had it known all. A workload's cells
+    stand predictor by predictor: what predicts is made once and serves all policies.
     """
     plain = [BASELINE, *(name for name in policies if KNOWN_POLICIES[name].predictions == "none" and name != BASELINE)]
     asking = [name for name in policies if KNOWN_POLICIES[name].predictions != "none"]
     if asking and not predictors:
         raise ValueError(f"predictors must be at least one for policy {asking[0]!r}, got none")
+    oracle = Predictor("oracle")
+    beside = predictors if oracle in predictors else [oracle, *predictors]
     pairs: list[tuple[str, Predictor | None]] = [(name, None) for name in plain]
-    pairs += [(name, predictor) for predictor in predictors for name in asking]
+    pairs += [(name, predictor) for predictor in beside for name in asking]
     return [Cell(spec, *pair) for spec in workloads for pair in pairs]
 
 

@@ -45,9 +45,15 @@ def _results(cells: list[Cell]) -> list[CellResult]:
 
 
 def test_best_fit_is_always_there_and_plain_policies_come_once(tmp_path: Path) -> None:
-    cells = _config(tmp_path, predictors=("oracle", "noise:1"), seeds=(3,)).cells()
-    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)"]
+    cells = _config(tmp_path, predictors=("noise:1", "oracle"), seeds=(3,)).cells()
+    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (noise:1)", "nilas (oracle)"]
     assert cells[0].workload.start == "cold"
+
+
+def test_the_oracle_stands_beside_every_predictor(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("noise:1", "one-shot:oracle"), seeds=(3,)).cells()
+    assert [cell.label for cell in cells] == [
+        "best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)", "nilas (one-shot:oracle)"]
 
 
 def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path) -> None:
@@ -80,9 +86,9 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
         {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0},
         {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4}, {"starts": ("warm",)},
     ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
-    # 11 settings of two cells each, of which best-fit is the same with the noisy oracle and beside la as without, and
-    # on the later part beside km as beside the oracle
-    assert len(keys) == 11 * 2 - 3
+    # best-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km, the oracle
+    # and best-fit on each of two later parts; the warm start alone has the same as the first of these
+    assert len(keys) == 6 * 2 + 2 * 1 + 2 * 3
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
     assert {cell.key() for cell in again} <= keys
 

@@ -82,8 +82,8 @@ def workload_of_seed(seed: int) -> sim.Workload:
 
 
 def test_experiments_on_a_policy_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its truth is two whole replays, and only the placebo's is 0. The launch is from the start on: a later one compiles
-    a loop of its own, as the test of the preset does.
+    """Its truth is two whole replays, and only the placebo's is 0. The launch is from the start on: a later one
+    compiles a loop of its own, as in the test of the preset.
     """
     monkeypatch.setattr(ab_pool, "switched", lambda policy, from_s: policy)
     workload = workload_of_seed(0)

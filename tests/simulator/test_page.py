@@ -200,8 +200,15 @@ def test_the_table_has_only_what_is_known() -> None:
     rows.loc[1, "packing_density_pct"] = math.nan
     table = html_table(rows)
     titles = re.findall(r'<button type="button">([^<]+)', table)
-    assert titles == ["policy", "predictor", "gain over best-fit", "empty hosts", "gap closed", "packing density",
-                      "rejected", "migrations", "seeds"]
+    assert titles == ["policy", "predictor", "gain over best-fit", "empty hosts", "bound", "gap closed",
+                      "packing density", "rejected", "migrations", "seeds"]
+    measured = html_table(rows.assign(**dict.fromkeys((
+        "stranded_cpu_cores_pct", "stranded_cpu_cores_at_misfit_pct", "stranded_mem_gib_pct",
+        "stranded_mem_gib_at_misfit_pct", "used_cpu_pct", "violation_rate_pct", "violation_severity_pct",
+        "decision_us"), 1.0)))
+    assert re.findall(r'<button type="button">([^<]+)', measured)[7:-2] == [
+        "stranded CPU", "stranded CPU at misfit", "stranded memory", "stranded memory at misfit", "CPU used",
+        "violation rate", "violation severity", "rejected", "migrations", "decision"][:9]
     assert '<td data-value="2"><b>+2.00</b> <small>[+1.50, +2.50]</small></td>' in table
     assert '<td data-value="0">+0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
     assert '<td data-value="">–</td>' in table
