@@ -41,7 +41,11 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
 
 def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.DataFrame,
                    tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
-    """Log a comparison. tables: CSV artifacts by name. is_whole: no cell failed; else the run is marked as failed."""
+    """Log a comparison. tables: CSV artifacts by name, `cells` among them. is_whole: no cell failed; else the run is
+    marked as failed.
+
+    A child has the means over the seeds, and under `seed/` those of each seed, with the seed as the step.
+    """
     tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
     name = f"compare {found['trace']} {found['name']}".rstrip()
     tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
@@ -55,6 +59,7 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
             child = tracker.start(words, {**tags, "kind": "cells"}, run)
             tracker.log(child, params, {str(key): value for key, value in row.items()
                                         if key not in params and not isinstance(value, str)})
+            tracker.log_by_step(child, _by_seed(tables["cells"], params))
             tracker.end(child)
         tracker.log(run, config.model_dump(mode="json"))
         for part in found["workloads"]:
@@ -67,6 +72,13 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
         status = "FINISHED" if is_whole else "FAILED"
     finally:
         tracker.end(run, status)
+
+
+def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[str, float]]:
+    own = cells[(cells[list(params)] == pd.Series(params)).all(axis=1)].set_index("seed")
+    numbers = own.select_dtypes("number").drop(columns="load")
+    return {int(str(seed)): {f"seed/{name}": float(value) for name, value in row.items()}
+            for seed, row in numbers.iterrows()}
 
 
 def log_sections(config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],

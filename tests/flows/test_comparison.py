@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
@@ -125,6 +126,12 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert "recall:0.8" in first.stdout
     again = CliRunner().invoke(app, arguments)
     assert "6 of 6 cells were finished before" in again.stdout  # 2 seeds of best-fit and nilas, the oracle's beside it
+    client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
+    runs = client.search_runs([each.experiment_id for each in client.search_experiments()], "tags.kind = 'cells'")
+    child = next(run for run in runs if run.data.params["predictor"] == "recall:0.8")
+    by_seed = {each.step: each.value for each in client.get_metric_history(child.info.run_id, "seed/gain_pp")}
+    assert sorted(by_seed) == [0, 1]
+    assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
     written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
     assert written.exit_code == 0
     text = page.read_text()
