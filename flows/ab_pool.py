@@ -9,9 +9,10 @@ import pandas as pd
 
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.pre_post import pre_post
-from sojourn.simulator import POLICIES, Policy, Workload, simulate
+from sojourn.simulator import Policy, Workload, simulate
 from sojourn.simulator.ab_pool import SourceFor, ab_trial
 from sojourn.simulator.compare import BASELINE
+from sojourn.simulator.engine import named_policy
 from sojourn.simulator.policies.switched import switched
 
 AB, AB_ADJUSTED, AA, PRE_POST = "A/B", "A/B from the bound", "A/A", "pre/post"
@@ -36,7 +37,7 @@ def run_ab_pool(workload_for_seed: Callable[[int], Workload], policy: str | Poli
     >>> table["method"].tolist(), table["true_pp"].tolist()
     (['A/B', 'A/B from the bound', 'A/A', 'pre/post'], [0.0, 0.0, 0.0, 0.0])
     """
-    chosen = POLICIES[policy] if isinstance(policy, str) else policy
+    chosen = named_policy(policy)
     rows = []
     for done, seed in enumerate(seeds):
         if progress is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from sojourn.flows.ab_pool import ab_summary, run_ab_pool
 from sojourn.flows.comparison_log import log_sections
 from sojourn.flows.comparison_report import Section
+from sojourn.flows.grid import WorkloadSpec
 from sojourn.flows.pre_post import pre_post, pre_post_figure
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
@@ -26,22 +28,36 @@ _TITLES = ("policy", "method", "estimate pp", "truth pp", "error pp", "95 % inte
 
 
 def run_ab_preset(config: CompareConfig) -> int:
-    """Print and log one table for each policy; returns 0."""
-    specs = {cell.workload.seed: cell.workload for cell in config.cells()}
-    first = next(iter(specs.values()))
-    parts: list[pd.DataFrame] = []
+    """Print and log one table for each load; returns 0."""
     for policy in config.policies:
+        switched(named_policy(policy), 0)  # refuses one that can't be launched before anything runs
+    by_load: dict[float, dict[int, WorkloadSpec]] = {}
+    for cell in config.cells():
+        by_load.setdefault(cell.workload.load, {})[cell.workload.seed] = cell.workload
+    parts: list[pd.DataFrame] = []
+    sections: list[Section] = []
+    figures: dict[str, Figure] = {}
+    for load, specs in by_load.items():
+        parts.append(_trials(specs, config.policies).assign(load=load))
+        first = workload_of(next(iter(specs.values())))
+        sections.append(_section(parts[-1], f"{first.description}; load {load:g}", len(specs)))
+        console.print()
+        console.print(sections[-1].table())
+        figures |= {f"pre-post-{policy}-load-{load:g}": _launch(first, policy) for policy in config.policies}
+    with stage("log"):
+        trace = next(iter(by_load[config.loads[0]].values())).trace
+        log_sections(config, trace, sections, {"trials": pd.concat(parts, ignore_index=True)}, figures)
+    return 0
+
+
+def _trials(specs: Mapping[int, WorkloadSpec], policies: Sequence[str]) -> pd.DataFrame:
+    """As `run_ab_pool`, with the `policy`. specs: one workload by seed."""
+    parts: list[pd.DataFrame] = []
+    for policy in policies:
         with stage(f"A/B of {policy}") as report:
             found = run_ab_pool(lambda seed: workload_of(specs[seed]), policy, Oracle, list(specs), report)
         parts.append(found.assign(policy=policy))
-    trials = pd.concat(parts, ignore_index=True)
-    section = _section(trials, workload_of(first).description, len(specs))
-    console.print()
-    console.print(section.table())
-    figures = {f"pre-post-{policy}": _launch(workload_of(first), policy) for policy in config.policies}
-    with stage("log"):
-        log_sections(config, first.trace, [section], {"trials": trials}, figures)
-    return 0
+    return pd.concat(parts, ignore_index=True)
 
 
 def _section(trials: pd.DataFrame, description: str, n_seeds: int) -> Section:

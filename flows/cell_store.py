@@ -19,8 +19,8 @@ from sojourn.flows.whole_file import whole_file
 class CellResult:
     """What one replay left.
 
-    figures: metrics, flat, the same for the same key. times: `elapsed_s` of the loop and `compile_s`, of the run that
-    was kept. about: `description`, `n_hosts`, `warmup_s`. arrays: `time_s`, `empty_hosts_pct` and
+    figures: metrics, flat, the same for the same key. times: `elapsed_s` of the loop, `compile_s` and `decision_us`, of
+    the run that was kept. about: `description`, `n_hosts`, `warmup_s`. arrays: `time_s`, `empty_hosts_pct` and
     `bound_empty_hosts_pct` of the series, and what else the engine recorded.
     """
 

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.config import RetrainConfig, TraceSettings, load_config
-from sojourn.flows.grid import Cell, TraceSpec, WorkloadSpec, grid_of
+from sojourn.flows.grid import Cell, Start, TraceSpec, WorkloadSpec, grid_of
 from sojourn.flows.predictors import parse_predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 
-_OF_PRESET = ("policies", "predictors", "loads", "seeds")
+_OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
 
 
 class CompareConfig(TraceSettings):
@@ -31,16 +31,19 @@ class CompareConfig(TraceSettings):
     policies: tuple[str, ...] = tuple(POLICIES)
     """Best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
-    """As `flows.predictors` reads them. If one is learnt, all cells replay the later part of the trace."""
+    """As `flows.predictors` reads them. One that is learnt leaves only the warm start."""
     loads: tuple[float, ...] = (0.8,)
     """Whole-trace peaks of the binding resource over capacity."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Or their number, counted from 0."""
+    starts: tuple[Start, ...] = ()
+    """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
+    warm where a predictor is learnt, else cold."""
     host_cpu_cores: float = Field(96.0, gt=0.0)
     """Of the recipe `trace`, as `host_mem_gib`."""
     host_mem_gib: float = Field(384.0, gt=0.0)
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
-    """The later part, by requests, where a predictor is learnt."""
+    """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     """Processes."""
     cluster: str | None = None
@@ -56,6 +59,11 @@ class CompareConfig(TraceSettings):
             return told
         if name not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+        reads = PRESETS[name].reads
+        unread = [key for key in told if reads is not None and key not in ("preset", *reads)]
+        if unread:
+            raise ValueError(f"{unread[0]} must not be given with preset {name}, which reads only "
+                             f"{', '.join(reads or ())}, got {told[unread[0]]}")
         preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
         return {**preset, **told}
@@ -121,11 +129,15 @@ class CompareConfig(TraceSettings):
 
         is_asked = any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
         predictors = [parse_predictor(text) for text in self.predictors if is_asked]
-        is_later = any(predictor.is_learnt for predictor in predictors)
+        learnt = next((predictor.name for predictor in predictors if predictor.is_learnt), None)
+        starts = tuple(dict.fromkeys(self.starts)) or ("cold" if learnt is None else "warm",)
+        if learnt is not None and "cold" in starts:
+            raise ValueError(f"start must be warm with predictor {learnt}, which is learnt from the earlier part of "
+                             "the trace and judged on the later, got 'cold'")
         shape = (("cpu_cores", self.host_cpu_cores), ("mem_gib", self.host_mem_gib))
         options = shape if self.chosen_recipe == "trace" else ()
         settings = {seed: self.trace_settings(seed) for seed in self.seeds}
         traces = {one: TraceSpec(one, input_hash(one)) for one in dict.fromkeys(settings.values())}
-        workloads = [WorkloadSpec(traces[settings[seed]], self.chosen_recipe, load, seed, is_later, options)
-                     for seed in self.seeds for load in self.loads]
+        workloads = [WorkloadSpec(traces[settings[seed]], self.chosen_recipe, load, seed, start, options)
+                     for start in starts for seed in self.seeds for load in self.loads]
         return grid_of(workloads, self.policies, predictors)

@@ -59,7 +59,8 @@ def run_comparison(config: CompareConfig) -> int:
     tables = {"cells": table, "summary": summary, "differences": differences_table(table)}
     description: dict[tuple[str, float], str] = {}
     for cell, result in found:
-        description.setdefault((cell.workload.name, cell.workload.load), result.about["description"])
+        spec = cell.workload
+        description.setdefault((spec.name, spec.load), f"{result.about['description']}; {spec.begins}")
     for printed in comparison_tables(summary, description):
         console.print()
         console.print(printed)
@@ -97,7 +98,8 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
 
 
 def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
-    """Read the trace and fit what learns from it, once per trace; returns the cells that this leaves without."""
+    """Read the trace, cut it and fit what learns from it, once per trace; returns the cells that this leaves without.
+    """
     wanted: dict[TraceSpec, dict[str, Predictor]] = {}
     for cell in cells:
         learnt = wanted.setdefault(cell.workload.trace, {})
@@ -107,11 +109,12 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
         if spec.settings.trace is not None:
             with stage("ingest"):
                 ingested_trace(spec.settings, spec.data_hash)
-    if not any(cell.workload.is_later for cell in cells):
+    later = [cell for cell in cells if cell.workload.start == "warm"]
+    if not later:
         return {}
     from sojourn.flows.learning import learn
 
-    jobs = [[(spec, tuple(learnt.values()))] for spec, learnt in wanted.items()]
+    jobs = [[(spec, tuple(wanted[spec].values()))] for spec in dict.fromkeys(cell.workload.trace for cell in later)]
     task = partial(learn, n_threads=max(len(workers) // len(jobs), 1))
     reasons: dict[tuple[TraceSpec, str], str] = {}
     with stage("learn") as report:
@@ -120,28 +123,27 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
             report(done, len(jobs))
             failures = outcome if isinstance(outcome, dict) else dict.fromkeys(["", *wanted[spec]], f"died: {outcome}")
             reasons |= {(spec, name): reason for name, reason in failures.items()}
-    keys = {cell: (cell.workload.trace, cell.predictor.learnt_name if cell.predictor else "") for cell in cells}
+    keys = {cell: (cell.workload.trace, cell.predictor.learnt_name if cell.predictor else "") for cell in later}
     return {cell: reasons.get(key) or reasons[key[0], ""] for cell, key in keys.items()
             if key in reasons or (key[0], "") in reasons}
 
 
 def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.DataFrame) -> ComparisonData:
-    """What a page is drawn from; the series are of the first seed at the load nearest to MAIN_LOAD."""
-    load = min((cell.workload.load for cell, _ in found), key=lambda one: abs(one - MAIN_LOAD))
-    seed = next(cell.workload.seed for cell, _ in found if cell.workload.load == load)
-    shown = {cell.label: result for cell, result in found
-             if (cell.workload.load, cell.workload.seed) == (load, seed)}
+    """What a page is drawn from; the series are of the first start and seed at the load nearest to MAIN_LOAD."""
+    specs = [cell.workload for cell, _ in found if cell.workload.start == found[0][0].workload.start]
+    spec = min(specs, key=lambda one: abs(one.load - MAIN_LOAD))
+    shown = {cell.label: result for cell, result in found if cell.workload == spec}
     about = next(iter(shown.values())).about
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
     maps = {label: _host_map(result.arrays) for label, result in shown.items()}
-    cells_shown = [cell for cell, _ in found if (cell.workload.load, cell.workload.seed) == (load, seed)]
+    cells_shown = [cell for cell, _ in found if cell.workload == spec]
     unlearnt = _learn(cells_shown, local_workers(1))  # where all cells were kept, their curves need not be
     for cell, reason in unlearnt.items():
         console.print(f"[yellow]![/] {escape(f'{cell.label} is not explained: {reason}')}", soft_wrap=True)
     with stage("explain"):
         decisions = explained([cell for cell in cells_shown if cell not in unlearnt])
-    return ComparisonData(title, about["description"], cells, summary, series, maps, decisions, int(about["warmup_s"]),
-                          load)
+    return ComparisonData(title, f"{about['description']}; {spec.begins}", cells, summary, series, maps, decisions,
+                          int(about["warmup_s"]), spec.load)
 
 
 def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:

@@ -1,4 +1,4 @@
-"""A comparison in MLflow: one run for it, a child per policy, predictor and load, figures and tables beside it."""
+"""A comparison in MLflow: one run for it, a child per workload, load, policy and predictor; figures, tables."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
                 description: Mapping[tuple[str, float], str]) -> dict[str, Any]:
     """What `sojourn results` writes a section from; JSON values only.
 
-    name: of the preset, or "". workloads: one per workload and load: `load`, `description`, and the summary's `rows`.
+    name: of the preset, or "". workloads: one per workload and load: `workload`, `load`, `description`, and the
+        summary's `rows`.
     """
     # of the table, not of the JSON: to_json rounds a load
     own = {key: summary[(summary["workload"] == key[0]) & (summary["load"] == key[1])] for key in description}
-    workloads = [{"load": key[1], "description": text,
+    workloads = [{"workload": key[0], "load": key[1], "description": text,
                   "rows": json.loads(own[key].to_json(orient="records", double_precision=15))}
                  for key, text in description.items()]
     about = f"{PRESETS[config.preset].about.capitalize()}. " if config.preset else ""
@@ -41,7 +42,11 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
 
 def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.DataFrame,
                    tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
-    """Log a comparison. tables: CSV artifacts by name. is_whole: no cell failed; else the run is marked as failed."""
+    """Log a comparison. tables: CSV artifacts by name, `cells` among them. is_whole: no cell failed; else the run is
+    marked as failed.
+
+    A child has the means over the seeds, and under `seed/` those of each seed, with the seed as the step.
+    """
     tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
     name = f"compare {found['trace']} {found['name']}".rstrip()
     tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
@@ -51,20 +56,30 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
     try:
         for row in summary.to_dict("records"):
             params = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
-            child = tracker.start(f"{row['label']}, load {row['load']:g}", {**tags, "kind": "cells"}, run)
+            words = f"{row['label']}, {row['workload']}, load {row['load']:g}"
+            child = tracker.start(words, {**tags, "kind": "cells"}, run)
             tracker.log(child, params, {str(key): value for key, value in row.items()
                                         if key not in params and not isinstance(value, str)})
+            tracker.log_by_step(child, _by_seed(tables["cells"], params))
             tracker.end(child)
         tracker.log(run, config.model_dump(mode="json"))
         for part in found["workloads"]:
-            rows = summary[summary["load"] == part["load"]]
-            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-load-{part['load']:g}.png")
+            rows = summary[(summary["workload"] == part["workload"]) & (summary["load"] == part["load"])]
+            stem = part["workload"].replace(", ", "-").replace(" ", "-")
+            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-{stem}-load-{part['load']:g}.png")
         for stem, table in tables.items():
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
         status = "FINISHED" if is_whole else "FAILED"
     finally:
         tracker.end(run, status)
+
+
+def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[str, float]]:
+    own = cells[(cells[list(params)] == pd.Series(params)).all(axis=1)].set_index("seed")
+    numbers = own.select_dtypes("number").drop(columns="load")
+    return {int(str(seed)): {f"seed/{name}": float(value) for name, value in row.items()}
+            for seed, row in numbers.iterrows()}
 
 
 def log_sections(config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],

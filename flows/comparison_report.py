@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,32 @@ FoundComparison = Mapping[str, Any]
 _WORDS = ("Empty hosts: time-weighted mean after the warm-up, % (higher = better). Gain: over best-fit on the same "
           "workload, percentage points, with the paired 95 % t-interval over seeds. Gap closed: the gain as a share of "
           "best-fit's distance to the bound. Packing density: cores allocated on hosts in use, % (higher = better). "
-          "Rejected: % of requests (lower = better; gains are comparable only where few are).")
-_TITLES = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", "gap closed %", "packing density %",
-           "rejected %")
+          "Rejected: % of requests (lower = better; gains are comparable only where few are). ")
+_MEASURE_WORDS = (
+    "Bound: empty hosts above which no policy gets that places every request, %. Stranded: of all CPU or memory, what "
+    "is free once the hosts are filled with more of what came until nothing fits, and at misfit, when for the first "
+    "time a request fits nowhere, % (lower = better). Decision: microseconds of the replay's loop per request, on the "
+    "machine that it ran on.")
+_USAGE_WORDS = (" CPU used: of all hosts' cores, where the trace has usage, %. Violations: a host's requests use more "
+                "cores than it has; rate, % of hosts' time; severity, % of the core-seconds used (lower = better).")
+_Columns = tuple[tuple[str, str, str], ...]
+"""Title, name in a summary, format."""
+_PLACED: _Columns = (
+    ("gap closed %", "gap_closed_pct", ".0f"), ("packing density %", "packing_density_pct", ".1f"),
+    ("rejected %", "rejected_pct", ".3f"),
+)  # fmt: skip
+_MEASURES: _Columns = (
+    ("bound %", "bound_empty_hosts_pct", ".2f"),
+    ("stranded CPU %", "stranded_cpu_cores_pct", ".2f"),
+    ("stranded CPU at misfit %", "stranded_cpu_cores_at_misfit_pct", ".2f"),
+    ("stranded memory %", "stranded_mem_gib_pct", ".2f"),
+    ("stranded memory at misfit %", "stranded_mem_gib_at_misfit_pct", ".2f"),
+    ("decision us", "decision_us", ".1f"),
+)
+_USAGE: _Columns = (
+    ("CPU used %", "used_cpu_pct", ".2f"), ("violation rate %", "violation_rate_pct", ".3f"),
+    ("violation severity %", "violation_severity_pct", ".3f"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +69,30 @@ class Section:
 
 
 def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table]:
-    """One table a workload and load. description: of each."""
+    """Two tables a workload and load: gains, and further measures. description: of each."""
     tables = []
     for (workload, load), text in description.items():
         rows = summary[(summary["workload"] == workload) & (summary["load"] == load)]
         n_seeds = int(rows["n_seeds"].max())
         seeds = f"{n_seeds} seeds" if n_seeds > 1 else "one seed"
-        tables.append(policies_table(rows, f"{text}; load {load:g}, {seeds}"))
+        plain = rows.drop(columns=[name for _, name, _ in _MEASURES], errors="ignore")
+        tables += [policies_table(plain, f"{text}; load {load:g}, {seeds}"),
+                   _measures(rows.to_dict("records")).table()]
     return tables
 
 
 def comparison_markdown(found: FoundComparison) -> list[str]:
     """A comparison's section of the page."""
     name = f", {found['name']}" if found["name"] else ""
+    has_usage = any(_has_usage(part["rows"]) for part in found["workloads"])
+    words = f"{_WORDS}{_MEASURE_WORDS}{_USAGE_WORDS if has_usage else ''}"
     lines = [f"## Placement on {found['trace']}{name}", "",
              f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}."
-             f"{' ' + _WORDS if found['workloads'] else ''}", ""]
+             f"{' ' + words if found['workloads'] else ''}", ""]
     for part in found["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
-                  *markdown_rows(_TITLES, [_cells(row) for row in part["rows"]], n_text=2), ""]
+                  *_markdown_table(part["rows"]), ""]
     for section in found.get("sections", ()):
         lines += [f"**{section['title']}.** {section['caption']}", "",
                   *markdown_rows(section["titles"], section["rows"], section["n_text"]), ""]
@@ -77,11 +105,33 @@ def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: 
             *("| " + " | ".join(row) + " |" for row in rows)]
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    columns = (*_PLACED, *_MEASURES, *(_USAGE if _has_usage(rows) else ()))
+    titles = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *(title for title, _, _ in columns))
+    return markdown_rows(titles, [(
+        row["policy"], row["predictor"], _text(row, "empty_hosts_pct", ".2f"), _text(row, "gain_pp", "+.2f"),
+        _interval(row), *(_text(row, name, form) for _, name, form in columns)) for row in rows], n_text=2)
+
+
+def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
+    has_usage = _has_usage(rows)
+    columns = (*_MEASURES, *(_USAGE if has_usage else ()))
+    return Section("Further measures", f"{_MEASURE_WORDS}{_USAGE_WORDS if has_usage else ''}",
+                   ("policy", "predictor", *(title for title, _, _ in columns)),
+                   tuple((row["policy"], row["predictor"], *(_text(row, name, form) for _, name, form in columns))
+                         for row in rows), 2)
+
+
+def _has_usage(rows: Sequence[Mapping[Any, Any]]) -> bool:
+    return any(_text(row, name, "") != "-" for row in rows for _, name, _ in _USAGE)
+
+
+def _interval(row: Mapping[str, Any]) -> str:
     low, high = row["gain_low_pp"], row["gain_high_pp"]
-    interval = "-" if low is None or row["policy"] == "best-fit" else f"{low:+.2f} to {high:+.2f}"
-    return [row["policy"], row["predictor"], *(
-        "-" if row[name] is None else f"{row[name]:{form}}" for name, form in (
-            ("empty_hosts_pct", ".2f"), ("gain_pp", "+.2f"))), interval, *(
-        "-" if row[name] is None else f"{row[name]:{form}}" for name, form in (
-            ("gap_closed_pct", ".0f"), ("packing_density_pct", ".1f"), ("rejected_pct", ".3f")))]
+    return "-" if low is None or row["policy"] == "best-fit" else f"{low:+.2f} to {high:+.2f}"
+
+
+def _text(row: Mapping[Any, Any], name: str, form: str) -> str:
+    """A figure; "-" where it is not known, as in comparisons that were logged before there was such a figure."""
+    value = row.get(name)
+    return "-" if value is None or math.isnan(value) else f"{value:{form}}"

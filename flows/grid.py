@@ -1,4 +1,4 @@
-"""The cells of a comparison: every policy with every predictor, on the same workload at each load and seed."""
+"""The cells of a comparison: every policy with every predictor, on the same workload at each start, load and seed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Literal
 
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.config import RetrainConfig
@@ -14,6 +15,8 @@ from sojourn.flows.predictors import Predictor
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.compare import BASELINE, label_of
 
+Start = Literal["cold", "warm"]
+"""The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 REPLAYED_BY = (
     "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
     "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
@@ -54,20 +57,25 @@ class TraceSpec:
 class WorkloadSpec:
     """One workload: what a recipe makes of a trace at a load and a seed.
 
-    is_later: of the part of the trace that came after what predictors were fitted on. options: the recipe's own.
+    start: warm = of the part of the trace that came after what predictors are fitted on. options: the recipe's own.
     """
 
     trace: TraceSpec
     recipe: str
     load: float
     seed: int
-    is_later: bool = False
+    start: Start = "cold"
     options: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
         """As in tables."""
-        return f"{self.recipe}, later part" if self.is_later else self.recipe
+        return f"{self.recipe}, {self.begins}"
+
+    @property
+    def begins(self) -> str:
+        """The start in words. openb's laps begin empty whatever its pods are, so there it is not called warm."""
+        return "later part" if (self.recipe, self.start) == ("openb", "warm") else f"{self.start} start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,8 @@ class Cell:
         """sha256 hex of all that decides the result: data, settings and source code."""
         spec, predictor = self.workload, self.predictor
         parts: list[object] = [
-            spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.options,
-            spec.trace.learnt_key("", "") if spec.is_later else None, self.policy,
+            spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
+            spec.trace.learnt_key("", "") if spec.start == "warm" else None, self.policy,
             predictor.name if predictor else None, source_hash(*REPLAYED_BY), version("numpy"),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
@@ -99,14 +107,17 @@ class Cell:
 def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str], predictors: Sequence[Predictor]) -> list[Cell]:
     """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
 
-    A workload's cells stand predictor by predictor: what predicts is made once and serves all policies.
+    Beside every predictor stands the oracle, asked for or not: the same policy, had it known all. A workload's cells
+    stand predictor by predictor: what predicts is made once and serves all policies.
     """
     plain = [BASELINE, *(name for name in policies if KNOWN_POLICIES[name].predictions == "none" and name != BASELINE)]
     asking = [name for name in policies if KNOWN_POLICIES[name].predictions != "none"]
     if asking and not predictors:
         raise ValueError(f"predictors must be at least one for policy {asking[0]!r}, got none")
+    oracle = Predictor("oracle")
+    beside = predictors if oracle in predictors else [oracle, *predictors]
     pairs: list[tuple[str, Predictor | None]] = [(name, None) for name in plain]
-    pairs += [(name, predictor) for predictor in predictors for name in asking]
+    pairs += [(name, predictor) for predictor in beside for name in asking]
     return [Cell(spec, *pair) for spec in workloads for pair in pairs]
 
 

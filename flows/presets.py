@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from sojourn.flows.grid import Start
+
 GRID = "sojourn.flows.comparison:run_comparison"
 
 
@@ -14,7 +16,7 @@ class Preset:
     """Settings of a comparison that flags may replace.
 
     about: one line. runner: `module:function` of a `CompareConfig`, for an evaluation that is no grid of cells; it
-    returns how many parts failed.
+    returns how many parts failed. reads: the settings that it reads, None = all; the others are refused beside it.
     """
 
     about: str
@@ -22,9 +24,14 @@ class Preset:
     predictors: tuple[str, ...] = ()
     loads: tuple[float, ...] = (0.8,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    starts: tuple[Start, ...] = ()
     runner: str = GRID
+    reads: tuple[str, ...] | None = None
 
 
+_OF_REPLAYS = ("store", "tracking_uri", "trace", "reader", "recipe", "n_requests", "host_cpu_cores", "host_mem_gib",
+               "policies", "loads", "seeds")
+"""What an evaluation reads that replays with perfect lifetimes, in this process, and draws no page."""
 _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 
 PRESETS: Mapping[str, Preset] = MappingProxyType({
@@ -39,9 +46,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         ("nilas", "nilas-expected", "lava", "joint-fit"), (*_RECALLS, "hazard", "one-shot:hazard"),
     ),
     "load-sweep": Preset(
-        "from 60 to 95 % of the hosts in use at the peak",
+        "from 60 to 95 % of the hosts in use at the peak, cold start and warm start",
         ("nilas", "lava", "joint-fit"), ("oracle", "noise:1"),
-        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
+        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), starts=("cold", "warm"),
     ),
     "ablations": Preset(
         "what each rule of NILAS and LAVA is worth",
@@ -50,8 +57,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         ("oracle", "hazard"),
     ),
     "ab-pool": Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",
-                      ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset"),
+                      ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset",
+                      reads=_OF_REPLAYS),
     "lars": Preset("which request migrates first", ("best-fit", "nilas"), ("oracle",),
-                   runner="sojourn.flows.lars:run_lars"),
+                   runner="sojourn.flows.lars:run_lars", reads=_OF_REPLAYS),
 })  # fmt: skip
 """By name. A policy that is not known is left out of a preset."""

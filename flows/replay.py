@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,17 @@ from sojourn.flows.learnt_curves import cut_s, learnt_source
 from sojourn.flows.predictors import MADE, Predictor
 from sojourn.flows.replicas import replica
 from sojourn.flows.simulation import later_workload_of
-from sojourn.simulator import LifetimeSource, OneShot, Result, Workload, build_workload, host_map, simulate, stranding
+from sojourn.simulator import (
+    LifetimeSource,
+    OneShot,
+    Result,
+    Workload,
+    build_workload,
+    host_map,
+    simulate,
+    stranding,
+    usage_metrics,
+)
 
 
 def replay(asked: tuple[Cell, str]) -> str | None:
@@ -48,10 +58,10 @@ def workload_of(spec: WorkloadSpec) -> Workload:
     """
     options: dict[str, Any] = {**dict(spec.options), "load": spec.load, "seed": spec.seed}
     trace = _trace(spec.trace)
-    if spec.is_later:
+    if spec.start == "warm":
         from_s = cut_s(spec.trace)
         if from_s is None:
-            raise ValueError(f"{spec.trace.name} must be learnt from before its later part is replayed, got no cut")
+            raise ValueError(f"{spec.trace.name} must be cut before its later part is replayed, got no cut")
         workload = later_workload_of(spec.recipe, trace, from_s, **options)
     else:
         workload = build_workload(spec.recipe, trace, **options)
@@ -80,16 +90,20 @@ def source_of(spec: WorkloadSpec, predictor: Predictor) -> LifetimeSource:
 
 
 def cell_result(workload: Workload, result: Result) -> CellResult:
-    """A replay's outcome, flat."""
+    """A replay's outcome, flat; with `UsageMetrics` where the workload's trace has usage."""
     figures, arrays = _flat(result.metrics)
     figures["bound_empty_hosts_pct"] = result.bound_empty_hosts_pct
     figures |= stranding(workload, result).columns()
+    usage = workload.trace.usage
+    if usage is not None and workload.request_ids.isin(usage["request_id"]).any():
+        figures |= asdict(usage_metrics(workload, result))
     about = {"description": workload.description, "n_hosts": len(workload.hosts), "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}
     arrays |= {} if hosts.state is None else {"map_state": hosts.state, "map_state_names": np.array(hosts.state_names)}
-    return CellResult(figures, {"elapsed_s": result.elapsed_s, "compile_s": result.compile_s}, about, arrays)
+    times = {name: getattr(result, name) for name in ("elapsed_s", "compile_s", "decision_us")}
+    return CellResult(figures, times, about, arrays)
 
 
 def _flat(metrics: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:

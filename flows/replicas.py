@@ -26,7 +26,8 @@ STRETCH = 0.02
 def replica(workload: Workload, seed: int) -> Workload:
     """The workload with arrivals moved by up to 5 min and lifetimes by up to 2 %; seed 0 is the workload itself.
 
-    Requests running at 0 keep their start, and what runs on at the horizon does; hosts and warm-up stay.
+    Requests running at 0 keep their start, and what runs on at the horizon does; hosts and warm-up stay; usage moves
+    with its request.
     """
     if seed == 0:
         return workload
@@ -43,7 +44,11 @@ def replica(workload: Workload, seed: int) -> Workload:
     departure = pd.array(end_s, "Int64")
     departure[end_s > trace.horizon_s] = pd.NA
     requests = trace.requests.assign(arrival_s=pd.array(moved, "Int64"), departure_s=departure).iloc[order]
-    moved_trace = Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, None, trace.meta)
+    usage = trace.usage
+    if usage is not None:
+        shift_s = pd.Series(moved - start_s, trace.requests["request_id"])
+        usage = usage.assign(time_s=usage["time_s"] + usage["request_id"].map(shift_s).fillna(0).astype(np.int64))
+    moved_trace = Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, usage, trace.meta)
     return replace(workload, trace=moved_trace, total_s=total_s[order])
 
 

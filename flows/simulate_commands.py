@@ -91,6 +91,9 @@ def compare(
     load: Annotated[list[float] | None, typer.Option(
         help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
     seeds: Annotated[str | None, typer.Option(help="How many, or a list (`3,7,9`). [default: 5]")] = None,
+    start: Annotated[list[str] | None, typer.Option(
+        help="cold: the whole trace, from an empty pool; warm: its later part, with what was running; may be repeated. "
+             "[default: warm where a predictor is learnt, else cold]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace. [default: 60000]")] = None,
     host_cpu_cores: Annotated[float | None, typer.Option(
         help="Cores of a host (recipe `trace`). [default: 96]")] = None,
@@ -115,8 +118,8 @@ def compare(
 
     settings = load_settings(
         CompareConfig, config, trace=trace, reader=reader, recipe=recipe, policies=policy, predictors=predictor,
-        loads=load, seeds=seeds, n_requests=n_requests, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
-        preset=preset, store=store, page=page, n_workers=n_workers, cluster=cluster)
+        loads=load, seeds=seeds, starts=start, n_requests=n_requests, host_cpu_cores=host_cpu_cores,
+        host_mem_gib=host_mem_gib, preset=preset, store=store, page=page, n_workers=n_workers, cluster=cluster)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
     if getattr(import_module(module), name)(settings):
         raise typer.Exit(1)

@@ -27,7 +27,11 @@ def later_part(trace: Trace, from_s: int) -> Trace:
         requests[name] = requests[name] - from_s
     if "submit_s" in requests:
         requests["submit_s"] = requests["submit_s"] - from_s
-    return Trace(requests, trace.horizon_s - from_s, trace.roles, trace.hosts, None, trace.meta)
+    usage = trace.usage
+    if usage is not None:
+        usage = usage[usage["request_id"].isin(requests["request_id"])]
+        usage = usage.assign(time_s=usage["time_s"] - from_s)
+    return Trace(requests, trace.horizon_s - from_s, trace.roles, trace.hosts, usage, trace.meta)
 
 
 def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload:

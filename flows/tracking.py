@@ -20,7 +20,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 STUDY = "study"
 COMPARISON = "comparison"
 """Tags and artifact names of a study's and of a comparison's run."""
-_PARAM_LIMIT = 500
+_PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
 _ML_MODEL = """\
 artifact_path: bundle
 flavors:
@@ -74,6 +74,14 @@ class Tracker:
                      for name, value in (metrics or {}).items() if math.isfinite(value)],
             params=[self._param(name, str(value)[:_PARAM_LIMIT]) for name, value in (params or {}).items()],
         )  # fmt: skip
+
+    def log_by_step(self, run_id: str, metrics: Mapping[int, Mapping[str, float]]) -> None:
+        """Log finite metrics, each under several steps."""
+        now_ms = int(time.time() * 1000)
+        every = [self._metric(_tag_name(name), float(value), now_ms, step)
+                 for step, values in metrics.items() for name, value in values.items() if math.isfinite(value)]
+        for first in range(0, len(every), _BATCH_LIMIT):
+            self._client.log_batch(run_id, metrics=every[first:first + _BATCH_LIMIT])
 
     def log_figure(self, run_id: str, figure: Figure, name: str) -> None:
         """Log a matplotlib figure as a PNG artifact."""

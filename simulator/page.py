@@ -16,6 +16,7 @@ from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.page_decisions import shown_decision
 from sojourn.simulator.page_figures import (
     CUT,
+    distribution_figure,
     empty_hosts_figure,
     gain_figure,
     host_map_figure,
@@ -78,6 +79,7 @@ def _figures(data: ComparisonData) -> dict[str, Any]:
             figures[f"gain-{k}"] = gain_figure(rows, colour_of)
     if data.series:
         figures["empty-hosts"] = empty_hosts_figure(data, colour_of)
+        figures["distribution"] = distribution_figure(data, colour_of)
     for sweep in sweeps(data):
         figures[f"sweep-{sweep.name}"] = sweep_figure(sweep, colour_of)
     return figures
@@ -96,6 +98,10 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
             "Empty hosts over time", "First seed, higher is better; the warm-up (shaded) counts in no mean. Bound: all "
             "but the fewest hosts that total demand needs at that time. Choose lines by their names.",
             _plot("empty-hosts")))
+        sections.append(_section(
+            "How many hosts are empty for how much of the time", "First seed, after the warm-up: the share of the time "
+            "with at least so many hosts empty; a line farther to the right is better, a steep one is steady.",
+            _plot("distribution")))
     if data.host_maps:
         sections.append(_section(
             "Hosts over time", "First seed. One row per host, the most often empty on top. A host's lifetime class is "

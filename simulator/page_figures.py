@@ -1,4 +1,4 @@
-"""The page's figures as plotly's JSON: gains, empty hosts over time, sensitivity, hosts over time.
+"""The page's figures as plotly's JSON: gains, empty hosts over time and how they spread, sensitivity, hosts over time.
 
 Plain mappings: the page's script themes them and sets their size. Text from data is escaped, as plotly reads HTML
 tags in it; `meta` keeps a line's name as it is, for the legend beside the figure.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,16 +99,7 @@ def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Fi
     """A line per label, best-fit and the best of the others shown, the bound dotted, the warm-up shaded."""
     first = next(iter(data.series.values()))
     unit, unit_s = time_unit(int(first["time_s"].iloc[-1]))
-    rows = data.at_main_load().set_index("label")
-    best = rows[rows["policy"] != BASELINE]["gain_pp"].sort_values(ascending=False, kind="stable")
-    shown = {*rows.index[rows["policy"] == BASELINE], *best.index[: N_LINES - 2]}
-    bound = {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"}
-    lines = [_line("bound", first["time_s"] / unit_s, first["bound_empty_hosts_pct"], bound)]
-    styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
-    for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
-        style = {"color": colour, "width": 2, "dash": _DASHES[dash]}
-        line = _line(label, series["time_s"] / unit_s, series["empty_hosts_pct"], style)
-        lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
+    lines = _lines(data, colour_of, lambda time_s, pct: (time_s / unit_s, pct))
     layout = {
         "height": 420, "hovermode": "x unified",
         "xaxis": {"title": {"text": f"time since the start ({unit})"}},
@@ -116,6 +107,44 @@ def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Fi
         **_warmup(data.warmup_s / unit_s),
     }  # fmt: skip
     return {"data": lines, "layout": layout}
+
+
+def distribution_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
+    """A line per label as in `empty_hosts_figure`: the share of the time, warm-up left out, with at least so many hosts
+    empty, at every whole percent of the time.
+    """
+    share_pct = np.arange(101)
+
+    def spread(time_s: pd.Series, pct: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        counted = pct[time_s >= min(data.warmup_s, time_s.iloc[-1])]
+        return -np.percentile(-counted, share_pct, method="inverted_cdf"), share_pct
+
+    layout = {
+        "height": 400, "hovermode": "closest",
+        "xaxis": {"title": {"text": "empty hosts (%)"}},
+        "yaxis": {"title": {"text": "time with at least so many (%)"}, "range": [0, 102]},
+    }  # fmt: skip
+    return {"data": _lines(data, colour_of, spread), "layout": layout}
+
+
+def _lines(data: ComparisonData, colour_of: Mapping[str, str],
+           points: Callable[[pd.Series, pd.Series], tuple[Any, Any]]) -> list[dict[str, Any]]:
+    """A line per label, best-fit and the best of the others shown, and the bound, dotted.
+
+    points: x and y of times and percentages of empty hosts.
+    """
+    first = next(iter(data.series.values()))
+    rows = data.at_main_load().set_index("label")
+    best = rows[rows["policy"] != BASELINE]["gain_pp"].sort_values(ascending=False, kind="stable")
+    shown = {*rows.index[rows["policy"] == BASELINE], *best.index[: N_LINES - 2]}
+    lines = [_line("bound", *points(first["time_s"], first["bound_empty_hosts_pct"]),
+                   {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"})]
+    styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
+    for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
+        line = _line(label, *points(series["time_s"], series["empty_hosts_pct"]),
+                     {"color": colour, "width": 2, "dash": _DASHES[dash]})
+        lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
+    return lines
 
 
 def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:

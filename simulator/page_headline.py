@@ -25,7 +25,7 @@ def compared(data: ComparisonData) -> str:
     n_seeds = sorted(set(summary["n_seeds"]))
     parts = [f"{count(len(policies), 'policy', 'policies')} against {BASELINE}"]
     parts += [f"with {count(len(predictors), 'predictor')}"] if predictors else []
-    parts += [f"on {', '.join(dict.fromkeys(summary['workload']))} at {loads} % peak load"]
+    parts += [f"on {' and '.join(dict.fromkeys(summary['workload']))} at {loads} % peak load"]
     seeds = " to ".join(dict.fromkeys(str(n) for n in (n_seeds[0], n_seeds[-1])))
     return " ".join(parts) + f", {seeds} seed{'s' if seeds != '1' else ''} each."
 

@@ -26,7 +26,8 @@ _PERFECT = {"recall": 100.0, "noise": 0.0}
 class Sweep:
     """Gains of several policies as one setting changes.
 
-    name: "load", "recall" or "noise". title, axis: of the figure and of its x axis.
+    name: "load", "recall" or "noise", of the second workload "load-1" and so on. title, axis: of the figure and of its
+        x axis.
     lines: by label, one row per setting in ascending order: `policy`, `x`, `gain_pp`, `gain_low_pp`, `gain_high_pp`
         (empty hosts over best-fit, percentage points, higher is better; 95 % interval, NaN for one seed).
     """
@@ -43,7 +44,7 @@ class Sweep:
 
 
 def sweeps(data: ComparisonData) -> list[Sweep]:
-    """What the first workload's summary varies: recall, noise (both at the main load), load; lines of 2 points or more.
+    """What a summary varies on each workload: recall, noise (both at the main load), load; lines of 2 points or more.
 
     Recall and noise are read off the predictors' names (`recall:0.8`, `noise:1`), of each policy asked anew or, as
     `one-shot:recall:0.8`, once; there the oracle stands for full recall and for no noise, which it is.
@@ -54,12 +55,16 @@ def sweeps(data: ComparisonData) -> list[Sweep]:
     >>> found.name, found.lines["nilas"]["x"].tolist(), found.lines["nilas"]["gain_pp"].tolist()
     ('noise', [0.0, 1.0], [4.0, 1.0])
     """
-    main = data.at_main_load()
-    found = [Sweep(name, _TITLES[name], axis, _flawed_lines(main, name)) for name, axis in _AXES.items()]
-    every = data.summary[data.summary["workload"] == data.summary["workload"].iloc[0]]
-    every = every[every["policy"] != BASELINE]
-    points = every.assign(line=every["label"], x=100 * every["load"])
-    found.append(Sweep("load", "Gain against load", "peak load of the hosts (%)", _lines(points)))
+    workloads = list(dict.fromkeys(data.summary["workload"]))
+    found = []
+    for k, workload in enumerate(workloads):
+        own, which = (f"-{k}" if k else "", f": {workload}" if len(workloads) > 1 else "")
+        main = data.at_main_load(workload)
+        found += [Sweep(name + own, _TITLES[name] + which, axis, _flawed_lines(main, name))
+                  for name, axis in _AXES.items()]
+        every = data.summary[(data.summary["workload"] == workload) & (data.summary["policy"] != BASELINE)]
+        points = every.assign(line=every["label"], x=100 * every["load"])
+        found.append(Sweep(f"load{own}", f"Gain against load{which}", "peak load of the hosts (%)", _lines(points)))
     return [sweep for sweep in found if sweep.lines]
 
 

@@ -1,4 +1,4 @@
-"""What docs/simulator.md says of adding a policy, followed word by word."""
+"""What CONTRIBUTING.md says of adding a policy, and the page that it sends to, followed word by word."""
 
 import os
 import re
@@ -15,13 +15,22 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTION = (ROOT / "docs/simulator.md").read_text().partition("## Add a policy")[2]
 FOLDERS = ("features", "flows", "models", "serving", "simulator")
 
 
+def section(file: Path, heading: str) -> str:
+    """What stands under a heading of the second level."""
+    parts = re.split(r"^## (.+)\n", file.read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
+
+
 def blocks(language: str) -> list[str]:
-    return [textwrap.dedent(text) for text in re.findall(rf"( *)```{language}\n(.*?)```", SECTION, re.DOTALL)
-            for text in [text[1]]]
+    """The code of the section that CONTRIBUTING sends to: the first page with a quoted heading."""
+    steps = section(ROOT / "CONTRIBUTING.md", "Add a policy")
+    sent = re.search(r'(docs/\w+\.md), "([^"]+)"', steps)
+    assert sent is not None, steps
+    text = section(ROOT / sent[1], sent[2])
+    return [textwrap.dedent(code) for code in re.findall(rf" *```{language}\n(.*?)```", text, re.DOTALL)]
 
 
 @pytest.mark.slow

@@ -48,6 +48,31 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
     assert len(config.cells()) > len(config.loads) * len(config.seeds)
 
 
+@pytest.mark.parametrize("preset", ["ab-pool", "lars"])
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--predictor", "hazard"), "predictors must not be given with preset PRESET, which reads only store, "
+                                "tracking_uri, trace, reader, recipe, n_requests, host_cpu_cores, host_mem_gib, "
+                                "policies, loads, seeds, got ['hazard']"),
+    (("--page", "page.html"), "page must not be given with preset PRESET, which reads only"),
+    (("--n-workers", "2"), "n_workers must not be given with preset PRESET, which reads only"),
+    (("--cluster", "tcp://none"), "cluster must not be given with preset PRESET, which reads only"),
+    (("--start", "warm"), "starts must not be given with preset PRESET, which reads only"),
+])
+def test_what_a_preset_does_not_read_is_refused(tmp_path: Path, preset: str, arguments: tuple[str, ...],
+                                                words: str) -> None:
+    result = CliRunner().invoke(app, ["compare", "--store", str(tmp_path / "store"), "--preset", preset, *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {words.replace('PRESET', preset)}")
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
+    config = CompareConfig.model_validate({
+        "preset": "ab-pool", "store": tmp_path, "policies": ["nilas-60s"], "loads": [0.7], "seeds": 2})
+    assert (config.policies, config.loads, config.seeds) == (("nilas-60s",), (0.7,), (0, 1))
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--policy", "best"), "policy must be one of aligned-fit, best-fit, first-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
@@ -55,6 +80,8 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
                                    "ab-pool, lars, got"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
     (("--reader", "csv"), "reader must be one of synthetic,"),
+    (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),
+    (("--predictor", "km", "--start", "cold"), "start must be warm with predictor km, which is learnt from"),
     (("--load", "0"), "load must be above 0 and at most 1, got 0.0"),
     (("--load", "nan"), "load must be above 0 and at most 1, got nan"),
     (("--load", "1.2"), "load must be above 0 and at most 1, got 1.2"),
@@ -64,6 +91,7 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
     (("--seeds", "few"), "got 'few'"),
     (("--n-requests", "5"), "n_requests must be valid"),
     (("--n-workers", "0"), "n_workers must be valid"),
+    (("--preset", "ab-pool", "--policy", "first-fit"), "policy must be scorers of whole hosts, then PACKING, and no "),
     (("--trace", "/none/at/all", "--reader", "openb"), "trace must be a file or folder, got '/none/at/all'"),
 ])
 def test_bad_settings_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

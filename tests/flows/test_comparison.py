@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
+from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
 from sojourn.flows import comparison as comparing
 from sojourn.flows import learning
@@ -22,7 +25,7 @@ from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import comparison_data, run_cells
-from sojourn.flows.comparison_report import comparison_markdown
+from sojourn.flows.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.comparison_tables import cells_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
@@ -34,7 +37,7 @@ from sojourn.flows.train import windows
 from sojourn.flows.workers import local_workers
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.simulator import Result, Workload, host_map
+from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
 from sojourn.simulator.comparison_data import ComparisonData, HostMap
 
 HERE = local_workers(1)
@@ -183,13 +186,23 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert "nilas" in first.stdout
     assert "recall:0.8" in first.stdout
     again = CliRunner().invoke(app, arguments)
-    assert "4 of 4 cells were finished before" in again.stdout
+    assert "6 of 6 cells were finished before" in again.stdout  # 2 seeds of best-fit and nilas, the oracle's beside it
+    client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
+    runs = client.search_runs([each.experiment_id for each in client.search_experiments()], "tags.kind = 'cells'")
+    child = next(run for run in runs if run.data.params["predictor"] == "recall:0.8")
+    by_seed = {each.step: each.value for each in client.get_metric_history(child.info.run_id, "seed/gain_pp")}
+    assert sorted(by_seed) == [0, 1]
+    assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
     written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
     assert written.exit_code == 0
     text = page.read_text()
     assert text.count("## Placement on synthetic, recall-sweep") == 1
     row = next(line for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
-    assert row.count("|") == 9
+    figures = [cell.strip() for cell in row.split("|")[3:-1]]
+    assert len(figures) == 12
+    assert "-" not in figures
+    assert "Further measures" in first.stdout
+    assert "stranded" in first.stdout
 
 
 def test_a_section_of_the_results_page() -> None:
@@ -198,14 +211,51 @@ def test_a_section_of_the_results_page() -> None:
            "n_seeds": 5}
     alone = {**row, "policy": "best-fit", "predictor": "", "gain_pp": 0.0, "gain_low_pp": 0.0, "gain_high_pp": 0.0,
              "gap_closed_pct": 0.0}
+    measured = {**row, "bound_empty_hosts_pct": 40.0, "stranded_cpu_cores_pct": 0.625, "decision_us": 1.25,
+                "stranded_cpu_cores_at_misfit_pct": 2.5, "stranded_mem_gib_pct": 10.0,
+                "stranded_mem_gib_at_misfit_pct": 12.5}
     lines = comparison_markdown({
         "name": "lava-table", "about": "Every policy. ", "trace": "openb", "data_hash": "0123456789abcdef",
-        "code_version": "0.1.0", "workloads": [{"load": 0.8, "description": "openb: 9 requests",
-                                                "rows": [alone, row, {**row, "gain_low_pp": None}]}]})
+        "code_version": "0.1.0", "workloads": [{"load": 0.8, "description": "openb: 9 requests; cold start",
+                                                "rows": [alone, {**row, "gain_low_pp": None}, measured]}]})
     assert lines[0] == "## Placement on openb, lava-table"
-    assert "openb: 9 requests; load 0.8, seeds: 5." in lines
-    assert lines[-4:-1] == [
-        "| best-fit |  | 31.25 | +0.00 | - | 0 | 71.0 | 0.012 |",
-        "| nilas | oracle | 31.25 | +2.50 | +1.25 to +3.75 | 45 | 71.0 | 0.012 |",
-        "| nilas | oracle | 31.25 | +2.50 | - | 45 | 71.0 | 0.012 |",
+    assert "openb: 9 requests; cold start; load 0.8, seeds: 5." in lines
+    assert lines[-4:-1] == [  # the first two as logged before there were such figures
+        "| best-fit |  | 31.25 | +0.00 | - | 0 | 71.0 | 0.012 | - | - | - | - | - | - |",
+        "| nilas | oracle | 31.25 | +2.50 | - | 45 | 71.0 | 0.012 | - | - | - | - | - | - |",
+        ("| nilas | oracle | 31.25 | +2.50 | +1.25 to +3.75 | 45 | 71.0 | 0.012 | 40.00 | 0.62 | 2.50 | 10.00 | 12.50 "
+         "| 1.2 |"),
     ]
+    titles = [title.strip() for title in lines[-6].split("|")[1:-1]]
+    assert titles[-6:] == ["bound %", "stranded CPU %", "stranded CPU at misfit %", "stranded memory %",
+                           "stranded memory at misfit %", "decision us"]
+
+
+def test_violations_are_told_where_usage_is_known() -> None:
+    row = {"workload": "trace, cold start", "load": 0.8, "policy": "best-fit", "predictor": "", "label": "best-fit",
+           "n_seeds": 1, "empty_hosts_pct": 30.0, "gain_pp": 0.0, "gain_low_pp": math.nan, "gain_high_pp": math.nan,
+           "gap_closed_pct": 0.0, "packing_density_pct": 70.0, "n_rejected": 0, "events_per_s": 1e6,
+           "bound_empty_hosts_pct": 40.0, "decision_us": 1.0}
+    used = {**row, "used_cpu_pct": 25.0, "violation_rate_pct": 0.5, "violation_severity_pct": 0.125}
+    for rows, n_columns in (([row], 8), ([row, used], 11)):
+        further = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[1]
+        assert len(further.columns) == n_columns
+    assert [list(column.cells) for column in further.columns[-3:]] == [["-", "25.00"], ["-", "0.500"], ["-", "0.125"]]
+
+
+def test_cells_tell_use_and_violations_where_the_trace_has_usage(tmp_path: Path) -> None:
+    trace, _ = with_usage(synthesize(1_000, seed=3, days=7), 40)
+    trace.save(tmp_path / "trace")
+    config = _config(tmp_path / "store", trace=tmp_path / "trace", reader="parquet", policies=("first-fit",),
+                     seeds=(0, 1), starts=("cold", "warm"))
+    cells = config.cells()
+    assert run_cells(cells, HERE) == {}
+    store = CellStore(config.store)
+    for cell in cells:
+        result = store.read(cell.key())
+        assert result is not None
+        assert 0 < result.figures["used_cpu_pct"] < result.figures["utilisation_cpu_cores_pct"]
+        assert result.times["decision_us"] > 0
+        workload = workload_of(cell.workload)
+        expected = usage_metrics(workload, simulate(workload, cell.policy))
+        assert result.figures["violation_severity_pct"] == expected.violation_severity_pct

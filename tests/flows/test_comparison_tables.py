@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,8 +109,20 @@ def test_a_load_without_a_short_decimal_is_logged_with_its_rows() -> None:
     assert "d; load 0.333333, seeds: 1." in comparison_markdown(json.loads(json.dumps(document)))
 
 
-def test_series_are_of_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:
-    config = CompareConfig(store=tmp_path, n_requests=1_000, policies=("first-fit",), loads=(0.5, 0.75), seeds=(4, 2))
+def test_gains_are_against_best_fit_of_the_same_start() -> None:
+    cold = _found()
+    warm = [(replace(cell, workload=replace(cell.workload, start="warm")),
+             replace(result, figures={**result.figures, "empty_hosts_pct": 2 * EMPTY[cell.label][cell.workload.seed]}))
+            for cell, result in cold]
+    summary = summary_table(cells_table([*cold, *warm])).set_index(["workload", "label"])
+    assert summary.loc[("synthetic, cold start", "first-fit"), "gain_pp"] == 2.0
+    assert summary.loc[("synthetic, warm start", "first-fit"), "gain_pp"] == 4.0
+    assert differences_table(cells_table([*cold, *warm]))["n_seeds"].eq(3).all()
+
+
+def test_series_are_of_the_first_start_at_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:
+    config = CompareConfig(store=tmp_path, n_requests=1_000, policies=("first-fit",), loads=(0.5, 0.75), seeds=(4, 2),
+                           starts=("cold", "warm"))
     cells = config.cells()
     run_cells(cells, local_workers(1))
     store = CellStore(tmp_path)
@@ -117,6 +130,8 @@ def test_series_are_of_the_load_nearest_to_four_fifths(tmp_path: Path) -> None:
     table = cells_table(found)
     data = comparison_data("title", found, table, summary_table(table))
     assert list(data.series) == ["best-fit", "first-fit"]
-    main = next(result for cell, result in found if (cell.workload.load, cell.workload.seed) == (0.75, 4))
+    main = next(result for cell, result in found
+                if (cell.workload.start, cell.workload.load, cell.workload.seed) == ("cold", 0.75, 4))
     np.testing.assert_array_equal(data.series["best-fit"]["empty_hosts_pct"], main.arrays["empty_hosts_pct"])
-    assert (data.description, data.warmup_s) == (main.about["description"], main.about["warmup_s"])
+    assert data.description == f"{main.about['description']}; cold start"
+    assert data.warmup_s == main.about["warmup_s"]

@@ -51,26 +51,50 @@ def _results(cells: list[Cell]) -> list[CellResult]:
 
 
 def test_best_fit_is_always_there_and_plain_policies_come_once(tmp_path: Path) -> None:
-    cells = _config(tmp_path, predictors=("oracle", "noise:1"), seeds=(3,)).cells()
-    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)"]
-    assert not cells[0].workload.is_later
+    cells = _config(tmp_path, predictors=("noise:1", "oracle"), seeds=(3,)).cells()
+    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (noise:1)", "nilas (oracle)"]
+    assert cells[0].workload.start == "cold"
+
+
+def test_the_oracle_stands_beside_every_predictor(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("noise:1", "one-shot:oracle"), seeds=(3,)).cells()
+    assert [cell.label for cell in cells] == [
+        "best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)", "nilas (one-shot:oracle)"]
 
 
 def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path) -> None:
     cells = _config(tmp_path, predictors=("oracle", "one-shot:km"), seeds=(3,)).cells()
-    assert all(cell.workload.is_later for cell in cells)
+    assert {cell.workload.start for cell in cells} == {"warm"}
+    with pytest.raises(ValueError, match=r"start must be warm with predictor one-shot:km, .* got 'cold'"):
+        _config(tmp_path, predictors=("oracle", "one-shot:km"), starts=("warm", "cold")).cells()
     # but where no policy asks for predictions, nothing is learnt
-    assert not _config(tmp_path, predictors=("km",), policies=("first-fit",)).cells()[0].workload.is_later
+    assert _config(tmp_path, predictors=("km",), policies=("first-fit",)).cells()[0].workload.start == "cold"
+
+
+def test_both_starts_stand_side_by_side(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
+    cells = _config(tmp_path, policies=("first-fit",), seeds=(0,), starts=("cold", "warm", "cold")).cells()
+    assert [cell.workload.name for cell in cells] == ["synthetic, cold start"] * 2 + ["synthetic, warm start"] * 2
+    assert run_cells(cells, HERE) == {}
+    digests = [digest for _, digest in replays]
+    assert digests[0] == digests[1] != digests[2] == digests[3]  # paired within a start
+    cold, warm = (replaying.workload_of(cell.workload) for cell in cells[::2])
+    # the whole trace begins with what came before it, its later part with what that left running
+    assert len(cold.trace) == 1_000 > len(warm.trace)
+    assert set(warm.request_ids) < set(cold.request_ids)
+    assert (warm.start_s < 0).any()
+    assert (warm.departure_s[warm.start_s < 0] > 0).all()
+    assert _config(tmp_path, recipe="openb", starts=("warm",)).cells()[0].workload.name == "openb, later part"
 
 
 def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     keys = {cell.key() for settings in (
         {}, {"loads": (0.7,)}, {"seeds": (2,)}, {"n_requests": 1_001}, {"predictors": ("noise:1",)},
         {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0},
-        {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4},
+        {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4}, {"starts": ("warm",)},
     ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
-    # 10 settings of two cells each, of which best-fit is the same with the noisy oracle and beside la as without
-    assert len(keys) == 10 * 2 - 2
+    # best-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km, the oracle
+    # and best-fit on each of two later parts; the warm start alone has the same as the first of these
+    assert len(keys) == 6 * 2 + 2 * 1 + 2 * 3
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
     assert {cell.key() for cell in again} <= keys
 

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
+from sojourn.flows import ab_pool
 from sojourn.flows.ab_pool import ab_summary, run_ab_pool
 from sojourn.flows.pre_post import PrePost, pre_post, pre_post_figure
 
@@ -76,11 +77,34 @@ def test_the_picture_has_three_panels() -> None:
     assert labels == ["empty hosts (%)", "effect (pp)", "effect, summed (pp x days)"]
 
 
-def test_a_table_of_experiments() -> None:
-    def workload(seed: int) -> sim.Workload:
-        return sim.build_workload("synthetic", synthesize(3_000, seed=seed, days=7.0), n_hosts=12)
+def workload_of_seed(seed: int) -> sim.Workload:
+    return sim.build_workload("trace", synthesize(3_000, seed=seed, days=7.0), cpu_cores=32, mem_gib=128)
 
-    table = run_ab_pool(workload, "best-fit", sim.Oracle, [0, 1])
+
+def test_experiments_on_a_policy_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its truth is two whole replays, and only the placebo's is 0. The launch is from the start on: a later one
+    compiles a loop of its own, as in the test of the preset.
+    """
+    monkeypatch.setattr(ab_pool, "switched", lambda policy, from_s: policy)
+    workload = workload_of_seed(0)
+    table = run_ab_pool(workload_of_seed, "nilas", sim.Oracle, [0]).set_index("method")
+    gain_pp = (sim.simulate(workload, "nilas", sim.Oracle(workload)).metrics.empty_hosts_pct
+               - sim.simulate(workload).metrics.empty_hosts_pct)
+    true_pp, effect_pp = table["true_pp"].to_dict(), table["effect_pp"].to_dict()
+    assert gain_pp != 0
+    assert true_pp["A/B"] == true_pp["A/B from the bound"] == gain_pp
+    assert true_pp["A/A"] == 0
+    assert effect_pp["A/B"] != effect_pp["A/A"]
+    assert true_pp["pre/post"] not in (0, gain_pp)  # of the second half of the time alone
+
+
+def test_an_unknown_policy_is_named() -> None:
+    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, .*, got 'wizard'"):
+        run_ab_pool(workload_of_seed, "wizard", sim.Oracle, [0])
+
+
+def test_a_table_of_experiments() -> None:
+    table = run_ab_pool(workload_of_seed, "best-fit", sim.Oracle, [0, 1])
     assert table["seed"].tolist() == [0] * 4 + [1] * 4
     assert (table["true_pp"] == 0).all()
     assert ((table["low_pp"] <= table["effect_pp"]) & (table["effect_pp"] <= table["high_pp"])).all()

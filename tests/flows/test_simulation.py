@@ -141,6 +141,23 @@ def test_what_runs_on_at_the_horizon_does_so_in_every_replica() -> None:
         assert not moved.trace.is_event()[is_censored].any()
 
 
+def test_usage_moves_with_its_requests() -> None:
+    table = pd.DataFrame({"request_id": ["a", "b", "c"], "arrival_s": [0, 2_000, 4_000],
+                          "departure_s": [1_000, 9_000, 8_000], "cpu_cores": 1.0, "mem_gib": 1.0})
+    usage = pd.DataFrame({"request_id": ["a", "b", "b", "c"], "time_s": [500, 2_500, 6_000, 4_500], "cpu_frac": 0.5})
+    trace = Trace(table, 10_000, usage=usage)
+    later = later_part(trace, 3_000).usage
+    assert later is not None
+    assert later[["request_id", "time_s"]].to_numpy().tolist() == [["b", -500], ["b", 3_000], ["c", 1_500]]
+    moved = replica(build_workload("trace", trace, cpu_cores=8, mem_gib=8), 1).trace
+    assert moved.usage is not None
+    start_s = moved.requests.set_index("request_id")["arrival_s"]
+    shift_s = {name: int(start_s[name]) - before for name, before in (("a", 0), ("b", 2_000), ("c", 4_000))}
+    assert shift_s["a"] == 0  # it ran at 0
+    assert shift_s["b"] != shift_s["c"] != 0
+    assert moved.usage["time_s"].tolist() == [500, 2_500 + shift_s["b"], 6_000 + shift_s["b"], 4_500 + shift_s["c"]]
+
+
 def test_gains_are_paired_within_replicas() -> None:
     workload = build_workload("synthetic", synthesize(1_500, seed=0))
     found = compare_replicas(workload, lambda moved: [("nilas", "oracle", Oracle(moved)), ("first-fit", "", None)], 3)

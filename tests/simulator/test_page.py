@@ -19,7 +19,13 @@ from plotly.offline import get_plotlyjs
 from sojourn.simulator.comparison_data import ComparisonData, HostMap
 from sojourn.simulator.page import write_page
 from sojourn.simulator.page_decisions import MAX_HOSTS, shown_decision
-from sojourn.simulator.page_figures import N_LINES, empty_hosts_figure, gain_figure, host_map_figure
+from sojourn.simulator.page_figures import (
+    N_LINES,
+    distribution_figure,
+    empty_hosts_figure,
+    gain_figure,
+    host_map_figure,
+)
 from sojourn.simulator.page_headline import compared, headline
 from sojourn.simulator.page_table import html_table
 from sojourn.simulator.pictures import write_heat_map_png, write_sensitivity_png
@@ -89,12 +95,15 @@ class Page(HTMLParser):
 
 def test_every_section_has_its_place_and_its_data(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", made_data()))
-    assert page.headings == ["Summary", "Gain over best-fit", "Empty hosts over time", "Hosts over time",
+    assert page.headings == ["Summary", "Gain over best-fit", "Empty hosts over time",
+                             "How many hosts are empty for how much of the time", "Hosts over time",
                              "Gain against recall", "Gain against noise", "Gain against load", "Why this host?",
                              "Every replay"]
     assert [attrs["id"] for _, attrs in page.elements if attrs.get("class") == "plot"] == [
-        "plot-gain-0", "plot-empty-hosts", "plot-map", "plot-sweep-recall", "plot-sweep-noise", "plot-sweep-load"]
-    assert list(page.data["figures"]) == ["gain-0", "empty-hosts", "sweep-recall", "sweep-noise", "sweep-load"]
+        "plot-gain-0", "plot-empty-hosts", "plot-distribution", "plot-map", "plot-sweep-recall", "plot-sweep-noise",
+        "plot-sweep-load"]
+    assert list(page.data["figures"]) == ["gain-0", "empty-hosts", "distribution", "sweep-recall", "sweep-noise",
+                                          "sweep-load"]
     assert list(page.data["maps"]) == ["best-fit", "plain"]
     assert len(page.data["decisions"]) == 1
 
@@ -200,8 +209,15 @@ def test_the_table_has_only_what_is_known() -> None:
     rows.loc[1, "packing_density_pct"] = math.nan
     table = html_table(rows)
     titles = re.findall(r'<button type="button">([^<]+)', table)
-    assert titles == ["policy", "predictor", "gain over best-fit", "empty hosts", "gap closed", "packing density",
-                      "rejected", "migrations", "seeds"]
+    assert titles == ["policy", "predictor", "gain over best-fit", "empty hosts", "bound", "gap closed",
+                      "packing density", "rejected", "migrations", "seeds"]
+    measured = html_table(rows.assign(**dict.fromkeys((
+        "stranded_cpu_cores_pct", "stranded_cpu_cores_at_misfit_pct", "stranded_mem_gib_pct",
+        "stranded_mem_gib_at_misfit_pct", "used_cpu_pct", "violation_rate_pct", "violation_severity_pct",
+        "decision_us"), 1.0)))
+    assert re.findall(r'<button type="button">([^<]+)', measured)[7:-2] == [
+        "stranded CPU", "stranded CPU at misfit", "stranded memory", "stranded memory at misfit", "CPU used",
+        "violation rate", "violation severity", "rejected", "migrations", "decision"][:9]
     assert '<td data-value="2"><b>+2.00</b> <small>[+1.50, +2.50]</small></td>' in table
     assert '<td data-value="0">+0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
     assert '<td data-value="">–</td>' in table
@@ -236,6 +252,18 @@ def test_of_many_lines_best_fit_and_the_best_are_shown() -> None:
     assert shown == ["bound", "best-fit", *(f"nilas (noise:{k})" for k in (4, 5, 6, 7))]
     assert len(shown) == N_LINES
     assert lines[1]["x"] == [0, 60]  # seconds
+
+
+def test_the_distribution_is_of_the_time_after_the_warm_up() -> None:
+    summary = summary_of({})
+    series = {"best-fit": pd.DataFrame({"time_s": [0, 60, 120, 180, 240], "empty_hosts_pct": [90.0, 30, 10, 20, 30],
+                                        "bound_empty_hosts_pct": 40.0})}
+    data = ComparisonData("", "", summary, summary, series, {}, [], warmup_s=60)
+    bound, line = distribution_figure(data, {"best-fit": "#000000"})["data"]
+    at_least = dict(zip(line["y"], line["x"], strict=True))
+    # of 4 moments 2 have 30 or more, 3 have 20 or more, all 10 or more
+    assert [at_least[share] for share in (0, 50, 51, 75, 76, 100)] == [30, 30, 20, 20, 10, 10]
+    assert set(bound["x"]) == {40}
 
 
 def test_host_map_rows_are_sorted_by_use() -> None:
@@ -281,6 +309,16 @@ def test_sweeps_join_the_oracle_to_what_is_flawed() -> None:
     assert noise.lines["nilas (one-shot)"][["x", "gain_pp"]].to_numpy().tolist() == [[0.0, 3.5], [0.5, 1.5]]
     assert set(recall.lines) == {"nilas"}  # one point is no line
     assert noise.policies == ["nilas", "nilas"]
+
+
+def test_each_workload_has_its_own_sweeps() -> None:
+    summary = pd.concat([summary_of({("nilas", "oracle"): gain}, load=load).assign(workload=workload)
+                         for workload, by_load in (("cold", (1.0, 2.0)), ("warm", (3.0, 4.0)))
+                         for load, gain in zip((0.6, 0.8), by_load, strict=True)], ignore_index=True)
+    found = sweeps(ComparisonData("", "", pd.DataFrame(), summary, {}, {}, [], 0))
+    assert [(sweep.name, sweep.title) for sweep in found] == [
+        ("load", "Gain against load: cold"), ("load-1", "Gain against load: warm")]
+    assert found[1].lines["nilas (oracle)"][["x", "gain_pp"]].to_numpy().tolist() == [[60.0, 3.0], [80.0, 4.0]]
 
 
 def test_static_pictures(tmp_path: Path) -> None:
