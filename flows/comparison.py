@@ -88,12 +88,12 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
     n = sum(map(len, groups))
     with stage("replay") as report:
         report(0, n)
-        for done, ((cell, key), reason) in enumerate(run_grouped(groups, replay, workers), 1):
+        for done, ((cell, _), reason) in enumerate(run_grouped(groups, replay, workers), 1):
             report(done, n)
             if reason is not None:
                 failed[cell] = reason if isinstance(reason, str) else f"its worker died: {reason}"
-            elif store.read(key) is None:
-                failed[cell] = f"its worker must share the folder {folder}, got no result there"
+    lost = f"its worker must share the folder {folder}, got no result there"
+    failed |= {cell: lost for cell in fresh if cell not in failed and store.read(keys[cell]) is None}
     return {cell: failed[cell] for cell in cells if cell in failed}
 
 
