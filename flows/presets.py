@@ -38,7 +38,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-table": Preset(
         "every policy with every kind of predictor",
         ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
-         "lava", "joint-fit"),
+         "lava", "joint-fit", "aligned-fit"),
         ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km"),
     ),
     "recall-sweep": Preset(
