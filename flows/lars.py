@@ -46,7 +46,7 @@ N_WAVES = 10
 
 
 def run_lars(config: CompareConfig) -> int:
-    """Print and log both tables; returns 0."""
+    """Print and log a table for each load and kind of upkeep; returns 0."""
     cells = {cell.workload: cell for cell in config.cells()}
     rows: list[dict[str, Any]] = []
     with stage("replay") as report:
@@ -57,11 +57,12 @@ def run_lars(config: CompareConfig) -> int:
                      for policy in config.policies for row in orders(workload, policy)]
     replays = pd.DataFrame(rows)
     summary = lars_summary(replays)
-    description = workload_of(next(iter(cells))).description
-    sections = [_section(summary[summary["kind"] == kind], f"{title}: order of migrations", description)
+    first = {spec.load: spec for spec in reversed(cells)}
+    sections = [_section(own, f"{title}: order of migrations", f"{workload_of(spec).description}; load {load:g}")
+                for load, spec in sorted(first.items())
                 for kind, title in (("fixed batches", "Fixed batches"), ("defragmentation", "Defragmentation"),
                                     ("maintenance", f"Maintenance in {N_WAVES} waves"))
-                if (summary["kind"] == kind).any()]
+                if len(own := summary[(summary["kind"] == kind) & (summary["load"] == load)])]
     for section in sections:
         console.print()
         console.print(section.table())
