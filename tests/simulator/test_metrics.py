@@ -33,10 +33,11 @@ def test_demand_and_its_integral_equal_a_sum_over_seconds(rows: list[tuple[int, 
     assert integral_at(steps.time_s, steps.amount[:, 0], marks).tolist() == np.cumsum([0, *per_second[:30]]).tolist()
 
 
-def workload_of(rows: list[tuple[int, int, float, float]], horizon_s: int, n_hosts: int) -> sim.Workload:
+def workload_of(rows: list[tuple[int, int, float, float]], horizon_s: int, n_hosts: int,
+                warmup_s: int) -> sim.Workload:
     trace = naive.trace_of(rows, horizon_s)
     hosts = pd.DataFrame({"host_id": range(n_hosts), "cpu_cores": 8.0, "mem_gib": 8.0})
-    return sim.Workload("test", trace, hosts, trace.lifetime_s(), warmup_s=horizon_s // 2)
+    return sim.Workload("test", trace, hosts, trace.lifetime_s(), warmup_s)
 
 
 def test_before_the_first_arrival_the_bound_is_all_hosts_empty() -> None:
@@ -54,18 +55,18 @@ def test_long_lived_underused_hosts() -> None:
     hour = 3600
     rows = [(0, 400 * hour, 3.0, 5.0), (0, 400 * hour, 5.0, 5.0), (0, 99 * hour, 2.0, 5.0),
             (210 * hour, 309 * hour, 2.0, 5.0)]
-    result = sim.simulate(workload_of(rows, 400 * hour, 3))
+    result = sim.simulate(workload_of(rows, 400 * hour, 3, 200 * hour))
     assert result.host.tolist() == [0, 1, 2, 2]
     assert result.metrics.long_lived_underused_hosts_pct == pytest.approx(100 / 3)
 
 
 @pytest.mark.slow  # the whole engine compiles for half a minute
 def test_failures_void_what_was_run_since_the_last_start() -> None:
-    # 4 cores start at 0. Host 0 fails at 3,600 s: 4 core-h are void, it starts again on host 1, which fails at 5,400 s:
-    # 2 more; host 0 is back at 5,000 s and takes it. A request of 8 cores comes to host 1 at 7,200 s, when that is back
-    # at 6,000 s, and is lost with it at 9,000 s, host 0 having no room: 8 x 0.5 h = 4 core-h.
+    # 4 cores start at 0. Host 0 fails at 3,600 s, the warm-up's end: 4 core-h are void, it starts again on host 1,
+    # which fails at 5,400 s: 2 more; host 0 is back at 5,000 s and takes it. A request of 8 cores comes to host 1 at
+    # 7,200 s, when that is back at 6,000 s, and is lost with it at 9,000 s, host 0 being full: 8 x 0.5 h = 4 core-h.
     rows = [(0, 20_000, 4.0, 4.0), (7_200, 20_000, 8.0, 8.0)]
     failures = [sim.Failure(0, 3_600, 1_400), sim.Failure(1, 5_400, 600), sim.Failure(1, 9_000, 100)]
-    metrics = sim.simulate(workload_of(rows, 20_000, 2), upkeep=failures).metrics
+    metrics = sim.simulate(workload_of(rows, 20_000, 2, 3_600), upkeep=failures).metrics
     assert (metrics.n_rescheduled, metrics.n_lost) == (2, 1)
     assert metrics.voided_core_h == pytest.approx(4 + 2 + 4)
