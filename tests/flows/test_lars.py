@@ -33,7 +33,8 @@ def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixtur
                            loads=[0.8, 0.6], store=tmp_path)
     assert run_lars(config) == 0
     out = capsys.readouterr().out
-    for title in ("Fixed batches", "Defragmentation", "Maintenance in 10 waves"):
-        assert out.count(f"{title}: order of migrations") == 2
+    # at one of the loads no host is empty most of the time, and so none is missed
+    for title, n_loads in (("Fixed batches", 2), ("Defragmentation", 1), ("Maintenance in 10 waves", 2)):
+        assert out.count(f"{title}: order of migrations") == n_loads
     assert out.index("load 0.6") < out.index("load 0.8")
     assert re.search(r"\bnan\b", out) is None
