@@ -55,26 +55,23 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
     for host in range(len(world.hosts)):
         first = scores[0, host]
         if first > best_first or (n_levels == 1 and first == best_first):
-            continue  # most hosts end here
-        is_better = best == NOT_PLACED
-        is_out = False
+            continue  # most hosts end here, and of the others most are full
+        if not fits(world.cluster, host, request.need) or not is_allowed(world, host, request.row):
+            continue
+        is_better, is_out = best == NOT_PLACED, False
         for level in range(n_levels):
             score = scores[level, host]
             if not score >= 0:  # or NaN
-                if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
-                    return BAD_SCORE
-                is_out = True
+                return BAD_SCORE
             if score == np.inf:
                 is_out = True
+                break
             if best != NOT_PLACED and not is_better:
                 if score > scores[level, best]:
                     is_out = True
+                    break
                 is_better = score < scores[level, best]
-            if is_out:
-                break
-        if is_out or not is_better:
-            continue
-        if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
+        if is_better and not is_out:
             best, best_first = host, first
     return best
 
