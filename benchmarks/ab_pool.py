@@ -39,8 +39,8 @@ def main() -> None:
         pool = workload(0)
         from_s = (pool.warmup_s + pool.trace.horizon_s) // 2
         launch = sim.simulate(pool, switched(sim.POLICIES["nilas"], from_s), sim.Oracle(pool)).series
-        truth = sim.simulate(pool).series["empty_hosts_pct"][launch["time_s"] >= pool.warmup_s]
         found = pre_post(launch, from_s, warmup_s=pool.warmup_s)
+        truth = sim.simulate(pool).series.set_index("time_s").loc[found.time_s, "empty_hosts_pct"]
         title = f"{pool.name}: oracle NILAS launched on the whole pool"
         pre_post_figure(found, title, truth.to_numpy()).savefig(asked.picture, dpi=80)
         print(f"picture  {asked.picture}")

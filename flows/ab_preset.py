@@ -80,6 +80,6 @@ def _launch(workload: Workload, policy: str) -> Figure:
     source = Oracle(workload)
     series = simulate(workload, switched(named_policy(policy), from_s), source).series
     found = pre_post(series, from_s, warmup_s=workload.warmup_s)
-    plain = simulate(workload).series
-    truth = plain.loc[plain["time_s"] >= workload.warmup_s, "empty_hosts_pct"].to_numpy()
+    plain = simulate(workload).series.set_index("time_s")
+    truth = plain.loc[found.time_s, "empty_hosts_pct"].to_numpy()
     return pre_post_figure(found, f"{policy} from the middle on; {workload.description}", truth)

@@ -116,3 +116,11 @@ def test_a_table_of_experiments() -> None:
     first, second = effects["A/B"]
     expected = (first + second) / 2 + 12.7062 * abs(first - second) / 2
     assert summary.loc["A/B", "error_high_pp"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_bin_that_the_launch_falls_into_counts_neither_way() -> None:
+    series = made(0)
+    whole, cut = pre_post(series, LAUNCH_S), pre_post(series, LAUNCH_S + BIN_S // 3)
+    assert set(whole.time_s) - set(cut.time_s) == {LAUNCH_S}
+    truth = series.set_index("time_s").loc[cut.time_s, "empty_hosts_pct"].to_numpy()
+    assert len(pre_post_figure(cut, "made", truth).axes) == 3
