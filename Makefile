@@ -4,16 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow lint types contracts examples wheel bench soak docs clean
+.PHONY: run test slow fuzz steady lint types contracts examples wheel bench soak scale faults docs clean
 
 run: $(READY)
 	$(BIN)/sojourn retrain
 
+# nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order
 test: $(READY)
-	$(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
+	PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
 
 slow: $(READY)
-	$(BIN)/pytest -q -n auto --dist loadfile -m slow
+	PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m slow
+
+# new examples for every test that uses Hypothesis; `make fuzz FUZZ="--seconds 3600"` for longer
+fuzz: $(READY)
+	$(BIN)/python .ci/fuzz.py $(FUZZ)
+
+# `make test` N times in a row, the last BUSY of them beside two busy processes; prints how many passed
+steady: $(READY)
+	$(BIN)/python .ci/steady.py --runs $(or $(N),20) --busy $(or $(BUSY),5)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -42,6 +51,14 @@ bench: $(READY)
 # some minutes; `make soak N=400000` for fewer operations
 soak: $(READY)
 	$(BIN)/python benchmarks/soak.py $(if $(N),--operations $(N))
+
+# about half an hour and 8 GB; `make scale SCALE="--sizes 10000 100000"` for less
+scale: $(READY)
+	$(BIN)/python benchmarks/scale.py $(SCALE)
+
+# an hour; `make faults FAULTS="--rows killed-retrain --budget-s 600"` for less; docs/reliability.md is made of it
+faults: $(READY)
+	$(BIN)/python -m benchmarks.faults --page docs/reliability.md $(FAULTS)
 
 # uv installs in seconds; where it can't be had, plain pip does the same.
 $(READY): pyproject.toml constraints.txt

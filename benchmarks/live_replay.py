@@ -22,10 +22,12 @@ import pandas as pd
 import sojourn.simulator as sim
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
+from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.simulation import asked_rows, later_part
+from sojourn.flows.simulation import later_part
 from sojourn.flows.sources import held_curves
-from sojourn.flows.train import fit_family, windows
+from sojourn.flows.train import fit_family
+from sojourn.flows.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures.thresholds import choose_threshold
 

@@ -24,11 +24,11 @@ from sojourn.flows.build_features import build_features
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import ingest
 from sojourn.flows.search import without_test
-from sojourn.flows.train import windows
+from sojourn.flows.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.measures import assess, choose_threshold
-from sojourn.models.measures.assessment import Assessment, mean_brier
+from sojourn.models.measures.assessment import Assessment
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.serving.varying_walk import varying_walk
 
@@ -54,12 +54,9 @@ class Figure:
     x_cost: float
 
 
-def briers(assessment: Assessment, n_rows: int) -> tuple[float, np.ndarray]:
-    """`mean_brier` of the window and of each draw of owners."""
-    found = assessment.replicates
-    drawn = [mean_brier({name: float(values[idx]) for name, values in found.items()}, n_rows)
-             for idx in range(len(next(iter(found.values()))))]
-    return mean_brier(assessment.scores, n_rows), np.array(drawn)
+def briers(assessment: Assessment) -> tuple[float, np.ndarray]:
+    """The Brier score over ages of the window and of each draw of owners."""
+    return assessment.scores["ages.ibs"], assessment.replicates["ages.ibs"]
 
 
 def measure(name: str, split: Split, settings: FitSettings) -> list[Figure]:
@@ -72,7 +69,7 @@ def measure(name: str, split: Split, settings: FitSettings) -> list[Figure]:
         model = HazardModel(n_rounds=n_trees)
         params = {"num_leaves": n_leaves, "learning_rate": rate}
         model.fit(split.train, valid, split.past, replace(settings, params=params))
-        score, drawn = briers(assess(model.validation_table_, valid, threshold_s, (), draws), len(valid))
+        score, drawn = briers(assess(model.validation_table_, valid, threshold_s, (), draws))
         cost = curve_us(model, valid.features[:N_ROWS])
         yardstick = yardstick or (score, drawn, cost)
         low, high = interval(drawn / yardstick[1])

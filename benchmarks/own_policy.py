@@ -1,14 +1,17 @@
 """What `joint-fit` and `aligned-fit` gain over NILAS, LAVA and nilas-expected, and what each of their parts is worth.
 
     python benchmarks/own_policy.py [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
-        [--cores 96] [--mem 384] [--json PATH.json]
+        [--arrangements 10] [--readings] [--cores 96] [--mem 384] [--json PATH.json]
     python benchmarks/own_policy.py --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
-trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/replicas.py). Gains are
-percentage points of empty hosts over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right
-are differences to nilas, lava and nilas-expected with the same predictor. `--gap` replays whole synthetic traces with
-the oracle and with flawed ones, and prints shares of the gap between best-fit and the bound.
+trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/replicas.py): the same
+requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other shifts of
+the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays the
+readings of LAVA (simulator/policies/lava_readings.py) instead of ours. Gains are percentage points of
+empty hosts over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right are differences to
+nilas, lava and nilas-expected with the same predictor. `--gap` replays whole synthetic traces with the oracle and with
+flawed ones, and prints shares of the gap between best-fit and the bound.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,16 +30,17 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
 from sojourn.features.trace import Trace
+from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.replicas import replica
-from sojourn.flows.simulation import asked_rows, later_workload
+from sojourn.flows.simulation import later_workload
 from sojourn.flows.sources import TableSource
-from sojourn.flows.train import fit_family, windows
+from sojourn.flows.train import fit_family
 from sojourn.flows.truth_source import truth_source
+from sojourn.flows.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures import choose_threshold
 from sojourn.simulator import Policy
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies import PACKING
 from sojourn.simulator.policies.joint_fit import SCALE_S
@@ -45,9 +49,11 @@ from sojourn.simulator.policies.packing import free_share_left
 
 N_SYNTHETIC_REPLICAS = 3
 OTHERS = ("nilas", "lava", "nilas-expected")
+READINGS = ("lava-any-class", "lava-95", "lava-from-opening", "lava-soft", "lava-soft-expected", "lava-soft-joint",
+            "joint-fit")
 
 
-@kernel
+@sim.kernel
 def mean_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """joint-fit by the mean's overhang: without the whole distribution."""
     host_left_s = 0 if cluster.n_running[host] == 0 else cluster.exit_s[host] - now
@@ -55,7 +61,7 @@ def mean_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     return math.log1p(extension_s / SCALE_S) + free_share_left(cluster, host, request, 0)
 
 
-@kernel
+@sim.kernel
 def linear_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """joint-fit without the logarithm, which is aligned-fit without alignment."""
     return expected_extension(cluster, host, request, now) / SCALE_S + free_share_left(cluster, host, request, 0)
@@ -69,44 +75,59 @@ ABLATIONS = (
 Sources = Mapping[str, sim.LifetimeSource]
 
 
-def live_source(config: RetrainConfig, trace: Trace) -> tuple[sim.Workload, sim.LifetimeSource]:
-    """The later part of a trace as a workload, and the hazard model of the earlier part, as the flow `retrain` has."""
+def live_sources(config: RetrainConfig, trace: Trace,
+                 seeds: Sequence[int]) -> Iterator[tuple[sim.Workload, sim.LifetimeSource]]:
+    """The later part of a trace as a workload of each seed, and the hazard model of the earlier part, as the flow
+    `retrain` has."""
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = windows(config, rows)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
-    workload = later_workload(config, trace, split.test_from_s)
-    asked, request_ids = asked_rows(workload, trace, rows)
-    curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
-    return workload, sim.Held(workload.request_ids, curves)
+    for seed in seeds:
+        workload = later_workload(config.model_copy(update={"seed": seed}), trace, split.test_from_s)
+        asked, request_ids = asked_rows(workload, trace, rows)
+        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
+        yield workload, sim.Held(workload.request_ids, curves)
 
 
-def synthetic_groups(n_requests: int, seeds: list[int]) -> Iterator[list[tuple[sim.Workload, Sources]]]:
+def synthetic_groups(n_requests: int, seeds: list[int],
+                     n_replicas: int) -> Iterator[list[tuple[sim.Workload, Sources]]]:
     """Per seed, the replicas of one synthetic trace, each with its sources."""
     for seed in seeds:
         trace, mixtures = synthesize_with_truth(n_requests, seed=seed)
-        workload, live = live_source(RetrainConfig(n_requests=n_requests, seed=seed), trace)
+        [(workload, live)] = live_sources(RetrainConfig(n_requests=n_requests, seed=seed), trace, [seed])
         sources = {"hazard": live, "truth": truth_source(trace, mixtures)}
-        yield [(replica(workload, moved), sources) for moved in range(N_SYNTHETIC_REPLICAS)]
+        yield [(replica(workload, moved), sources) for moved in range(n_replicas)]
 
 
 def file_groups(spec: str, seeds: list[int], cores: float, mem: float) -> Iterator[list[tuple[sim.Workload, Sources]]]:
     """Per seed, one replica of a trace that stands in files."""
     reader, path = spec.split("=", 1)
     config = RetrainConfig(trace=Path(path), reader=reader, host_cpu_cores=cores, host_mem_gib=mem)
-    workload, live = live_source(config, read_trace(reader, Path(path))[0])
+    [(workload, live)] = live_sources(config, read_trace(reader, Path(path))[0], [config.seed])
     for seed in seeds:
         yield [(replica(workload, seed), {"hazard": live})]
 
 
-def gains(workload: sim.Workload, sources: Sources) -> dict[tuple[str, str], tuple[float, int]]:
+def arranged_groups(spec: str, seeds: list[int]) -> Iterator[list[tuple[sim.Workload, Sources]]]:
+    """Per seed, another arrangement of openb's later pods, all placed with the one model of the earlier ones."""
+    reader, path = spec.split("=", 1)
+    if reader != "openb":
+        raise SystemExit(f"arrangements must be of synthetic or openb=PATH, since a log has only one, got {spec!r}")
+    config = RetrainConfig(trace=Path(path), reader=reader)
+    for workload, live in live_sources(config, read_trace(reader, Path(path))[0], seeds):
+        yield [(workload, {"hazard": live})]
+
+
+def gains(workload: sim.Workload, sources: Sources,
+          policies: Sequence[str | Policy]) -> dict[tuple[str, str], tuple[float, int]]:
     """Gain over best-fit of each policy and predictor, pp, and the requests that it rejected."""
     base = sim.simulate(workload).metrics.empty_hosts_pct
     found = {}
-    for predictor, source in {**sources, "oracle": sim.Oracle(workload)}.items():
-        policies: list[str | Policy] = [*OTHERS, "joint-fit", "aligned-fit", *ABLATIONS]
-        for policy in policies:
+    made: Sources = {"oracle": sim.Oracle(workload), "noise 1": sim.NoisyOracle(workload, 1.0)}
+    for predictor, source in {**sources, **made}.items():
+        for policy in (*OTHERS, *policies):
             result = sim.simulate(workload, policy, source)
             found[predictor, result.policy] = (result.metrics.empty_hosts_pct - base, result.metrics.n_rejected)
     return found
@@ -118,11 +139,12 @@ def interval(values: np.ndarray) -> str:
     return f"{values.mean():+.2f} [{values.mean() - half:+.2f}, {values.mean() + half:+.2f}]"
 
 
-def measure(groups: Iterator[list[tuple[sim.Workload, Sources]]]) -> dict[str, dict[str, list[float]]]:
+def measure(groups: Iterator[list[tuple[sim.Workload, Sources]]],
+            policies: Sequence[str | Policy]) -> dict[str, dict[str, list[float]]]:
     """Prints the table of one trace; gains by predictor and policy, one a seed."""
     rows, told = [], ""
     for group in groups:
-        each = [gains(workload, sources) for workload, sources in group]
+        each = [gains(workload, sources, policies) for workload, sources in group]
         rows.append({key: np.mean([one[key] for one in each], axis=0) for key in each[0]})
         if group[0][0].description != told:
             told = group[0][0].description
@@ -169,20 +191,27 @@ def main() -> None:
     parser.add_argument("traces", nargs="*", default=["synthetic"])
     parser.add_argument("--n-requests", type=int, default=100_000)
     parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12, 13, 14])
+    parser.add_argument("--arrangements", type=int, default=0)
+    parser.add_argument("--readings", action="store_true")
     parser.add_argument("--cores", type=float, default=96.0)
     parser.add_argument("--mem", type=float, default=384.0)
     parser.add_argument("--gap", action="store_true")
     parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/own_policy.json"))
     asked = parser.parse_args()
     results = {}
+    policies: Sequence[str | Policy] = READINGS if asked.readings else ("joint-fit", "aligned-fit", *ABLATIONS)
     for spec in asked.traces:
         print(spec)
         if asked.gap:
             results[spec] = measure_gap(asked.n_requests, asked.seeds)
         elif spec == "synthetic":
-            results[spec] = measure(synthetic_groups(asked.n_requests, asked.seeds))
+            seeds = list(range(asked.arrangements)) or asked.seeds
+            n_replicas = 1 if asked.arrangements else N_SYNTHETIC_REPLICAS
+            results[spec] = measure(synthetic_groups(asked.n_requests, seeds, n_replicas), policies)
+        elif asked.arrangements:
+            results[spec] = measure(arranged_groups(spec, list(range(asked.arrangements))), policies)
         else:
-            results[spec] = measure(file_groups(spec, asked.seeds, asked.cores, asked.mem))
+            results[spec] = measure(file_groups(spec, asked.seeds, asked.cores, asked.mem), policies)
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps(results, indent=2) + "\n")
 

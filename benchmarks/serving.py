@@ -2,9 +2,13 @@
 
     python benchmarks/serving.py [--json FILE] [--seed N]
 
-Every figure is the median of many batches of calls on one thread. `x LightGBM` is the ratio to LightGBM's own
-`predict` of one row with the same model, `x empty` to ONNX Runtime's `run` of a graph that does nothing. Loop
-overhead is measured and subtracted.
+Every figure is the median of many batches of calls on one thread. `x predict` is the ratio to LightGBM's own `predict`
+of one row with the same model, `x fast` to its single-row-fast C call (what a C++ scheduler would make), `x empty` to
+ONNX Runtime's `run` of a graph that does nothing. Loop overhead is measured and subtracted.
+
+Rows called "distinct" ask requests of which each differs from all others in its numbers, so that none was parsed
+before. In rows called "cold" another program's data fills the processor's caches before each call; each call is timed
+by itself, with the clock's own cost subtracted.
 """
 
 from __future__ import annotations
@@ -50,18 +54,23 @@ N_ROWS_MAX = 80_000
 N_ROWS = 2_000
 N_MANY = 10_000
 N_AGED = 500
+N_COLD, FLUSH_BYTES = 300, 64 << 20
 BATCH_S = 0.004
 N_BATCHES = 60
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured cost: median microseconds of a call, and its ratios to the two yardsticks."""
+    """One measured cost: median microseconds of a call, and its ratios to the yardsticks.
+
+    A cold row's yardsticks are LightGBM's calls after the same flush.
+    """
 
     model: str
     what: str
     p50_us: float
-    x_lightgbm: float
+    x_predict: float
+    x_fast: float
     x_empty: float
 
 
@@ -87,6 +96,26 @@ def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
     n = max(int(BATCH_S / max(loop(20, call), 1e-8)), 20)
     empty = statistics.median(loop(n, None) for _ in range(N_BATCHES))
     return (statistics.median(loop(n, call) for _ in range(N_BATCHES)) - empty) * 1e6
+
+
+def cold_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
+    """Median cost of call(argument) in microseconds when the processor's caches hold other data; the clock's is off."""
+    other = np.ones(FLUSH_BYTES // 8)
+    spent, empty = [], []
+    for argument in arguments[:N_COLD]:
+        other += 1.0  # reads and writes more than any cache holds
+        started = time.perf_counter()
+        call(argument)
+        spent.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        empty.append(time.perf_counter() - started)
+    return (statistics.median(spent) - statistics.median(empty)) * 1e6
+
+
+def distinct(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The requests with numbers that no other has: none was parsed before, and the owner key with the shape is new."""
+    column = next(name for name, value in requests[0].items() if isinstance(value, float))
+    return [request | {column: request[column] + 1e-9 * (idx + 1)} for idx, request in enumerate(requests)]
 
 
 def batch_us(call: Callable[[], object], n_rows: int = N_MANY) -> float:
@@ -173,15 +202,25 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     walk = varying_walk(compiled.forest, compiled.grid, bundle.schema.age_features)
     aged = np.repeat(many[:N_AGED], len(compiled.grid), axis=0)
     aged[:, -1] = np.tile(compiled.grid, N_AGED)
-    lightgbm_us = median_us(lambda row: booster.predict(row, raw_score=True, num_threads=1), full)
+    fast = fast_call(booster, full[0].shape[1])
+
+    def predict_row(row: np.ndarray) -> object:
+        return booster.predict(row, raw_score=True, num_threads=1)
+
+    def first(request: dict[str, Any]) -> object:
+        return predictor.predict(request, now_s)
+
+    no_two = distinct(requests)
+    vms = [predictor.predict(request, now_s) for request in requests[:N_COLD]]
     costs = {
-        "LightGBM predict, one row": lightgbm_us,
-        "LightGBM single-row-fast C call": median_us(fast_call(booster, full[0].shape[1]), full),
+        "LightGBM predict, one row": median_us(predict_row, full),
+        "LightGBM single-row-fast C call": median_us(fast, full),
         "ONNX Runtime run, one row": median_us(portable._onnx.scores, full),
         "ONNX Runtime run, empty graph": empty_us,
         "curve built, compiled walk": median_us(compiled.curve, plain),
         "curve built, ONNX Runtime": median_us(portable.curve, plain),
-        "predict from the raw dict": median_us(lambda request: predictor.predict(request, now_s), requests),
+        "predict from the raw dict": median_us(first, requests),
+        "predict from the raw dict, distinct": median_us(first, no_two),
         "admit + withdraw, raw dict": median_us(
             lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
         "predict and remaining(0)": median_us(lambda request: predictor.predict(request, now_s).remaining(0), requests),
@@ -196,9 +235,20 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         "remaining, int uptime": median_us(vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),
         "next_change": median_us(vm.next_change, uptimes_s),
         "survival": median_us(lambda uptime_s: curve.survival(3_600.0, uptime_s), uptimes_s),
+        "cold: LightGBM predict, one row": cold_us(predict_row, full),
+        "cold: LightGBM single-row-fast C call": cold_us(fast, full),
+        "cold: predict from the raw dict": cold_us(first, requests),
+        "cold: predict from the raw dict, distinct": cold_us(first, no_two[-N_COLD:]),
+        "cold: remaining, another request each time": cold_us(lambda one: one.remaining(5_000.0), vms),
     }
-    return [Figure(name, what, round(cost, 3), round(cost / lightgbm_us, 4), round(cost / empty_us, 3))
-            for what, cost in costs.items()]
+    figures = []
+    for what, cost in costs.items():
+        cold = "cold: " if what.startswith("cold: ") else ""
+        predict_us, fast_us = (costs[f"{cold}LightGBM {call}"] for call in ("predict, one row",
+                                                                            "single-row-fast C call"))
+        figures.append(Figure(name, what, round(cost, 3), round(cost / predict_us, 4), round(cost / fast_us, 4),
+                              round(cost / empty_us, 3)))
+    return figures
 
 
 LOADING = """
@@ -243,9 +293,9 @@ def report(figures: list[Figure], loads: dict[str, dict[str, float]]) -> str:
     width = max(len(figure.what) for figure in figures)
     lines = []
     for model in dict.fromkeys(figure.model for figure in figures):
-        lines.append(f"{model:<{width}}  {'p50 us':>10}  {'x LightGBM':>10}  {'x empty':>9}")
-        lines += [f"{figure.what:<{width}}  {figure.p50_us:>10.3f}  {figure.x_lightgbm:>10.4f}  {figure.x_empty:>9.3f}"
-                  for figure in figures if figure.model == model]
+        lines.append(f"{model:<{width}}  {'p50 us':>10}  {'x predict':>10}  {'x fast':>10}  {'x empty':>9}")
+        lines += [f"{figure.what:<{width}}  {figure.p50_us:>10.3f}  {figure.x_predict:>10.4f}  {figure.x_fast:>10.4f}  "
+                  f"{figure.x_empty:>9.3f}" for figure in figures if figure.model == model]
         lines.append("")
     lines.append(f"{'fresh process':<{width}}  {'import s':>10}  {'load s':>10}  {'first s':>9}  {'RSS MiB':>8}")
     lines += [f"{name:<{width}}  {load['import_s']:>10.2f}  {load['load_s']:>10.2f}  {load['first_answer_s']:>9.3f}  "

@@ -10,7 +10,6 @@ the tolerance, or where a count is lost. Of ten operations one is an admission, 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import shutil
@@ -144,7 +143,6 @@ def soak(n_operations: int, n_threads: int, root: Path) -> list[Round]:
                 thread.join()
             if not told.acquire(timeout=DEADLINE_S) or refused:
                 sys.exit(f"every round must serve a new version, got {refused or 'none'} in round {number}")
-            gc.collect()
             rounds.append(Round(number * n_each * n_threads, round(time.perf_counter() - started, 1),
                                 round(rss_mib(), 1), predictor.counters["reloads"], len(predictor._history)))
             print(row(rounds[-1]), flush=True)

@@ -12,7 +12,9 @@ from sojourn.features.trace import Trace
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LONG_S = 3600
 """The bound between short and long lifetimes of LAVA, section 2.1."""
-UNITS = {"cpu_cores": "cores", "mem_gib": "GiB", "gpu": "GPUs"}
+_UNITS = {"cpu_cores": "cores", "mem_gib": "GiB", "gpu": "GPUs"}
+_UNITS_BY_ENDING = {"_cores": "cores", "_gib": "GiB", "_mib": "MiB", "_tib": "TiB", "_gb": "GB", "_tb": "TB",
+                    "_gbps": "Gbit/s", "_mbps": "Mbit/s", "_iops": "IO/s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,14 @@ class TraceSummary:
         rows += [(f"owner {name}", f"{count:,} keys, median {self.owner_median[name]:,.0f} requests, busiest tenth "
                                    f"{100 * self.owner_top_share[name]:.1f} % of requests")
                  for name, count in self.owners.items()]
-        rows += [(f"demand {name}", f"mean {_amount_text(self.mean[name])}, peak {_amount_text(value)} {UNITS[name]}")
+        rows += [(f"demand {name}", f"mean {_amount_text(self.mean[name])}, peak "
+                                    f"{_amount_text(value)}{_unit_text(name)}")
                  for name, value in self.peak.items()]
         if self.n_hosts:
             rows.append(("hosts", f"{self.n_hosts:,}"))
         rows += [(f"utilisation {name}", f"mean {100 * self.mean[name] / total:.1f} %, "
-                                         f"peak {100 * self.peak[name] / total:.1f} % of {_amount_text(total)} "
-                                         f"{UNITS[name]}{' (binding)' if name == self.binding else ''}")
+                                         f"peak {100 * self.peak[name] / total:.1f} % of {_amount_text(total)}"
+                                         f"{_unit_text(name)}{' (binding)' if name == self.binding else ''}")
                  for name, total in self.capacity.items()]
         if self.n_samples:
             rows.append(("usage", f"{self.n_series:,} series, {self.n_samples:,} samples, "
@@ -197,6 +200,17 @@ def duration_text(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _unit_text(resource: str) -> str:
+    """The unit of a resource's column with a blank before it; nothing where its name does not end in one.
+
+    >>> [_unit_text(name) for name in ("gpu", "disk_gib", "ports")]
+    [' GPUs', ' GiB', '']
+    """
+    unit = _UNITS.get(resource) or next(
+        (unit for ending, unit in _UNITS_BY_ENDING.items() if resource.endswith(ending)), "")
+    return f" {unit}" if unit else ""
 
 
 def _share_text(count: int, n: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_BARS = 1500
 _BLUE, _ORANGE, _GREY = "#2a6f97", "#d17a22", "#6b7280"
+_COLOURS = (_BLUE, _ORANGE, _GREY, "#3f8f5b", "#8e5aa8", "#b03a48", "#8c6d31")
+"""Of the resources in their order, again from the first where there are more."""
 
 
 def trace_figure(trace: Trace) -> Figure:
@@ -92,7 +95,7 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
     edge_s = np.minimum(edge_s, trace.horizon_s)
     edge_s = edge_s[np.append(True, np.diff(edge_s) > 0)]
     summary = describe(trace)
-    for name, color in zip(summary.capacity or ("cpu_cores",), (_BLUE, _ORANGE, _GREY), strict=False):
+    for name, color in zip(summary.capacity or ("cpu_cores",), cycle(_COLOURS), strict=False):
         time_s, amount = demand_steps(trace, name)
         # The amount is constant between changes, so its integral is straight between them and interp is exact.
         integral = np.append(0.0, (amount[:-1] * np.diff(time_s)).cumsum())

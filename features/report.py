@@ -26,6 +26,7 @@ class ReadReport:
     rejected: one row per refused row: `file` (str), `line` (int64, from 1), `rule` (str), `raw`
         (str, as read).
     n_joined: rows that are no request of their own: events that add to one, or to a task that never ran.
+    notes: what else to know, one line each: which horizon was taken, and how many rows carry it.
 
     >>> ledger = ReadLedger()
     >>> ledger.read(3)
@@ -46,6 +47,7 @@ class ReadReport:
     refused: Mapping[str, int]
     rejected: pd.DataFrame
     n_joined: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def n_refused(self) -> int:
@@ -59,7 +61,7 @@ class ReadReport:
                 for file, line, raw in zip(rows["file"], rows["line"], rows["raw"], strict=True)]
 
     def lines(self) -> list[str]:
-        """Plain text rows: labels padded to one width, counts right-aligned, examples indented."""
+        """Plain text rows: labels padded to one width, counts right-aligned, examples indented; then the notes."""
         counts = [("rows read", self.n_read), ("rows kept", self.n_kept)]
         counts += [("hosts kept", self.n_hosts)] if self.n_hosts else []
         counts += [("rows joined to others", self.n_joined)] if self.n_joined else []
@@ -72,7 +74,7 @@ class ReadReport:
             rows.append(f"{label:<{width}}  {count:>{digits + 1},}")
             if label.startswith("refused: "):
                 rows += [f"    {example}" for example in self.examples(label.removeprefix("refused: "))]
-        return rows
+        return [*rows, *self.notes]
 
     def text(self) -> str:
         """The rows of `lines` as one string."""
@@ -92,7 +94,8 @@ class ReadReport:
     def summary(self) -> dict[str, object]:
         """Counts for `Trace.meta`; plain types, so that they can be written as JSON."""
         return {"n_read": self.n_read, "n_kept": self.n_kept, "n_hosts": self.n_hosts,
-                "n_joined": self.n_joined, "repaired": dict(self.repaired), "refused": dict(self.refused)}
+                "n_joined": self.n_joined, "repaired": dict(self.repaired), "refused": dict(self.refused),
+                "notes": list(self.notes)}
 
 
 @dataclass(slots=True)
@@ -108,6 +111,7 @@ class ReadLedger:
     n_read: int = 0
     _repaired: dict[str, int] = field(default_factory=dict)
     _refused: list[pd.DataFrame] = field(default_factory=list)
+    _notes: list[str] = field(default_factory=list)
 
     def read(self, n_rows: int) -> None:
         """Count `n_rows` more data rows."""
@@ -117,6 +121,10 @@ class ReadLedger:
         """Count `n_rows` rows changed by `rule`; 0 leaves no trace in the report."""
         if n_rows:
             self._repaired[rule] = self._repaired.get(rule, 0) + int(n_rows)
+
+    def note(self, line: str) -> None:
+        """Add a line that the report ends with."""
+        self._notes.append(line)
 
     def refuse(self, rule: str, file: str, line: np.ndarray, raw: Sequence[str]) -> None:
         """Keep the rows at `line` (int64, shape (k,)) of `file` as refused, with their text `raw`."""
@@ -142,4 +150,4 @@ class ReadLedger:
                 refused[rule] = refused.get(rule, 0) + len(table)
         return ReadReport(self.n_read, int(n_kept), int(n_hosts), MappingProxyType(dict(self._repaired)),
                           MappingProxyType(refused), rejected,
-                          self.n_read - n_kept - n_hosts - len(rejected) if is_event_log else 0)
+                          self.n_read - n_kept - n_hosts - len(rejected) if is_event_log else 0, tuple(self._notes))

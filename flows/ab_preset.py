@@ -14,6 +14,7 @@ from sojourn.flows.grid import WorkloadSpec
 from sojourn.flows.pre_post import pre_post, pre_post_figure
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
+from sojourn.flows.store_opening import open_store
 from sojourn.simulator import Oracle, Workload, simulate
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.policies.switched import switched
@@ -31,6 +32,8 @@ def run_ab_preset(config: CompareConfig) -> int:
     """Print and log one table for each load; returns 0."""
     for policy in config.policies:
         switched(named_policy(policy), 0)  # refuses one that can't be launched before anything runs
+    with stage("open the store"):
+        tracker = open_store(config)
     by_load: dict[float, dict[int, WorkloadSpec]] = {}
     for cell in config.cells():
         by_load.setdefault(cell.workload.load, {})[cell.workload.seed] = cell.workload
@@ -46,7 +49,7 @@ def run_ab_preset(config: CompareConfig) -> int:
         figures |= {f"pre-post-{policy}-load-{load:g}": _launch(first, policy) for policy in config.policies}
     with stage("log"):
         trace = next(iter(by_load[config.loads[0]].values())).trace
-        log_sections(config, trace, sections, {"trials": pd.concat(parts, ignore_index=True)}, figures)
+        log_sections(tracker, config, trace, sections, {"trials": pd.concat(parts, ignore_index=True)}, figures)
     return 0
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import READER_HELP, Store, plain_errors
-from sojourn.flows.environment import be_quiet
+from sojourn.flows.command_options import READER_HELP, Horizon, Store, plain_errors
+from sojourn.flows.environment import be_quiet, keep_prefect_in
 from sojourn.flows.simulate_commands import compare, simulate
+from sojourn.flows.terminal import show_what_can_be_shown
 from sojourn.flows.trace_commands import trace_app
 
 be_quiet()
+show_what_can_be_shown()
 
 app = typer.Typer(help="How long each VM, pod or job will stay, and what a scheduler gains from knowing it.",
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
@@ -29,6 +32,7 @@ app.command()(compare)
 def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    horizon_s: Horizon = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
@@ -39,13 +43,18 @@ def retrain(
     host_mem_gib: Annotated[float | None, typer.Option(help="Memory of a simulated host, GiB.")] = None,
     is_simulated: Annotated[bool | None, typer.Option("--simulate/--no-simulate")] = None,
     model_name: Annotated[str | None, typer.Option(help="Name in the model registry.")] = None,
+    confirm: Annotated[list[str] | None, typer.Option(
+        help="Column that is known at creation, however much rests on it; repeat.")] = None,
 ) -> None:
     """Train, judge on later requests and in simulation, and promote what passes every gate."""
     from sojourn.flows.config import load_config
 
-    settings = load_config(config, trace=trace, reader=reader, store=store, n_requests=n_requests, seed=seed,
+    settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, store=store,
+                           n_requests=n_requests, seed=seed,
                            n_threads=n_threads, load=load, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
-                           is_simulated=is_simulated, model_name=model_name)
+                           is_simulated=is_simulated, model_name=model_name,
+                           confirmed_columns=tuple(confirm) if confirm else None)
+    keep_prefect_in(settings.store)
     from sojourn.flows.retrain import retrain as run
 
     run(settings)
@@ -56,6 +65,7 @@ def retrain(
 def evaluate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    horizon_s: Horizon = None,
     family: Annotated[list[str] | None, typer.Option(help="Families to compare. [default: all]")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
@@ -63,13 +73,17 @@ def evaluate(
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
     long_lived_s: Annotated[int | None, typer.Option(
         help="What counts as long-lived, seconds. [default: chosen from the earlier part]")] = None,
+    confirm: Annotated[list[str] | None, typer.Option(
+        help="Column that is known at creation, however much rests on it; repeat.")] = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; promotes nothing."""
     from sojourn.flows.config import load_config
     from sojourn.models.lifetime import LIFETIME_MODELS
 
-    settings = load_config(None, trace=trace, reader=reader, store=store, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s)
+    settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, store=store, n_requests=n_requests,
+                           seed=seed, n_threads=n_threads, families=tuple(family or LIFETIME_MODELS),
+                           long_lived_s=long_lived_s, confirmed_columns=tuple(confirm) if confirm else None)
+    keep_prefect_in(settings.store)
     from sojourn.flows.study import study
 
     study(settings)
@@ -96,6 +110,7 @@ def search(
         reader, _, path = each.partition("=")
         configs.append(load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
                                    n_requests=n_requests, seed=seed, n_threads=n_threads))
+    keep_prefect_in(configs[0].store)
     from sojourn.flows.search import search as run
 
     run(configs, family, n_trials, timeout_s)
@@ -110,14 +125,14 @@ def results(
 ) -> None:
     """Write the latest study and comparisons of each trace, as logged by `evaluate` and `compare`, to one page."""
     from sojourn.flows.config import load_config
+    from sojourn.flows.store_reading import read_store
     from sojourn.flows.study_report import results_markdown
-    from sojourn.flows.tracking import Tracker
 
     studies: dict[str, Any] = {}
     comparisons: dict[tuple[str, str], Any] = {}
     stores = store or [Path(".sojourn")]
     for folder in stores:
-        tracker = Tracker(load_config(store=folder).mlflow_uri, folder / "artifacts")
+        tracker = read_store(load_config(store=folder))
         studies |= {found["trace"]: found for found in tracker.studies()}
         comparisons |= {(found["trace"], found["name"]): found for found in tracker.comparisons()}
     if not studies and not comparisons:
@@ -203,7 +218,7 @@ def pull(
         help="Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]")] = None,
 ) -> None:
     """Bring a registered version's bundle into a folder, if a predictor can serve it."""
-    from sojourn.flows.config import load_config
+    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.pull import ModelUri, find_version, follow_until_interrupted
     from sojourn.flows.pull import pull as run
 
@@ -212,13 +227,11 @@ def pull(
         raise ValueError(f"--follow must be given an alias, for a version never moves, got {uri!r}")
     if not 0.0 < interval_s < 1e6:
         raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
-    config = load_config(store=store)
-    if config.tracking_uri is None:
-        _database(config.store)
+    config = load_settings(TraceSettings, store=store)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, in which nothing is said
-    from sojourn.flows.tracking import Tracker
+    from sojourn.flows.store_reading import read_store
 
-    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+    tracker = read_store(config, is_asked=not is_followed)
     if is_followed:
         follow_until_interrupted(tracker, wanted, folder, interval_s, typer.echo)
     else:
@@ -247,16 +260,15 @@ def ui(
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
-    database = _database(store)
+    import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
+    from sojourn.flows.config import possible_store
+    from sojourn.flows.mlflow_database import existing_database, ready_database
+    from sojourn.flows.tracking_uri import TrackingUri
+
+    database = existing_database(possible_store(store))
+    ready_database(database, store / "artifacts")
     typer.echo(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)")
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    arguments = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{database}",
+    arguments = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", TrackingUri.of_file(database).plain,
                  "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execve(sys.executable, arguments, environment)
-
-
-def _database(store: Path) -> Path:
-    database = (store / "mlflow.db").absolute()
-    if not database.is_file():
-        raise FileNotFoundError(f"the store must hold mlflow.db (run `sojourn retrain` first), got {str(store)!r}")
-    return database

@@ -1,36 +1,69 @@
-"""Which code made a cached thing: a hash of the source of the modules that decide its content."""
+"""Which code and libraries made a cached thing: derived from the imports of what makes it, never listed."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import sys
+from collections.abc import Callable
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 
-DRAWS = ("page*.py", "pictures.py", "colours.py")
-"""Names of files that only draw: nothing kept depends on them, and nothing that it depends on imports them."""
+import sojourn
+from sojourn.source_closure import NoSource, installed
+
+Made = str | ModuleType | Callable[..., object]
+"""What makes a thing: a function or class of ours, a module, or a module's name."""
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "sksurv": "scikit-survival"}
+"""Libraries that are installed under another name than they are imported by."""
 
 
 @cache
-def source_hash(*modules: str) -> str:
-    """sha256 hex of `source_files`.
+def source_hash(*makers: Made, alone: tuple[str, ...] = ()) -> str:
+    """sha256 hex of the source of makers' modules and all that these import of ours, with the libraries' versions.
 
-    >>> source_hash("sojourn.features.augment") == source_hash("sojourn.features.augment")
+    alone: modules whose own text counts, but not what they import: those that only bring the makers their inputs. An
+    upgrade of a library that is imported there makes kept things anew: a number may change with it. Computed once a
+    process.
+
+    >>> from sojourn.features.augment import augment_uptime
+    >>> source_hash(augment_uptime) == source_hash("sojourn.features.augment")
     True
     """
+    names = sorted({_module(maker) for maker in makers})
     digest = hashlib.sha256()
-    for path in source_files(*modules):
-        digest.update(path.read_bytes())
+    try:
+        digest.update(installed().hash(*names).encode())
+        for name in sorted(alone):
+            digest.update(installed().closure(name)[name])
+        libraries = installed().libraries(*names)
+    except NoSource:
+        return _hash_of_all()
+    for library in libraries:
+        digest.update(f"{library} {_version(library)}\n".encode())
     return digest.hexdigest()
 
 
-def source_files(*modules: str) -> list[Path]:
-    """The source files of modules, and of all modules of a package among them but DRAWS; not of the packages in it."""
-    files: list[Path] = []
-    for name in modules:
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            raise ValueError(f"modules must be importable, got {name!r}")
-        origin = Path(spec.origin)
-        files += sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
-    return [path for path in files if not any(path.match(name) for name in DRAWS)]
+def _module(maker: Made) -> str:
+    if isinstance(maker, str):
+        return maker
+    return maker.__name__ if isinstance(maker, ModuleType) else maker.__module__
+
+
+def _version(library: str) -> str:
+    try:
+        return version(_DISTRIBUTIONS.get(library, library))
+    except PackageNotFoundError:
+        return "none"
+
+
+def _hash_of_all() -> str:
+    """Where only byte code is installed, what imports what can't be read: everything counts, libraries included."""
+    digest = hashlib.sha256(sys.version.encode())
+    for folder in sorted(Path(sojourn.__path__[0]).iterdir()):
+        for file in sorted(folder.rglob("*.pyc")) if folder.is_dir() else []:
+            digest.update(file.read_bytes())
+    for library in sorted({"numpy", "pandas", "numba", "scipy", "lightgbm", *_DISTRIBUTIONS}):
+        digest.update(_version(library).encode())
+    return digest.hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,26 +11,54 @@ from typing import Annotated, ParamSpec
 
 import typer
 
+from sojourn.flows.tracking_uri import without_secrets
+
 P = ParamSpec("P")
+
+DEBUG = "SOJOURN_DEBUG"
+"""Set to 1, the environment variable has tracebacks printed."""
+_OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
+"""Packages whose own exceptions report an outside system, not a mistake in this program."""
 
 READER_HELP = ("How to read the trace: alibaba-2018, alibaba-2018-containers, azure-flavors, azure-packing, "
                "azure-vm, bitbrains, dlrm, google-2011, openb, parquet, planetlab, surf, swf.")
+PRESET_HELP = ("A named comparison: lava-table, recall-sweep, load-sweep, ablations, lava-readings, ab-pool, lars; "
+               "other options win over it.")
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
+Horizon = Annotated[int | None, typer.Option(
+    "--horizon", help="When the trace's observation ended, seconds on its clock. [default: told from the file]")]
 
 
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Bad input ends with one line on standard error and exit code 2."""
+    """Bad input, and what an outside system reports, end with one line on standard error and exit code 2.
+
+    With SOJOURN_DEBUG=1 the traceback stands before it. Programming errors (KeyError, TypeError, ...) pass as they are.
+    """
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, OSError) as error:
-            typer.echo(f"error: {_first_problem(error)}", err=True)
+        except Exception as error:
+            if not _is_reported(error):
+                raise
+            if os.environ.get(DEBUG, "0") not in ("", "0"):
+                typer.echo(without_secrets(traceback.format_exc()), err=True)
+            typer.echo(f"error: {without_secrets(_first_problem(error))}", err=True)
             raise typer.Exit(2) from error
 
     return wrapped
+
+
+def _is_reported(error: Exception) -> bool:
+    """Whether an error tells its reader what to do, rather than a programmer what went wrong."""
+    if isinstance(error, typer.Exit):  # a RuntimeError
+        return False
+    if isinstance(error, NotImplementedError | RecursionError):
+        return False
+    packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return isinstance(error, ValueError | OSError | RuntimeError) or not packages.isdisjoint(_OUTSIDE)
 
 
 def _first_problem(error: Exception) -> str:
@@ -39,5 +69,6 @@ def _first_problem(error: Exception) -> str:
         place = ".".join(map(str, first["loc"]))
         if first["type"] == "value_error":  # our own, which names all three
             return str(first["msg"]).removeprefix("Value error, ")
-        return f"{place} must be valid: {first['msg']}, got {first.get('input')!r}"
-    return str(error)
+        found = "" if place in ("", "tracking_uri") else f", got {first.get('input')!r}"  # a whole input has secrets
+        return f"{place or 'settings'} must be valid: {first['msg']}{found}"
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

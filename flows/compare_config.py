@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.config import RetrainConfig, TraceSettings, load_config
 from sojourn.flows.grid import Cell, Start, TraceSpec, WorkloadSpec, grid_of
-from sojourn.flows.predictors import parse_predictor
+from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
@@ -117,11 +117,14 @@ class CompareConfig(TraceSettings):
     def trace_settings(self, seed: int) -> RetrainConfig:
         """How the trace of a seed is read and trained on; a file's is the same for all seeds.
 
-        Its paths are absolute: a worker may stand in another folder.
+        Its paths are absolute: a worker may stand in another folder. It names no tracking store: workers log nothing,
+        and its password is not sent to them.
         """
-        return load_config(
+        settings = load_config(
             store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,
-            n_requests=self.n_requests, test_share=self.test_share, seed=seed if self.trace is None else 0)
+            horizon_s=self.horizon_s, n_requests=self.n_requests, test_share=self.test_share,
+            seed=seed if self.trace is None else 0)
+        return settings.model_copy(update={"tracking_uri": None})
 
     def cells(self) -> list[Cell]:
         """The grid; reads the trace's files once, for the hash that stands for their content."""

@@ -24,9 +24,11 @@ from sojourn.flows.predictors import Predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
+from sojourn.flows.store_opening import open_store
 from sojourn.flows.workers import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.host_classes import HostMap
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
@@ -43,7 +45,9 @@ def run_comparison(config: CompareConfig) -> int:
         missing = [name for name in PRESETS[config.preset].policies if name not in KNOWN_POLICIES]
         if missing:
             console.print(f"left out of {config.preset}, not among the policies: {', '.join(missing)}")
-    cells = config.cells()
+    cells = config.cells()  # refuses what can't be replayed before a store is made
+    with stage("open the store"):
+        tracker = open_store(config)
     with _workers(config) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)
@@ -66,7 +70,9 @@ def run_comparison(config: CompareConfig) -> int:
         console.print(printed)
     with stage("log"):
         trace = cells[0].workload.trace
-        log_comparison(config, as_document(config, trace, summary, description), summary, tables, not failed)
+        traces = dict.fromkeys(cell.workload.trace for cell in cells)
+        log_comparison(tracker, config, traces, as_document(config, trace, summary, description), summary, tables,
+                       not failed)
     if config.page is not None:
         _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pandas as pd
 
 from sojourn import __version__
 from sojourn.flows.comparison_report import FoundComparison, Section
+from sojourn.flows.data_window import whole_trace
 from sojourn.flows.figures import draw_gains
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.tracking import COMPARISON, Tracker
@@ -40,28 +41,27 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
             "code_version": __version__, "workloads": workloads}
 
 
-def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.DataFrame,
-                   tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
-    """Log a comparison. tables: CSV artifacts by name, `cells` among them. is_whole: no cell failed; else the run is
-    marked as failed.
+def log_comparison(tracker: Tracker, config: CompareConfig, traces: Iterable[TraceSpec], found: FoundComparison,
+                   summary: pd.DataFrame, tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
+    """Log a comparison. traces: that were replayed. tables: CSV artifacts by name, `cells` among them. is_whole: no
+    cell failed; else the run is marked as failed.
 
     A child has the means over the seeds, and under `seed/` those of each seed, with the seed as the step.
     """
-    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
     name = f"compare {found['trace']} {found['name']}".rstrip()
     tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
             "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
-    run = tracker.start(name, tags)
-    status = "FAILED"
-    try:
+    data = [whole_trace(trace.settings, trace.name, trace.data_hash) for trace in traces]
+    with tracker.run(name, tags) as run:
+        tracker.log_data(run, data)
         for row in summary.to_dict("records"):
             params = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
             words = f"{row['label']}, {row['workload']}, load {row['load']:g}"
-            child = tracker.start(words, {**tags, "kind": "cells"}, run)
-            tracker.log(child, params, {str(key): value for key, value in row.items()
-                                        if key not in params and not isinstance(value, str)})
-            tracker.log_by_step(child, _by_seed(tables["cells"], params))
-            tracker.end(child)
+            with tracker.run(words, {**tags, "kind": "cells"}, run) as child:
+                tracker.log_data(child, data)
+                tracker.log(child, params, {str(key): value for key, value in row.items()
+                                            if key not in params and not isinstance(value, str)})
+                tracker.log_by_step(child, _by_seed(tables["cells"], params))
         tracker.log(run, config.model_dump(mode="json"))
         for part in found["workloads"]:
             rows = summary[(summary["workload"] == part["workload"]) & (summary["load"] == part["load"])]
@@ -70,9 +70,7 @@ def log_comparison(config: CompareConfig, found: FoundComparison, summary: pd.Da
         for stem, table in tables.items():
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
-        status = "FINISHED" if is_whole else "FAILED"
-    finally:
-        tracker.end(run, status)
+        tracker.end(run, "FINISHED" if is_whole else "FAILED")
 
 
 def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[str, float]]:
@@ -82,28 +80,23 @@ def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[s
             for seed, row in numbers.iterrows()}
 
 
-def log_sections(config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],
+def log_sections(tracker: Tracker, config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],
                  tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
     """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
-    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
     name = config.preset or ""
     about = f"{PRESETS[name].about.capitalize()}. " if name else ""
     found = {"name": name, "about": about, "trace": trace.name, "data_hash": trace.data_hash,
              "code_version": __version__, "workloads": [], "sections": [asdict(section) for section in sections]}
     tags = {"kind": COMPARISON, "trace": trace.name, "comparison": name, "data_hash": trace.data_hash[:12],
             "code_version": __version__}
-    run = tracker.start(f"compare {trace.name} {name}".rstrip(), tags)
-    status = "FAILED"
-    try:
+    with tracker.run(f"compare {trace.name} {name}".rstrip(), tags) as run:
+        tracker.log_data(run, [whole_trace(trace.settings, trace.name, trace.data_hash)])
         tracker.log(run, config.model_dump(mode="json"))
         for stem, table in tables.items():
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
         for stem, figure in figures.items():
             tracker.log_figure(run, figure, f"{stem}.png")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
-        status = "FINISHED"
-    finally:
-        tracker.end(run, status)
 
 
 def gains_figure(summary: pd.DataFrame, title: str) -> Figure:

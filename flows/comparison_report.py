@@ -11,6 +11,7 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn.flows.report import policies_table
+from sojourn.simulator.caveats import caveats
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.comparison_log.as_document`."""
@@ -92,11 +93,15 @@ def comparison_markdown(found: FoundComparison) -> list[str]:
     for part in found["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
-                  *_markdown_table(part["rows"]), ""]
+                  *_markdown_table(part["rows"]), "", *_paragraph(caveats(pd.DataFrame(part["rows"])))]
     for section in found.get("sections", ()):
         lines += [f"**{section['title']}.** {section['caption']}", "",
                   *markdown_rows(section["titles"], section["rows"], section["n_text"]), ""]
     return lines
+
+
+def _paragraph(sentences: Sequence[str]) -> list[str]:
+    return [" ".join(sentences), ""] if sentences else []
 
 
 def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:

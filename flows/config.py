@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from sojourn.flows.tracking_uri import TrackingUri
+
 MODEL_NAME = "sojourn-lifetime"
 FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
 """Trained unless told otherwise; any name of the registry may be asked for."""
@@ -17,34 +19,58 @@ FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
 class TraceSettings(BaseSettings):
     """A store and a trace. Unknown keys are refused; flags win over the environment, that over the TOML file."""
 
-    model_config = SettingsConfigDict(env_prefix="SOJOURN_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="SOJOURN_", extra="forbid", frozen=True, hide_input_in_errors=True)
 
     store: Path = Path(".sojourn")
     """Folder of all stores: traces, features, bundles, MLflow's database and artifacts."""
-    tracking_uri: str | None = None
-    """MLflow's store; default: an SQLite file in `store`."""
+    tracking_uri: TrackingUri | None = None
+    """MLflow's store: a server (http, https) or a database; default: an SQLite file in `store`."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
     """A reader's name, or `synthetic`."""
+    horizon_s: int | None = Field(None, ge=1)
+    """When observation ended, seconds on the trace's clock; default: what the reader tells from the file."""
 
     @field_validator("reader")
     @classmethod
     def _known_reader(cls, value: str, info: ValidationInfo) -> str:
-        from sojourn.features.readers import READERS
+        if value != "synthetic":  # the default must not load what reads traces: `pull` needs none of it
+            from sojourn.features.readers import READERS
 
-        known = ("synthetic", *READERS)
-        if value not in known:
-            raise ValueError(f"reader must be one of {', '.join(known)}, got {value!r}")
+            if value not in READERS:
+                raise ValueError(f"reader must be one of {', '.join(('synthetic', *READERS))}, got {value!r}")
         if (value == "synthetic") != (info.data.get("trace") is None):
             raise ValueError("reader must be given with a trace file, and `synthetic` without one, got "
                              f"reader {value!r} and trace {info.data.get('trace')!r}")
         return value
 
+    @field_validator("horizon_s")
+    @classmethod
+    def _horizon_of_a_file(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("trace") is None:
+            raise ValueError(f"horizon_s must be given with a trace file, got {value!r} for the synthetic trace")
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _possible_store(cls, value: Path) -> Path:
+        return possible_store(value)
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _possible_uri(cls, value: TrackingUri | None) -> TrackingUri | None:
+        if value is None or not value.plain:
+            return None
+        if "://" not in value.plain:  # not shown: it may be a password alone
+            raise ValueError("tracking_uri must be a URI such as http://HOST:PORT or postgresql://HOST/DATABASE, "
+                             f"got {len(value.plain)} characters without ://")
+        return value
+
     @property
-    def mlflow_uri(self) -> str:
+    def mlflow_uri(self) -> TrackingUri:
         """MLflow's tracking and registry store."""
-        return self.tracking_uri or f"sqlite:///{(self.store / 'mlflow.db').absolute()}"
+        return self.tracking_uri or TrackingUri.of_file(self.store / "mlflow.db")
 
     @classmethod
     def settings_customise_sources(
@@ -80,12 +106,16 @@ class RetrainConfig(TraceSettings):
     is_simulated: bool = True
     n_replicas: int = Field(5, ge=1)
     """Slightly moved copies of the workload that every policy is replayed on."""
+    max_replicas: int = Field(20, ge=1)
+    """Gate: what is judged is replayed on more copies, up to this many in all, where too few can tell."""
     model_name: str | None = None
     """Registered model; default: `sojourn-lifetime`, and `sojourn-lifetime-FILE` for a trace file."""
     max_bundle_mb: float = Field(5.0, gt=0.0)
     """Gate: the bundle's forest may not be larger, MB."""
-    max_curve_us: float = Field(2_000.0, gt=0.0)
-    """Gate: the median time to build one request's curve, microseconds."""
+    confirmed_columns: tuple[str, ...] = ()
+    """Gate: columns that are known when a request is created, however much of the model rests on them."""
+    max_curve_ratio: float = Field(1.0, gt=0.0)
+    """Gate: the time to build one request's curve, as a share of LightGBM's own `predict` of the same answers."""
 
     @field_validator("families")
     @classmethod
@@ -110,6 +140,17 @@ class RetrainConfig(TraceSettings):
     def resolved(self) -> dict[str, Any]:
         """All settings as JSON values, for the run's log."""
         return {**self.model_dump(mode="json"), "model_name": self.registered_name}
+
+
+def possible_store(folder: Path) -> Path:
+    """The folder; ValueError where the URI of a database in it would end at a question mark.
+
+    >>> possible_store(Path("/data/a#b 100%"))
+    PosixPath('/data/a#b 100%')
+    """
+    if "?" in str(folder.absolute()):
+        raise ValueError(f"store must be a path without a question mark, got {str(folder.absolute())!r}")
+    return folder
 
 
 S = TypeVar("S", bound=TraceSettings)

@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 QUIET: Mapping[str, str] = MappingProxyType({
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "60",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MPLBACKEND": "Agg",
     "GOMP_SPINCOUNT": "1000",
 })  # fmt: skip
-"""The last: how long a thread of LightGBM spins for the others before it sleeps. By default some 300,000 rounds, which
+"""MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
+serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
+task's arguments.
+
+The last: how long a thread of LightGBM spins for the others before it sleeps. By default some 300,000 rounds, which
 costs nothing alone and all where another process holds a core: 60 trees on 60,000 rows took 0.7 s alone with either,
 and beside two busy processes on 2 cores 36 s by default, 2.3 s with this."""
 
@@ -31,3 +39,11 @@ def be_quiet() -> None:
     """Set what is not set yet."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+
+
+def keep_prefect_in(store: Path) -> None:
+    """Prefect's home is in the store, unless the user has set one. Prefect makes its home when it is imported."""
+    if "PREFECT_HOME" not in os.environ:
+        home = (store / "prefect").absolute()
+        home.mkdir(parents=True, exist_ok=True)
+        os.environ["PREFECT_HOME"] = str(home)

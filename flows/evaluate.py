@@ -8,15 +8,16 @@ from prefect import task
 
 from sojourn.features.creation import FeatureRows
 from sojourn.features.trace import Trace
+from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.progress import Report, stage
-from sojourn.flows.replicas import Replicated, compare_replicas
-from sojourn.flows.simulation import asked_rows, later_workload
+from sojourn.flows.replicas import Replicated, compare_replicas, with_more
+from sojourn.flows.simulation import later_workload
+from sojourn.flows.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.sources import TableSource
 from sojourn.flows.train import Training
 from sojourn.models.bundle_table import table_of
-from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures import score_model
+from sojourn.models.measures import BrierOverAges, score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
@@ -41,10 +42,10 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Test scores and tables of each family, and the simulation, or None where it was switched off."""
+    """Test scores of each family, its Brier score over ages by row, and the simulation, or None where it was off."""
 
     scores: dict[str, dict[str, float]]
-    tables: dict[str, CurveTable]
+    briers: dict[str, BrierOverAges]
     simulation: Replicated | None
     workload: Workload | None
 
@@ -52,20 +53,21 @@ class Evaluation:
 @task(name="evaluate")
 def evaluate(config: RetrainConfig, trace: Trace, rows: FeatureRows, training: Training,
              models: tuple[ServedModel, ...]) -> Evaluation:
-    """Score every family on the test window; simulate with the served models (candidate first, then champion)."""
+    """Score every family on the test window; simulate with the served models (candidate first, then its rivals)."""
     test = training.split.test
-    scores, tables = {}, {}
+    scores, briers = {}, {}
     with stage("score on the test window") as report:
         for done, trained in enumerate(training.families):
             report(done, len(training.families))
-            tables[trained.family] = trained.model.curve_table(test)
-            scores[trained.family] = score_model(tables[trained.family], test, training.threshold_s)
+            table = trained.model.curve_table(test)
+            scores[trained.family] = score_model(table, test, training.threshold_s)
+            briers[trained.family] = BrierOverAges.of(table, test)
     if not config.is_simulated:
-        return Evaluation(scores, tables, None, None)
+        return Evaluation(scores, briers, None, None)
     with stage("simulate placement") as report:
         workload = later_workload(config, trace, training.split.test_from_s)
         replicated = _simulate(config, workload, trace, rows, training, models, report)
-    return Evaluation(scores, tables, replicated, workload)
+    return Evaluation(scores, briers, replicated, workload)
 
 
 def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: FeatureRows, training: Training,
@@ -92,7 +94,9 @@ def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: Fea
             ("nilas", "oracle", oracle),
         ]
 
-    return compare_replicas(workload, cells, config.n_replicas, report)
+    first = compare_replicas(workload, cells, config.n_replicas, report)
+    pairs = judged_pairs(first, candidate, [model.label for model in models[1:]] or [LOOKUP])
+    return with_more(first, workload, cells, pairs, MARGIN_PP / 2.0, config.max_replicas, report)
 
 
 def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, float]:

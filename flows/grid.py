@@ -6,29 +6,22 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sojourn.flows.code_version import source_hash
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.predictors import Predictor
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.compare import BASELINE, label_of
 
+if TYPE_CHECKING:
+    from sojourn.flows.config import RetrainConfig
+
 Start = Literal["cold", "warm"]
 """The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
-REPLAYED_BY = (
-    "sojourn.simulator", "sojourn.simulator.policies", "sojourn.features.trace", "sojourn.flows.simulation",
-    "sojourn.flows.replicas", "sojourn.flows.predictors", "sojourn.flows.grid", "sojourn.flows.replay",
-    "sojourn.features.synthetic_truth", "sojourn.flows.truth_source", "sojourn.flows.held_answers",
-)  # fmt: skip
-"""An edit of these modules makes kept cells stale."""
-LEARNT_BY = (
-    "sojourn.features", "sojourn.models", "sojourn.models.lifetime", "sojourn.models.measures", "sojourn.serving",
-    "sojourn.flows.sources", "sojourn.flows.train", "sojourn.flows.build_features", "sojourn.flows.learning",
-    "sojourn.flows.learnt_curves", "sojourn.flows.held_answers",
-)  # fmt: skip
-"""An edit of these makes learnt curves stale, and with them the cells of a later part."""
+_FLOWS = "sojourn.flows"
+_REPLAYED_BY, _LEARNT_BY, _CUT_BY = f"{_FLOWS}.cell_replay", f"{_FLOWS}.fitted_curves", f"{_FLOWS}.windows"
+"""What makes the three things that are kept; all that these import is in the keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +41,10 @@ class TraceSpec:
         """sha256 hex of all that decides the curves of a learnt predictor on this trace; of "", where the later part
         begins."""
         settings = self.settings
+        makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
+        code = source_hash(*makers, alone=(f"{_FLOWS}.learning", f"{_FLOWS}.learnt_curves"))
         return _digest([self.data_hash, settings.test_share, settings.valid_share, settings.seed,
-                        bundle_version or learnt, source_hash(*LEARNT_BY),
-                        *(version(name) for name in ("numpy", "lightgbm", "scikit-learn", "scikit-survival"))])
+                        bundle_version or learnt, code, feature_code()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,8 @@ class Cell:
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
             spec.trace.learnt_key("", "") if spec.start == "warm" else None, self.policy,
-            predictor.name if predictor else None, source_hash(*REPLAYED_BY), version("numpy"),
+            predictor.name if predictor else None,
+            source_hash(_REPLAYED_BY, alone=(__name__, f"{_FLOWS}.replay", f"{_FLOWS}.learnt_curves")),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
             parts.append(spec.trace.learnt_key(predictor.learnt_name, predictor.version))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
+from rich.markup import escape
 
-from sojourn.features.readers import read_trace
-from sojourn.features.synthetic import synthesize
-from sojourn.flows.code_version import source_hash
+from sojourn.flows.checksums import are_whole, write_checksums
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.progress import stage
+from sojourn.flows.configured_trace import configured_trace, trace_code
+from sojourn.flows.progress import console, stage, tell_doubts
+
+CHECKSUMS = "checksums.json"
+_REPORT = "report.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +46,57 @@ def ingest(config: RetrainConfig) -> Ingested:
 
 
 def ingested_trace(config: RetrainConfig, data_hash: str) -> Ingested:
-    """The configured trace in the store, read now unless it is there. data_hash: its `input_hash`."""
+    """The configured trace in the store, read now unless it is there whole. data_hash: its `input_hash`."""
     name = "synthetic" if config.trace is None else config.trace.name
     folder = config.store / "traces" / f"{name}-{data_hash[:12]}"
-    report_file = folder / "report.txt"
-    if not report_file.is_file():
-        temporary = folder / ".report.txt"
-        if config.trace is None:
-            trace = synthesize(config.n_requests, seed=config.seed)
-            trace.save(folder)
-            temporary.write_text(f"generated  {len(trace):,}\n")
-        else:
-            trace, report = read_trace(config.reader, config.trace)
-            trace.save(folder)
-            report.write_rejected(folder)
-            temporary.write_text(report.text() + "\n")
-        temporary.replace(report_file)
-    return Ingested(folder, name, data_hash, report_file.read_text())
+    if not _is_whole(folder):
+        if folder.exists():
+            console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
+            fresh = _read(config, Path(made) / "trace")
+            write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
+            _publish(fresh, folder)
+    report = (folder / _REPORT).read_text()
+    tell_doubts(report.splitlines())
+    return Ingested(folder, name, data_hash, report)
+
+
+def _read(config: RetrainConfig, folder: Path) -> Path:
+    """Read or generate the trace into a new folder, its report beside it."""
+    trace, report = configured_trace(config)
+    trace.save(folder)
+    if report is None:
+        (folder / _REPORT).write_text(f"generated  {len(trace):,}\n")
+    else:
+        report.write_rejected(folder)
+        (folder / _REPORT).write_text(report.text() + "\n")
+    return folder
+
+
+def _is_whole(folder: Path) -> bool:
+    return are_whole(folder / CHECKSUMS, [folder / _REPORT, folder / "trace.json", folder / "requests.parquet"])
+
+
+def _publish(fresh: Path, folder: Path) -> None:
+    """Put a trace in its place, unless another process has: who reads that one must not lose it."""
+    for path in (*fresh.iterdir(), fresh):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+    while not _is_whole(folder):
+        try:
+            fresh.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        folder.rename(fresh.with_name(uuid.uuid4().hex))  # what is damaged goes with the temporary folder
 
 
 def input_hash(config: RetrainConfig) -> str:
     """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
-    code = source_hash("sojourn.features.readers", "sojourn.features.synthetic", "sojourn.features.trace",
-                       "sojourn.features.report")
-    return _sha256([_content(config), config.reader, code])
+    return _sha256([_content(config), config.reader, config.horizon_s, trace_code(config)])
 
 
 def content_hash(config: RetrainConfig) -> str:
@@ -70,7 +104,8 @@ def content_hash(config: RetrainConfig) -> str:
 
     Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
     """
-    return _sha256(sorted(digest for _, digest in _content(config)))
+    declared = [] if config.horizon_s is None else [f"horizon {config.horizon_s}"]  # it decides who is censored
+    return _sha256([*sorted(digest for _, digest in _content(config)), *declared])
 
 
 def _content(config: RetrainConfig) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from sojourn.flows.comparison_report import Section
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
+from sojourn.flows.store_opening import open_store
 from sojourn.simulator import (
     Defragmentation,
     LifetimeSource,
@@ -49,6 +50,8 @@ def run_lars(config: CompareConfig) -> int:
     """Print and log a table for each load and kind of upkeep; returns 0."""
     cells = {cell.workload: cell for cell in config.cells()}
     rows: list[dict[str, Any]] = []
+    with stage("open the store"):
+        tracker = open_store(config)
     with stage("replay") as report:
         for done, spec in enumerate(cells):
             report(done, len(cells))
@@ -67,7 +70,7 @@ def run_lars(config: CompareConfig) -> int:
         console.print()
         console.print(section.table())
     with stage("log"):
-        log_sections(config, next(iter(cells)).trace, sections, {"lars": summary, "replays": replays})
+        log_sections(tracker, config, next(iter(cells)).trace, sections, {"lars": summary, "replays": replays})
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -20,7 +21,9 @@ _ARRAYS = frozenset({"offsets", "uptime_s", "total_s", "index", "request_id"})
 def cut_s(trace: TraceSpec) -> int | None:
     """Where the later part begins, seconds of the trace; None where nobody kept it, or what is kept is damaged."""
     try:
-        return int(json.loads(_cut_file(trace).read_text())["from_s"])
+        document = json.loads(_cut_file(trace).read_text())
+        from_s = int(document["from_s"])
+        return from_s if document == _cut(from_s) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -28,7 +31,11 @@ def cut_s(trace: TraceSpec) -> int | None:
 def keep_cut(trace: TraceSpec, from_s: int) -> None:
     """Keep where the later part begins."""
     with whole_file(_cut_file(trace)) as temporary:
-        temporary.write_text(json.dumps({"from_s": from_s}) + "\n")
+        temporary.write_text(json.dumps(_cut(from_s)) + "\n")
+
+
+def _cut(from_s: int) -> dict[str, int | str]:
+    return {"from_s": from_s, "sha256": hashlib.sha256(str(from_s).encode()).hexdigest()}
 
 
 def keep_curves(trace: TraceSpec, predictor: Predictor, request_ids: pd.Series, curves: Curves) -> None:

@@ -56,6 +56,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
          "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
         ("oracle", "hazard"),
     ),
+    "lava-readings": Preset(
+        "readings of LAVA where its paper leaves room, with perfect, vague and learnt lifetimes",
+        ("nilas", "nilas-expected", "joint-fit", "lava", "lava-any-class", "lava-95", "lava-from-opening", "lava-soft",
+         "lava-soft-expected", "lava-soft-joint"),
+        ("oracle", "noise:1", "hazard"), seeds=tuple(range(10)),
+    ),
     "ab-pool": Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",
                       ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset",
                       reads=_OF_REPLAYS),

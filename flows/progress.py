@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sojourn.flows.terminal import show_what_can_be_shown
 
 Report = Callable[[int, int], None]
 """Called with (done, total) as the work goes on."""
 
+show_what_can_be_shown()
 console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
 
 
@@ -25,3 +29,10 @@ def stage(title: str) -> Iterator[Report]:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
     console.print(f"[green]✓[/] {title:<28}{time.perf_counter() - started:>7.1f} s")
+
+
+def tell_doubts(lines: Iterable[str]) -> None:
+    """Print those lines of a read report that ask the user to look at the horizon."""
+    for line in lines:
+        if "--horizon" in line:
+            console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)

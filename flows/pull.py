@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sojourn.models.bundle_writer import publish_files
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
+from sojourn.serving.publishing import publish_files
 
 _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
 
@@ -87,7 +91,7 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
     """
     target = folder.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.pull.", dir=target.parent) as fresh:
+    with _swept(target), tempfile.TemporaryDirectory(prefix=f".{target.name}.pull.", dir=target.parent) as fresh:
         fetched = registry.fetch(name, version, Path(fresh))
         found = Predictor.load(fetched).version
         is_new = not _holds(target, found)
@@ -141,6 +145,25 @@ def follow_until_interrupted(registry: Registry, uri: ModelUri, folder: Path, in
         except KeyboardInterrupt:
             is_over.set()
             report("stopped")
+
+
+@contextmanager
+def _swept(target: Path) -> Iterator[None]:
+    """Remove what killed pulls left beside a folder, unless another pull is at work there. The mark of being at work
+    is a shared lock on the parent folder, which leaves no file."""
+    parent = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # another is at work; or a file system without locks on folders
+            fcntl.flock(parent, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left = re.compile(rf"\.{re.escape(target.name)}\.(?:pull\.|old\.)?[a-z0-9_]{{8}}")
+            for path in target.parent.iterdir():
+                if left.fullmatch(path.name):
+                    shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            fcntl.flock(parent, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(parent)
 
 
 def _holds(folder: Path, version: str) -> bool:

@@ -15,7 +15,7 @@ import pandas as pd
 from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
-from sojourn.simulator.compare import Cell
+from sojourn.simulator.compare import Cell, label_of
 
 SHIFT_S = 300
 """Arrivals move by up to this, uniformly, in seconds."""
@@ -57,8 +57,9 @@ class Replicated:
     """A comparison over replicas.
 
     table: as Comparison.table, means over the replicas, with `gain_low_pp` and `gain_high_pp`, the 95 %
-        t-interval of the paired gain over best-fit (NaN for one replica).
-    gain_pp: float64 (n_replicas, n_cells), the gains of each replica. first: the unmoved workload's comparison.
+        t-interval of the paired gain over best-fit (NaN for one replica), `n_seeds` (replicas) and `n_hosts`.
+    gain_pp: float64 (n_replicas, n_cells), the gains of each replica; NaN where a cell was not replayed on it: further
+        replicas have only the cells that a gate compares (`with_more`). first: the unmoved workload's comparison.
     """
 
     table: pd.DataFrame
@@ -69,6 +70,7 @@ class Replicated:
         """Mean paired difference of two cells' gains, pp, and its 95 % t-interval."""
         columns = list(self.table.index)
         paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
+        paired = paired[~np.isnan(paired)]
         half = float(t_half_width(paired[:, None])[0])
         return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
 
@@ -90,4 +92,32 @@ def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Ce
     gain_pp = np.stack([table["gain_pp"].to_numpy(np.float64) for table in tables])
     half = t_half_width(gain_pp)
     mean["gain_low_pp"], mean["gain_high_pp"] = mean["gain_pp"] - half, mean["gain_pp"] + half
+    mean["n_seeds"], mean["n_hosts"] = n_replicas, len(workload.hosts)
     return Replicated(mean, gain_pp, comparisons[0])
+
+
+def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workload], Sequence[Cell]],
+              pairs: Sequence[tuple[str, str]], half_width_pp: float, n_max: int,
+              progress: Callable[[int, int], None] | None = None) -> Replicated:
+    """Further replicas, up to `n_max` in all, until each pair's paired difference is known to +- half_width_pp.
+
+    pairs: labels of cells; only these are replayed again. Widths alone decide when to stop, not which way a
+    difference falls: that would find differences in luck. The table stays that of the first replicas.
+    """
+    columns = list(replicated.table.index)
+    wanted = {label for pair in pairs for label in pair}
+    while len(replicated.gain_pp) < n_max and not all(
+            _half_width(replicated, *pair) <= half_width_pp for pair in pairs):
+        seed = len(replicated.gain_pp)
+        if progress is not None:
+            progress(seed, n_max)
+        moved = replica(workload, seed)
+        found = compare(moved, [cell for cell in cells(moved) if label_of(cell[0], cell[1]) in wanted]).table["gain_pp"]
+        row = [float(found[label]) if label in found.index else np.nan for label in columns]
+        replicated = replace(replicated, gain_pp=np.vstack([replicated.gain_pp, row]))
+    return replicated
+
+
+def _half_width(replicated: Replicated, label: str, other: str) -> float:
+    mean, low, _ = replicated.difference(label, other)
+    return mean - low if np.isfinite(low) else np.inf

@@ -2,49 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from sojourn.flows.accuracy_gate import Difference
 from sojourn.flows.promote import Promotion
 from sojourn.models.measures.thresholds import AGES_S, label_of
+from sojourn.simulator.caveats import caveats, is_rejecting_more
 
 
-def models_table(scores: Mapping[str, Mapping[str, float]], threshold_s: int, candidate: str, alias: str) -> Table:
-    """Families x measures on the test window, the candidate marked."""
+def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
+                 candidate: str, alias: str) -> Table:
+    """Families x measures on the test window, what decides first, the candidate marked."""
     name = label_of(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
-                  caption=f"AP: average precision of “outlives {name}” (higher = better).\n"
-                          "MAE: of log10 seconds, median prediction (lower = better), at creation and of what remains "
-                          "at each age.")
+                  caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
+                          "for censoring (lower = better): what is chosen by. 95 % interval: over owners.\n"
+                          f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, of "
+                          "observed ends only, which favours answers that are too short (lower = better): of the "
+                          "lifetime, and of what remains at each age.")
     table.add_column("family", no_wrap=True)
-    columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlifetime", "creation.mae_log10_lifetime")]
-    columns += [(f"MAE\nat {label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
-    columns += [(f"AP\nat {label_of(age_s)}", f"age_{label_of(age_s)}.ap_long") for age_s in AGES_S
-                if age_s < threshold_s]
+    columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlife", "creation.mae_log10_lifetime")]
+    columns += [(f"MAE\n{label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
+    table.add_column("Brier\nages", justify="right", no_wrap=True)
+    table.add_column("against km %\n95 % interval", justify="right", min_width=12)
     for title, _ in columns:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for family, values in scores.items():
         is_candidate = family == candidate
-        table.add_row(family, *(f"{values[key]:.3f}" if key in values else "-" for _, key in columns),
+        cells = [f"{values[key]:.3f}" if key in values else "-" for _, key in columns]
+        table.add_row(family, f"{values['ages.ibs']:.4f}" if "ages.ibs" in values else "-",
+                      _against(against_lookup.get(family)), *cells,
                       alias if is_candidate else "baseline" if family in ("km", "gbdt-once") else "",
                       style="bold" if is_candidate else None)
     return table
+
+
+def _against(found: Difference | None) -> str:
+    return "-" if found is None else f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
 
 
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
 
 
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
-    """Policies x predictors with their gains in empty hosts."""
+    """Policies x predictors with their gains in empty hosts, and below it what must be held against them."""
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
     table = Table(title="Placement", title_justify="left", caption_justify="left",
                   caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
                           f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
-                          "Gap closed: that gain as a share of best-fit's distance to the bound.")
+                          "Gap closed: that gain as a share of best-fit's distance to the bound."
+                          f"{''.join(chr(10) + words for words in caveats(simulation))}")
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)
     stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
@@ -54,13 +67,18 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     for title in titles:
         if has_interval or "interval" not in title:
             table.add_column(title, justify="right", no_wrap=True)
-    for row in simulation.to_dict("records"):
+    for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
         interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
                       *([interval] if has_interval else []), f"{row['gap_closed_pct']:.0f}",
-                      f"{row['packing_density_pct']:.1f}", *(f"{row[column]:.1f}" for column in stranded.values()),
-                      f"{row['n_rejected']:,.0f}", *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
+                      f"{row['packing_density_pct']:.1f}", *(_known(row[column]) for column in stranded.values()),
+                      f"{row['n_rejected']:,.0f}{' (more)' * more_rejected}",
+                      *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
     return table
+
+
+def _known(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.1f}"
 
 
 def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:
@@ -77,9 +95,15 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     console.print(f"MLflow UI  {ui}", soft_wrap=True)
 
 
-def model_card(family: str, trace: str, window: str, scores: Mapping[str, float], gates: str) -> str:
-    """Markdown for the version's description."""
-    rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in sorted(scores.items())
-                     if name.startswith(("creation", "age", "sim")))
-    return (f"**{family}** trained on `{trace}`, {window}.\n\n| measure (test window) | value |\n|---|---|\n{rows}\n\n"
+def model_card(family: str, trace: str, window: str, scores: Mapping[str, float], gates: str,
+               against_lookup: Difference | None) -> str:
+    """Markdown for the version's description; what decides stands first."""
+    decides = [("ages.ibs", "**Brier score over ages** (lower = better)")]
+    others = [(name, f"{name} (of observed ends)" if ".mae_" in name and not name.endswith("_ipcw") else name)
+              for name in sorted(scores) if name.startswith(("creation", "age_", "sim"))]
+    rows = [f"| {title} | {scores[name]:.4g} |" for name, title in decides + others if name in scores]
+    if against_lookup is not None:
+        rows.insert(1, f"| its difference to km, %, with 95 % interval | {_against(against_lookup)} |")
+    table = "\n".join(rows)
+    return (f"**{family}** trained on `{trace}`, {window}.\n\n| measure (test window) | value |\n|---|---|\n{table}\n\n"
             f"Gates:\n\n{gates}\n")

@@ -19,21 +19,22 @@ from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
-from prefect import flow  # noqa: E402  (its settings are read on import)
-
 from sojourn.features.creation import backoff_keys  # noqa: E402
 from sojourn.features.split import Split  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.figures import search_figure  # noqa: E402
 from sojourn.flows.ingest import ingest  # noqa: E402
+from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.tracking import Tracker  # noqa: E402
-from sojourn.flows.train import windows  # noqa: E402
+from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
+from sojourn.flows.trials_database import ready_trials  # noqa: E402
+from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings  # noqa: E402
 from sojourn.models.lifetime.search_space import Bounds, SearchSpace  # noqa: E402
-from sojourn.models.measures import choose_threshold, score_model  # noqa: E402
-from sojourn.models.measures.assessment import mean_brier  # noqa: E402
+from sojourn.models.measures import BrierOverAges  # noqa: E402
 
 if TYPE_CHECKING:
     import optuna
@@ -51,7 +52,6 @@ class Material:
     name: str
     split: Split
     settings: FitSettings
-    threshold_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Searched:
     n_trials: int
 
 
-@flow(name="search", log_prints=False)
+@job("search")
 def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout_s: float) -> Searched:
     """Search until `n_trials` trials are done in all, or for `timeout_s`; the same store goes on where it stopped.
 
@@ -74,12 +74,14 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     if family not in SEARCH_SPACES:
         raise ValueError(f"family must have a search space ({', '.join(SEARCH_SPACES)}), got {family!r}")
     space, config = SEARCH_SPACES[family], configs[0]
+    with stage("open the store"):
+        tracker = open_store(config)
+        trials_file = ready_trials(config.store)
     materials = [_material(each) for each in configs]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    config.store.mkdir(parents=True, exist_ok=True)
     name = f"{family} on " + ", ".join(material.name for material in materials)
     found = optuna.create_study(study_name=name, load_if_exists=True, direction="minimize",
-                                storage=f"sqlite:///{(config.store / 'optuna.db').absolute()}",
+                                storage=TrackingUri.of_file(trials_file).plain,
                                 sampler=optuna.samplers.TPESampler(seed=config.seed, n_startup_trials=8))
     if not found.trials:
         found.enqueue_trial(dict(space.defaults))
@@ -102,7 +104,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     searched = Searched({name: float(value) for name, value in found.best_params.items()}, found.best_value,
                         len(found.trials))
     with stage("log"):
-        _log(config, family, found, searched, [material.name for material in materials], timeout_s)
+        _log(tracker, family, found, searched, [material.name for material in materials], timeout_s)
     console.print(f"\n{name}: best of {searched.n_trials} trials at {searched.value:.4f} of the defaults' score "
                   "(integrated Brier score on the validation windows; below 1 = better)", soft_wrap=True)
     for parameter, value in searched.best.items():
@@ -114,9 +116,8 @@ def _material(config: RetrainConfig) -> Material:
     ingested = ingest(config)
     _, encoder, rows, _ = build_features(config, ingested)
     split = windows(config, rows)
-    threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    return Material(ingested.name, without_test(split), settings, threshold_s)
+    return Material(ingested.name, without_test(split), settings)
 
 
 def without_test(split: Split) -> Split:
@@ -133,27 +134,25 @@ def _suggested(trial: optuna.Trial, name: str, bounds: Bounds) -> float:
 
 
 def _score(space: SearchSpace, values: Mapping[str, float], material: Material) -> float:
-    """`mean_brier` on the validation window; `TrialPruned` where the forest may grow too large."""
+    """The Brier score over ages on the validation window; `TrialPruned` where the forest may grow too large."""
     import optuna
 
     split, params = material.split, space.params(values)
     model = space.build(values)
     model.fit(split.train, split.valid, split.past, replace(material.settings, params=params))
-    n_leaves = model.boosted_.n_rounds * params["num_leaves"]  # type: ignore[attr-defined]
-    if n_leaves > MAX_LEAVES:
-        raise optuna.TrialPruned(f"{n_leaves:,} leaves")
-    return mean_brier(score_model(model.validation_table_, split.valid, material.threshold_s), len(split.valid))
+    exported = model.export()
+    if exported is not None and exported.n_leaves > MAX_LEAVES:
+        raise optuna.TrialPruned(f"{exported.n_leaves:,} leaves")
+    return BrierOverAges.of(model.validation_table_, split.valid).score()
 
 
-def _log(config: RetrainConfig, family: str, found: optuna.Study, searched: Searched, traces: list[str],
+def _log(tracker: Tracker, family: str, found: optuna.Study, searched: Searched, traces: list[str],
          timeout_s: float) -> None:
-    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
     tags = {"kind": SEARCH, "family": family, "trace": ", ".join(traces)}
-    run = tracker.start(f"search {family}", tags)
     trials = [{"number": trial.number, "state": trial.state.name, "value": trial.value, "params": trial.params,
                "shares": trial.user_attrs} for trial in found.trials]
-    tracker.log(run, {**searched.best, "n_trials": searched.n_trials, "timeout_s": timeout_s},
-                {"share_of_defaults": searched.value})
-    tracker.log_text(run, json.dumps(trials, indent=1) + "\n", "trials.json")
-    tracker.log_figure(run, search_figure([trial.value for trial in found.trials]), "search.png")
-    tracker.end(run)
+    with tracker.run(f"search {family}", tags) as run:
+        tracker.log(run, {**searched.best, "n_trials": searched.n_trials, "timeout_s": timeout_s},
+                    {"share_of_defaults": searched.value})
+        tracker.log_text(run, json.dumps(trials, indent=1) + "\n", "trials.json")
+        tracker.log_figure(run, search_figure([trial.value for trial in found.trials]), "search.png")

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import READER_HELP, Reader, plain_errors
+from sojourn.flows.command_options import PRESET_HELP, READER_HELP, Horizon, Reader, plain_errors
 
 
 @plain_errors
 def simulate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Reader = "parquet",
+    horizon_s: Horizon = None,
     workload: Annotated[str | None, typer.Option(
         help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
     policy: Annotated[list[str], typer.Option(help="Policy; may be repeated. [default: all]")] = [],  # noqa: B006
@@ -36,7 +37,7 @@ def simulate(
     """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
-    from sojourn.flows.progress import console, stage
+    from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.report import policies_table
     from sojourn.simulator import (
         KNOWN_POLICIES,
@@ -55,7 +56,11 @@ def simulate(
         raise ValueError(f"policy must be one of {', '.join(KNOWN_POLICIES)}, got {unknown[0]!r}")
     names = dict.fromkeys([BASELINE, *(policy or POLICIES)])
     with stage("read"):
-        read = synthesize(n_requests, seed=seed) if trace is None else read_trace(reader, trace)[0]
+        if trace is None:
+            read = synthesize(n_requests, seed=seed)
+        else:
+            read, read_report = read_trace(reader, trace, horizon_s=horizon_s)
+            tell_doubts(read_report.notes)
     recipe = workload or ("synthetic" if trace is None else reader if reader in WORKLOADS else "trace")
     shape: dict[str, Any] = {}
     if recipe == "trace":
@@ -82,6 +87,7 @@ def simulate(
 def compare(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, the synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    horizon_s: Horizon = None,
     recipe: Annotated[str | None, typer.Option(
         help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="Policy; may be repeated. [default: all]")] = None,
@@ -100,8 +106,7 @@ def compare(
     host_mem_gib: Annotated[float | None, typer.Option(
         help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
     preset: Annotated[str | None, typer.Option(
-        help="A named comparison: lava-table, recall-sweep, load-sweep, ablations, ab-pool, lars; other options win "
-             "over it.")] = None,
+        help=PRESET_HELP)] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
@@ -117,9 +122,10 @@ def compare(
     from sojourn.flows.presets import GRID, PRESETS
 
     settings = load_settings(
-        CompareConfig, config, trace=trace, reader=reader, recipe=recipe, policies=policy, predictors=predictor,
-        loads=load, seeds=seeds, starts=start, n_requests=n_requests, host_cpu_cores=host_cpu_cores,
-        host_mem_gib=host_mem_gib, preset=preset, store=store, page=page, n_workers=n_workers, cluster=cluster)
+        CompareConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, recipe=recipe, policies=policy,
+        predictors=predictor, loads=load, seeds=seeds, starts=start, n_requests=n_requests,
+        host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib, preset=preset, store=store, page=page,
+        n_workers=n_workers, cluster=cluster)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
     if getattr(import_module(module), name)(settings):
         raise typer.Exit(1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from sojourn.features.creation import FeatureRows
-from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
-from sojourn.flows.config import RetrainConfig
 from sojourn.simulator import Workload, build_workload
+
+if TYPE_CHECKING:
+    from sojourn.flows.config import RetrainConfig
 
 
 def later_part(trace: Trace, from_s: int) -> Trace:
@@ -54,19 +54,6 @@ def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) ->
     part = later_part(trace, from_s)
     known = part.select(part.is_start_known())
     return build_workload(recipe, known, warmup_s=part.horizon_s // 10, **options)
-
-
-def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> tuple[Examples, pd.Series]:
-    """The feature rows of a workload's requests, and the request that each belongs to.
-
-    Rows are the trace's, with all the history that came before. A recipe's copy has the row of its original: a
-    history replayed over the copies would see each request's own near-copies end before it.
-    """
-    asked = workload.trace.requests["request_id"]
-    idx = positions_of(asked, trace.requests["request_id"].iloc[rows.idx_request])
-    is_found = idx >= 0
-    everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-    return everything.take(idx[is_found]), asked[is_found]
 
 
 def positions_of(request_ids: pd.Series, known_ids: pd.Series) -> np.ndarray:

@@ -17,20 +17,23 @@ from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
-from prefect import flow  # noqa: E402  (its settings are read on import)
-
 from sojourn import __version__  # noqa: E402
 from sojourn.features.creation import backoff_keys  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
+from sojourn.flows.data_window import train_and_test  # noqa: E402
 from sojourn.flows.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.ingest import ingest  # noqa: E402
+from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.known_at_creation import KNOWN_AT_CREATION, SUSPECTS, check_confirmed, suspects  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
 from sojourn.flows.study_report import study_tables  # noqa: E402
 from sojourn.flows.tracking import STUDY, Tracker  # noqa: E402
-from sojourn.flows.train import Trained, fit_family, windows  # noqa: E402
+from sojourn.flows.train import Trained, fit_family  # noqa: E402
+from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import FitSettings  # noqa: E402
 from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners  # noqa: E402
@@ -54,6 +57,7 @@ class Study:
     trace's own "long-lived". n_owners: how many owners a bootstrap draws from, 0 = requests one by one.
     intervals: per family and measure, 95 %. differences: per baseline and measure, chosen - baseline: the difference
     and its paired 95 % interval. weeks, calibration: per family, as `by_week` and `_calibration` give them.
+    suspects: columns that look as if they were not known at creation, each with its reason.
     """
 
     trace: str
@@ -74,13 +78,17 @@ class Study:
     calibration: dict[str, dict[str, list[float | None]]]
     fit_s: dict[str, float]
     refused: dict[str, str]
+    suspects: dict[str, str]
 
 
-@flow(name="evaluate", log_prints=False)
+@job("evaluate")
 def study(config: RetrainConfig) -> Study:
     """Fit and score every configured family of one trace, log it, and print the tables."""
+    with stage("open the store"):
+        tracker = open_store(config)
     ingested = ingest(config)
-    _, encoder, rows, _ = build_features(config, ingested)
+    trace, encoder, rows, _ = build_features(config, ingested)
+    check_confirmed(encoder, config.confirmed_columns)
     split = windows(config, rows)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
@@ -114,6 +122,9 @@ def study(config: RetrainConfig) -> Study:
             calibration[family] = _as_json(_calibration(table, test, threshold_s))
     servable = [trained for trained in fitted if trained.model.export() is not None] or fitted
     chosen = min(servable, key=lambda trained: trained.choice_score).family
+    with stage("columns known at creation?"):
+        model = next(trained.model for trained in fitted if trained.family == chosen)
+        asked = suspects(trace, encoder, rows, model, split, config.confirmed_columns, config.seed)
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
         chosen, min(fitted, key=lambda trained: trained.choice_score).family,
@@ -125,15 +136,18 @@ def study(config: RetrainConfig) -> Study:
         {family: _differences(found[chosen], found[family]) for family in BASELINES
          if family in found and family != chosen},
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
+        {suspect.column: suspect.reason for suspect in asked},
     )  # fmt: skip
     with stage("log"):
-        _log(config, study_found)
+        _log(tracker, config, study_found)
     console.print()
     for printed in study_tables(asdict(study_found)):
         console.print(printed)
         console.print()
     for name, reason in refused.items():
         console.print(f"{name} left out: {reason}", soft_wrap=True)
+    for suspect in asked:
+        console.print(f"[yellow]![/] {suspect}. {KNOWN_AT_CREATION}", soft_wrap=True)
     return study_found
 
 
@@ -173,22 +187,24 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log(config: RetrainConfig, found: Study) -> None:
-    tracker = Tracker(config.mlflow_uri, config.store / "artifacts")
+def _log(tracker: Tracker, config: RetrainConfig, found: Study) -> None:
     tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], "code_version": found.code_version}
-    run = tracker.start(f"study {found.trace}", tags)
-    for family, values in found.scores.items():
-        child = tracker.start(family, {**tags, "kind": "family", "family": family}, run)
-        bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
-                  for side, bound in zip(("low", "high"), ends, strict=True)}
-        tracker.log(child, {"family": family},
-                    {**values, **bounds, "fit_s": found.fit_s[family], "choice": found.validation[family]})
-        tracker.end(child)
-    tracker.log(run, {**config.resolved(), "chosen": found.chosen, "best_of_all": found.best_of_all,
-                      "threshold_s": found.threshold_s})
-    logged = asdict(found)
-    tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")
-    tracker.log_figure(run, weeks_figure(logged), "weeks.png")
-    tracker.log_figure(run, calibration_figure(logged), "calibration.png")
-    tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")
-    tracker.end(run)
+    if found.suspects:
+        tags[SUSPECTS] = ", ".join(found.suspects)
+    data = train_and_test(config, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
+    with tracker.run(f"study {found.trace}", tags) as run:
+        tracker.log_data(run, data)
+        for family, values in found.scores.items():
+            bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
+                      for side, bound in zip(("low", "high"), ends, strict=True)}
+            with tracker.run(family, {**tags, "kind": "family", "family": family}, run) as child:
+                tracker.log_data(child, data)
+                tracker.log(child, {"family": family},
+                            {**values, **bounds, "fit_s": found.fit_s[family], "choice": found.validation[family]})
+        tracker.log(run, {**config.resolved(), "chosen": found.chosen, "best_of_all": found.best_of_all,
+                          "threshold_s": found.threshold_s})
+        logged = asdict(found)
+        tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")
+        tracker.log_figure(run, weeks_figure(logged), "weeks.png")
+        tracker.log_figure(run, calibration_figure(logged), "calibration.png")
+        tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.command_options import Reader, plain_errors
+from sojourn.flows.command_options import Horizon, Reader, plain_errors
 
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 
@@ -17,13 +17,14 @@ trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_he
 def trace_describe(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
     reader: Reader = "parquet",
+    horizon_s: Horizon = None,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG): lifetimes, arrivals, use.")] = None,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
     from sojourn.features.readers import read_trace
 
-    trace, report = read_trace(reader, path)
+    trace, report = read_trace(reader, path, horizon_s=horizon_s)
     typer.echo(report.text())
     typer.echo("")
     typer.echo(describe(trace).text())
@@ -40,11 +41,12 @@ def trace_convert(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     reader: Reader = "swf",
+    horizon_s: Horizon = None,
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
     from sojourn.features.readers import read_trace
 
-    trace, report = read_trace(reader, path)
+    trace, report = read_trace(reader, path, horizon_s=horizon_s)
     trace.save(folder)
     report.write_rejected(folder)
     typer.echo(report.text())

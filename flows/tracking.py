@@ -2,64 +2,101 @@
 
 from __future__ import annotations
 
-import logging
+import json
 import math
 import re
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from sojourn.flows.logged_model import files_beside
+from sojourn.flows.mlflow_database import ready_database
+from sojourn.flows.termination import exit_on_sigterm
+from sojourn.flows.tracking_client import TrackingClient, TrackingError
+from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sojourn.flows.data_window import DataWindow
+    from sojourn.serving.encoder import Encoder
+
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
+BUNDLE = "bundle"
+"""A bundle's folder among a run's artifacts."""
 STUDY = "study"
 COMPARISON = "comparison"
 """Tags and artifact names of a study's and of a comparison's run."""
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
-_ML_MODEL = """\
-artifact_path: bundle
-flavors:
-  onnx:
-    data: model.onnx
-    providers: [CPUExecutionProvider]
-run_id: {run_id}
-signature:
-  inputs: '[{{"name": "rows", "type": "tensor", "tensor-spec": {{"dtype": "float64", "shape": [-1, {n_features}]}}}}]'
-  outputs: '[{{"name": "scores", "type": "tensor", "tensor-spec": {{"dtype": "float64", "shape": [-1, 1]}}}}]'
-"""
 
 
 class Tracker:
-    """MLflow's tracking store and registry at one URI; artifacts lie in a folder beside the store."""
+    """MLflow's tracking store and registry at one URI.
 
-    def __init__(self, uri: str, artifacts: Path) -> None:
-        logging.getLogger("mlflow").setLevel(logging.WARNING)
-        logging.getLogger("alembic").setLevel(logging.WARNING)
-        import mlflow
+    A server keeps the artifacts itself. Those of a database lie in a folder beside the store, which every reader of
+    the database must then share. Opening asks the store, a server only where `is_asked`; TrackingError, here and in
+    all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
+    run_tags: on every run that is begun here.
+    """
+
+    def __init__(self, uri: TrackingUri, artifacts: Path, *, is_asked: bool = True,
+                 run_tags: Mapping[str, str] = MappingProxyType({})) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
-        if uri.startswith("sqlite:///"):
-            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        if uri.database is not None:
+            ready_database(uri.database, artifacts)
         self.uri = uri
-        self._client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self._run_tags = run_tags
+        self._ended: set[str] = set()
+        self._client = TrackingClient(uri, is_asked=is_asked)
         self._metric, self._param, self._tag = Metric, Param, RunTag
         self._artifacts = artifacts
 
     @cached_property
     def _experiment(self) -> str:
-        found = self._client.get_experiment_by_name(EXPERIMENT)
-        return found.experiment_id if found else self._client.create_experiment(
-            EXPERIMENT, artifact_location=self._artifacts.absolute().as_uri())
+        location = None if self.uri.is_server else self._artifacts.absolute().as_uri()
+        while (found := self._client.get_experiment_by_name(EXPERIMENT)) is None:
+            try:
+                return str(self._client.create_experiment(EXPERIMENT, artifact_location=location))
+            except TrackingError as error:
+                if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
+                    raise
+        return str(found.experiment_id)
+
+    @contextmanager
+    def run(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> Iterator[str]:
+        """The id of a run (a child of `parent`) that ends with the block, however that ends.
+
+        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM.
+        """
+        with exit_on_sigterm():
+            run_id = self.start(name, tags, parent)
+            try:
+                yield run_id
+            except Exception:
+                self._end_anyway(run_id, "FAILED")
+                raise
+            except BaseException:
+                self._end_anyway(run_id, "KILLED")
+                raise
+            if run_id not in self._ended:
+                self.end(run_id)
+
+    def _end_anyway(self, run_id: str, status: str) -> None:
+        with suppress(Exception):  # the error that ended the run is the one to tell
+            self.end(run_id, status)
 
     def start(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> str:
-        """Begin a run (a child of `parent`); returns its id."""
+        """Begin a run (a child of `parent`); returns its id. `run` ends it, too."""
+        tags = {**self._run_tags, **tags}
         if parent is not None:
-            tags = {**tags, "mlflow.parentRunId": parent}
+            tags["mlflow.parentRunId"] = parent
         run = self._client.create_run(self._experiment, tags={key: str(value) for key, value in tags.items()},
                                       run_name=name)
         return str(run.info.run_id)
@@ -72,7 +109,8 @@ class Tracker:
             run_id,
             metrics=[self._metric(_tag_name(name), float(value), now_ms, 0)
                      for name, value in (metrics or {}).items() if math.isfinite(value)],
-            params=[self._param(name, str(value)[:_PARAM_LIMIT]) for name, value in (params or {}).items()],
+            params=[self._param(name, without_secrets(str(value))[:_PARAM_LIMIT])
+                    for name, value in (params or {}).items()],
         )  # fmt: skip
 
     def log_by_step(self, run_id: str, metrics: Mapping[int, Mapping[str, float]]) -> None:
@@ -87,31 +125,43 @@ class Tracker:
         """Log a matplotlib figure as a PNG artifact."""
         self._client.log_figure(run_id, figure, name)
 
+    def tag(self, run_id: str, name: str, value: str) -> None:
+        """Set a run's tag."""
+        self._client.set_tag(run_id, name, value)
+
     def log_text(self, run_id: str, text: str, name: str) -> None:
         """Log a text artifact."""
         self._client.log_text(run_id, text, name)
 
-    def log_bundle(self, run_id: str, folder: Path, n_features: int) -> str:
-        """Log a bundle folder with an MLmodel file beside it (signature, ONNX flavour); returns its URI.
+    def log_data(self, run_id: str, windows: Iterable[DataWindow]) -> None:
+        """Log what a run reads: MLflow's column *Dataset*."""
+        self._client.log_inputs(run_id, datasets=[window.entity() for window in windows])
 
-        The bundle's own files stay as they are; the predictor reads only these.
+    def log_bundle(self, run_id: str, folder: Path, encoder: Encoder, request: Mapping[str, float | str]) -> str:
+        """Log a bundle folder, and beside it what makes it a model of MLflow; returns its URI.
+
+        request: an example of one. The bundle's own files stay as they are; the predictor reads only these.
         """
-        self._client.log_artifacts(run_id, str(folder), "bundle")
-        self._client.log_text(run_id, _ML_MODEL.format(run_id=run_id, n_features=n_features), "bundle/MLmodel")
-        return f"{self._client.get_run(run_id).info.artifact_uri}/bundle"
+        self._client.log_artifacts(run_id, str(folder), BUNDLE)
+        for name, text in files_beside(run_id, BUNDLE, encoder, request).items():
+            self._client.log_text(run_id, text, f"{BUNDLE}/{name}")
+        return f"{self._client.get_run(run_id).info.artifact_uri}/{BUNDLE}"
 
     def end(self, run_id: str, status: str = "FINISHED") -> None:
-        """End a run."""
+        """End a run; within `run`, to give it another end than FINISHED."""
         self._client.set_terminated(run_id, status)
+        self._ended.add(run_id)
+
+    def running(self) -> dict[str, dict[str, str]]:
+        """The tags of each run that has not ended, by its id."""
+        return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
 
     def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
         """Register a version of a model from a run's artifact; returns the version's number."""
-        from mlflow.exceptions import MlflowException
-
         try:
             self._client.create_registered_model(name)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+        except TrackingError as error:
+            if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
         version = self._client.create_model_version(name, source, run_id, description=description,
                                                     tags={_tag_name(key): str(value) for key, value in tags.items()})
@@ -125,39 +175,47 @@ class Tracker:
         """The version that an alias points at, or None; a store that does not answer is an OSError, not "none"."""
         return (self.aliases(name) or {}).get(alias)
 
+    def version_of_run(self, name: str, run_id: str) -> int | None:
+        """The version that was registered from a run; None where there is none."""
+        found = self._client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
+        return min((int(version.version) for version in found), default=None)
+
+    def version_tags(self, name: str, version: int) -> dict[str, str]:
+        """A version's tags."""
+        return dict(self._client.get_model_version(name, str(version)).tags)
+
+    def run_of(self, name: str, version: int) -> str:
+        """The run that a version was registered from."""
+        return str(self._client.get_model_version(name, str(version)).run_id)
+
     def aliases(self, name: str) -> dict[str, int] | None:
         """The versions that a registered model's aliases point at; None where there is no such model."""
-        from mlflow.exceptions import MlflowException
-
-        with self._answering():
-            try:
-                found = self._client.get_registered_model(name).aliases
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
-                return None
+        try:
+            found = self._client.get_registered_model(name).aliases
+        except TrackingError as error:
+            if error.code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
         return {alias: int(version) for alias, version in sorted(found.items())}
 
     def models(self) -> list[str]:
         """The names of all registered models, sorted."""
         names: list[str] = []
         token: str | None = None
-        with self._answering():
-            while token != "":
-                page = self._client.search_registered_models(page_token=token)
-                names += [model.name for model in page]
-                token = page.token or ""
+        while token != "":
+            page = self._client.search_registered_models(page_token=token)
+            names += [model.name for model in page]
+            token = page.token or ""
         return sorted(names)
 
     def versions(self, name: str) -> list[int]:
         """The numbers of a registered model's versions, rising."""
         numbers: list[int] = []
         token: str | None = None
-        with self._answering():
-            while token != "":
-                page = self._client.search_model_versions(f"name = '{name}'", page_token=token)
-                numbers += [int(version.version) for version in page]
-                token = page.token or ""
+        while token != "":
+            page = self._client.search_model_versions(f"name = '{name}'", page_token=token)
+            numbers += [int(version.version) for version in page]
+            token = page.token or ""
         return sorted(numbers)
 
     def studies(self) -> list[dict[str, Any]]:
@@ -169,55 +227,42 @@ class Tracker:
         return self._latest(COMPARISON, ("trace", "comparison"))
 
     def _latest(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
-        from mlflow.artifacts import load_dict
-
         latest: dict[tuple[str, ...], dict[str, Any]] = {}
+        for run in self._pages(f"tags.kind = '{kind}' and attributes.status = 'FINISHED'"):
+            key = tuple(run.data.tags[tag] for tag in tags)
+            if key not in latest:
+                latest[key] = self._document(run.info.artifact_uri, f"{kind}.json")
+        return list(latest.values())
+
+    def _pages(self, wanted: str) -> Iterator[Any]:
+        """The runs that a filter lets through, latest first."""
         token: str | None = None
         while token != "":
-            page = self._client.search_runs([self._experiment], f"tags.kind = '{kind}' and "
-                                            "attributes.status = 'FINISHED'",
-                                            order_by=["attributes.start_time DESC"], page_token=token)
-            for run in page:
-                key = tuple(run.data.tags[tag] for tag in tags)
-                if key not in latest:
-                    latest[key] = load_dict(f"{run.info.artifact_uri}/{kind}.json")
+            page = self._client.search_runs([self._experiment], wanted, order_by=["attributes.start_time DESC"],
+                                            page_token=token)
+            yield from page
             token = page.token or ""
-        return list(latest.values())
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:
         """Copy a version's bundle into `folder`; returns the bundle's folder. OSError where that fails."""
-        from mlflow.artifacts import download_artifacts
-        from mlflow.exceptions import MlflowException
-
         folder.mkdir(parents=True, exist_ok=True)
-        with self._answering():
-            source = self._client.get_model_version_download_uri(name, str(version))
-        try:
-            return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
-        except MlflowException as error:
-            message = f"the artifacts of version {version} must be readable at {source}: {error}"
-            raise OSError(_public(message)) from error
+        source = self._client.get_model_version_download_uri(name, str(version))
+        return self.download(source, folder, f"version {version}")
 
-    @contextmanager
-    def _answering(self) -> Iterator[None]:
-        from mlflow.exceptions import MlflowException
-
+    def download(self, source: str, folder: Path, what: str) -> Path:
+        """Copy an artifact's folder into `folder`; returns where it is. what: whose it is, for an error."""
         try:
-            yield
-        except MlflowException as error:
-            reason = str(error).splitlines()[0][:300]
-            raise OSError(_public(f"the tracking store must answer at {self.uri}, got {reason}")) from error
+            return self._client.download(source, folder)
+        except TrackingError as error:
+            message = f"the artifacts of {what} must be readable at {without_secrets(source)}: {error}"
+            raise TrackingError(message, error.code) from error
+
+    def _document(self, artifacts: str, name: str) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            found: dict[str, Any] = json.loads(self._client.download(f"{artifacts}/{name}", Path(folder)).read_text())
+        return found
 
 
 def _tag_name(name: str) -> str:
     """The name with what MLflow refuses in names left out."""
     return re.sub(r"[^\w \-./:]", "", name)
-
-
-def _public(message: str) -> str:
-    """The message with user names and passwords left out of its URIs.
-
-    >>> _public("no answer at http://me:secret@host/path")
-    'no answer at http://host/path'
-    """
-    return re.sub(r"//[^/@\s]*@", "//", message)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
 from prefect import task
 
 from sojourn.features.creation import FeatureRows, backoff_keys
-from sojourn.features.split import Split, split_by_time
+from sojourn.features.split import Split
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.progress import stage
+from sojourn.flows.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
-from sojourn.models.measures.assessment import mean_brier
 from sojourn.serving.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A fitted family, how long the fit took, and its scores on the validation window of `n_validation` requests."""
+    """A fitted family, how long the fit took, and its scores on the validation window."""
 
     family: str
     model: LifetimeModel
     fit_s: float
     validation: dict[str, float]
-    n_validation: int
 
     @property
     def choice_score(self) -> float:
-        """`mean_brier` on the validation window; lower is better."""
-        return mean_brier(self.validation, self.n_validation)
+        """The Brier score over ages on the validation window, lower is better; infinite where none can be followed."""
+        return self.validation.get("ages.ibs", math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +59,10 @@ def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Trainin
     return Training(tuple(fitted), split, threshold_s, candidate.family)
 
 
-def windows(config: RetrainConfig, rows: FeatureRows) -> Split:
-    """The configured windows; ValueError where one that families are fitted or chosen on has no observed end."""
-    split = split_by_time(rows, config.test_share, config.valid_share)
-    for name, seen, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
-        if not seen.is_event.any():
-            raise ValueError(f"the {name} window must hold at least one observed end, got {len(seen):,} requests that "
-                             f"all still ran at its end, second {cut_s}")
-    return split
-
-
 def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:
     """Fit one family; ValueError where it refuses the trace."""
     with stage(f"train {name}"):
         started = time.perf_counter()
         model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
         fit_s = time.perf_counter() - started
-        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s),
-                       len(split.valid))
+        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sojourn.serving.curve import (
     fill_hazard,
@@ -17,9 +16,10 @@ from sojourn.serving.curve import (
     score_seconds,
 )
 from sojourn.serving.curve_arrays import hazard_quantile, hazard_survival, point_survival
+from sojourn.serving.kernel import kernel
 
 
-@njit(cache=True)
+@kernel
 def hazards_of(scores, offsets):
     n, k = scores.shape
     hazards = np.empty((n, k))
@@ -29,7 +29,7 @@ def hazards_of(scores, offsets):
     return hazards
 
 
-@njit(cache=True)
+@kernel
 def hazard_sums(edges, hazards, tail_s):
     """Rates, cumulative hazards, means after each interval and gaps, each (n, J + 1)."""
     n, k = hazards.shape
@@ -40,7 +40,7 @@ def hazard_sums(edges, hazards, tail_s):
     return rates, cumulative, after, gaps
 
 
-@njit(cache=True)
+@kernel
 def hazard_remaining_rows(edges, rates, after, gaps, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
@@ -49,7 +49,7 @@ def hazard_remaining_rows(edges, rates, after, gaps, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
@@ -57,7 +57,7 @@ def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
@@ -65,7 +65,7 @@ def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def point_rows(thresholds, scores, uptime_s):
     """The raw score of each row at its uptime."""
     answers = np.empty(len(scores))
@@ -74,7 +74,7 @@ def point_rows(thresholds, scores, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def seconds_rows(scores, smearing):
     answers = np.empty(len(scores))
     for row in range(len(scores)):
@@ -82,7 +82,7 @@ def seconds_rows(scores, smearing):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def point_quantile_rows(scores, residuals, q):
     answers = np.empty(len(scores))
     residual = residual_quantile(residuals, q)
@@ -91,7 +91,7 @@ def point_quantile_rows(scores, residuals, q):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def point_survival_rows(scores, residuals, horizon_s):
     answers = np.empty(len(scores))
     for row in range(len(scores)):
@@ -99,7 +99,7 @@ def point_survival_rows(scores, residuals, horizon_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def once_remaining_rows(total_s, uptime_s):
     answers = np.empty(len(total_s))
     for row in range(len(total_s)):
@@ -107,7 +107,7 @@ def once_remaining_rows(total_s, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def once_quantile_rows(scores, residuals, total_s, q, uptime_s):
     answers = np.empty(len(scores))
     for row in range(len(scores)):
@@ -115,7 +115,7 @@ def once_quantile_rows(scores, residuals, total_s, q, uptime_s):
     return answers
 
 
-@njit(cache=True)
+@kernel
 def once_survival_rows(scores, residuals, total_s, horizon_s, uptime_s):
     answers = np.empty(len(scores))
     for row in range(len(scores)):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.features.split import Examples
+from sojourn.models.learnt_kinds import LEARNT_KINDS
 from sojourn.models.lifetime.contract import Exported, LifetimeModel
-from sojourn.models.lifetime.intervals import person_periods
-from sojourn.models.measures.thresholds import AGES_S
+from sojourn.serving.curve_kinds import KINDS
 
 N_BACKGROUND = 16
 """Earlier requests that a bundle carries: 512 coalitions of 9 groups are then 8,192 curves, under a second."""
@@ -33,15 +33,8 @@ def shap_rows(exported: Exported, test: Examples, n: int, seed: int = 0) -> np.n
     """
     rng = np.random.default_rng(seed)
     taken = test.take(np.sort(rng.permutation(len(test))[:n]))
-    if exported.kind == "hazard":
-        periods = person_periods(taken, np.array(exported.fields["edges"]))
-        at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
-        return exported.age_features.rows(taken.features[periods.idx[at_risk]], periods.interval[at_risk])
-    if exported.kind == "uptime":
-        ages = np.array([0.0, *AGES_S])
-        n_met = (taken.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so those met come first
-        return np.column_stack([taken.features, ages[rng.integers(0, np.maximum(n_met, 1))]])
-    return taken.features
+    idx, varying = LEARNT_KINDS[exported.kind].at_risk(exported, taken, n, rng)
+    return KINDS[exported.kind].forest_rows(exported.age_features, taken.features[idx], varying)
 
 
 def mean_abs_shap(text: str, rows: np.ndarray, n_threads: int = 1) -> np.ndarray:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.models.lifetime.contract import Exported, Scores
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.forest import Forest
+from sojourn.serving.onnx_reader import read_forest
 from sojourn.serving.row_scores import row_scores
 from sojourn.serving.runtime import OnnxForest
 
@@ -16,22 +17,39 @@ _CHUNK = 20_000
 def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
     """How many rows' raw scores differ from LightGBM's in any bit, by ONNX Runtime or compiled, of how many rows.
 
-    text: LightGBM's model. rows: float64 (n, n_features), real feature rows. Each is asked as it is and once
-    with half of its values moved onto a threshold of their feature, or one ulp above or below it.
+    text: LightGBM's model. rows and seed: as `n_different_scores`.
     """
-    import lightgbm as lgb
+    return n_different_scores(_lightgbm_scores(text), forest, rows, seed)
 
-    booster = lgb.Booster(model_str=text)
+
+def learner_scores(exported: Exported) -> Scores | None:
+    """The raw scores of the library that a model was learnt with; None where the family gives no way to ask it."""
+    return exported.scores if exported.text is None else _lightgbm_scores(exported.text)
+
+
+def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
+    """How many rows' raw scores differ from the learner's in any bit, by ONNX Runtime or compiled, of how many rows.
+
+    rows: float64 (n, n_features), real feature rows. Each is asked as it is and once with half of its values moved
+    onto a threshold of their feature, or one ulp above or below it.
+    """
     file = to_onnx(forest)
     runtime, compiled = OnnxForest(file, forest.n_features).scores, row_scores(read_forest(file, forest.n_features))
     asked = np.concatenate([rows, on_thresholds(forest, rows, seed)])
     n_different = 0
     for start in range(0, len(asked), _CHUNK):
         chunk = np.ascontiguousarray(asked[start:start + _CHUNK])
-        expected = np.asarray(booster.predict(chunk, raw_score=True, num_threads=1)).view(np.int64)
+        expected = np.asarray(scores(chunk), np.float64).view(np.int64)
         n_different += int(((expected != runtime(chunk).view(np.int64))
                             | (expected != compiled(chunk).view(np.int64))).sum())
     return n_different, len(asked)
+
+
+def _lightgbm_scores(text: str) -> Scores:
+    import lightgbm as lgb
+
+    booster = lgb.Booster(model_str=text)
+    return lambda rows: np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
 
 def on_thresholds(forest: Forest, rows: np.ndarray, seed: int) -> np.ndarray:

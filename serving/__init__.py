@@ -11,12 +11,12 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.curve_arrays import remaining_at
 from sojourn.serving.curve_pool import CurvePool, remaining_of
-from sojourn.serving.errors import BundleError
+from sojourn.serving.errors import BundleError, SnapshotError
 from sojourn.serving.host_exits import HostExits
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
 from sojourn.serving.watch import Watch, WatchEvent
 
-__all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "Watch", "WatchEvent",
-           "load_bundle", "prometheus_text", "remaining_at", "remaining_of"]
+__all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "SnapshotError", "Watch",
+           "WatchEvent", "load_bundle", "prometheus_text", "remaining_at", "remaining_of"]

@@ -270,7 +270,7 @@ static double share_alive(const ${name}_curve *curve, double time_s)
 
 double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
 {
-    double alive, left_s;
+    double alive, score, left_s;
     if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
         return NAN;
     }
@@ -278,8 +278,10 @@ double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
     if (alive <= 0.0) {
         return whole(left_of_total(curve->total_s, uptime_s));
     }
-    left_s = score_seconds(curve->score + residual_quantile(1.0 - alive * (1.0 - q))) - uptime_s;
-    return whole(left_s > 0.0 ? left_s : 0.0);
+    score = curve->score + residual_quantile(1.0 - alive * (1.0 - q));
+    left_s = pow(10.0, score < 300.0 ? score : 300.0) - uptime_s;
+    left_s = left_s < 0.0 ? 0.0 : left_s;
+    return whole(left_s > LONGEST_S ? LONGEST_S : left_s);
 }
 
 double ${name}_survival(const ${name}_curve *curve, double horizon_s, double uptime_s)
@@ -302,9 +304,7 @@ double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
 }
 """)
 
-KINDS = {
-    "hazard": (HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)),
-    "uptime": (UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)),
-    "once": (ONCE_FIELDS, (RESIDUALS, ONCE)),
-}
+HAZARD_CODE = HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)
+UPTIME_CODE = UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)
+ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE)
 """Of each kind of score the members of its curve and the code that fills and asks it."""

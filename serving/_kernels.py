@@ -6,7 +6,6 @@ Slow twins: tests/naive_forest.py, and the curves themselves.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sojourn.serving.curve import fill_hazard, interval_hazard, mean_seconds, once_remaining, outlived_total
 from sojourn.serving.curve_arrays import (
@@ -19,6 +18,7 @@ from sojourn.serving.curve_arrays import (
     quantile_at,
     survival_at,
 )
+from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
 """Size of the batches within which a kernel does one thing after the other; from 64 to 8,192 it matters little."""
@@ -27,7 +27,7 @@ N_BLOCK = 128
 """Hosts that share one time of being due: a decision looks at 1/128 of what it would."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def goes_true(value, split, mode, is_nan_true, members, start, stop):
     """Where one value goes at one node."""
     if np.isnan(value):
@@ -40,7 +40,7 @@ def goes_true(value, split, mode, is_nan_true, members, start, stop):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_age_values(row, sources, is_log, ages_s, log_ages, values):
     """A row's features against every age, into values float64 (m, K); see `age_features.AgeFeatures`."""
     for position in range(len(sources)):
@@ -51,7 +51,7 @@ def fill_age_values(row, sources, is_log, ages_s, log_ages, values):
                 values[position, idx] = row[sources[position]] / ages_s[idx]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_other(values, split, low, high):
     """The first position in [low, high) that parts otherwise than `low` at a split; `high` where none does.
 
@@ -68,7 +68,7 @@ def first_other(values, split, low, high):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
                varying, cut, row, age_values, scores, stack):
     """Add the raw scores of one row for every value of the varying feature, one walk per tree.
@@ -119,7 +119,7 @@ def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leav
                 scores[idx] += leaf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
                     varying, cut, sources, is_log, ages_s, log_ages, rows, scores, stack):
     """`range_walk` for each row of a matrix; scores: float64 (n, K)."""
@@ -130,7 +130,7 @@ def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true,
                    varying, cut, rows[idx], age_values, scores[idx], stack)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hazard_numbers(scores, offsets, edges, tail_s):
     """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),)."""
     hazards = np.empty(len(offsets))
@@ -141,7 +141,7 @@ def hazard_numbers(scores, offsets, edges, tail_s):
     return numbers.ravel()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def point_seconds(scores, smearing):
     """Mean remaining in whole seconds of each raw score."""
     seconds = np.empty(len(scores))
@@ -150,7 +150,7 @@ def point_seconds(scores, smearing):
     return seconds
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remaining_rows(curves, slots, uptimes_s):
     """`remaining_at` of each slot at its uptime, whole seconds float64 (n,); nothing if a slot or an uptime is bad.
 
@@ -191,7 +191,7 @@ def remaining_rows(curves, slots, uptimes_s):
     return answers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def quantile_rows(curves, slots, shares, uptimes_s):
     answers = np.empty(len(slots))
     for idx in range(len(slots)):
@@ -199,7 +199,7 @@ def quantile_rows(curves, slots, shares, uptimes_s):
     return answers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def survival_rows(curves, slots, horizons_s, uptimes_s):
     answers = np.empty(len(slots))
     for idx in range(len(slots)):
@@ -207,7 +207,7 @@ def survival_rows(curves, slots, horizons_s, uptimes_s):
     return answers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_change_rows(curves, slots, uptimes_s):
     answers = np.empty(len(slots))
     for idx in range(len(slots)):
@@ -215,7 +215,7 @@ def next_change_rows(curves, slots, uptimes_s):
     return answers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def host_exits(hosts, now_s):
     """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
     for block in range(len(hosts.soon_s)):
@@ -231,7 +231,7 @@ def host_exits(hosts, now_s):
     return np.maximum(hosts.exit_s, now_s)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refresh_host(hosts, host, now_s):
     """Set a non-empty host's exit, its last-leaving request, and when to look at it again."""
     rows = hosts.members[host, : hosts.n_members[host]]
@@ -246,7 +246,7 @@ def refresh_host(hosts, host, now_s):
     hosts.exit_s[host], hosts.last[host], hosts.due_s[host] = exit_s, last, due_s
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, now_s):
     """`place_row` of a hazard curve by its numbers. bounds, interval: of its model; the held totals are set here."""
     n_edges = len(bounds)
@@ -262,7 +262,7 @@ def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, 
     join_host(hosts, host, row, arrival_s, model, now_s)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
     """Note a request with these held totals on a host."""
     hosts.totals_s[row, : len(totals_s)] = totals_s
@@ -270,7 +270,7 @@ def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
     join_host(hosts, host, row, arrival_s, model, now_s)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_host(hosts, host, row, arrival_s, model, now_s):
     """Note a request whose held totals are set; where the host's exit is that of `now_s`, it stays so."""
     hosts.arrival_s[row], hosts.model[row] = arrival_s, model
@@ -286,7 +286,7 @@ def join_host(hosts, host, row, arrival_s, model, now_s):
     hosts.soon_s[block] = min(hosts.soon_s[block], hosts.due_s[host])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave_row(hosts, host, row):
     """Strike a request off its host, which is looked at again if it was the last-leaving one."""
     n_left = hosts.n_members[host] - 1
@@ -303,7 +303,7 @@ def leave_row(hosts, host, row):
     return hosts.model[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def held_exit(hosts, row, now_s):
     """A request's held exit."""
     step = held_step(hosts, row, now_s)
@@ -313,7 +313,7 @@ def held_exit(hosts, row, now_s):
     return hosts.arrival_s[row] + total_s
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rises_at(hosts, row, limit_s, now_s):
     """When a request's held exit is next asked and above a limit; if it never is, when the last one is outlived."""
     arrival_s, model = hosts.arrival_s[row], hosts.model[row]
@@ -324,7 +324,7 @@ def rises_at(hosts, row, limit_s, now_s):
     return arrival_s + outlived_total(hosts.totals_s[row, n_changes - 1], now_s - arrival_s)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def held_step(hosts, row, now_s):
     """Which of a request's held totals holds."""
     return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)

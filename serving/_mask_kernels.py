@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from sojourn.serving.curve import fill_hazard, hazard_remaining, interval_hazard, mean_seconds
@@ -16,6 +16,7 @@ from sojourn.serving.curve_arrays import n_at_most
 from sojourn.serving.forest import ZERO
 from sojourn.serving.history import CATEGORY_FEATURES
 from sojourn.serving.history_rows import fill_category_features
+from sojourn.serving.kernel import kernel
 from sojourn.serving.owner import OWNER_FEATURES, fill_owner_features
 
 N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)
@@ -30,7 +31,7 @@ def lowest_bit(typing_context, word):
     return types.uint64(types.uint64), code
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def n_below(values, start, stop, value):
     """How many of values[start:stop], rising, are below a value: by search, for there may be hundreds."""
     n = stop - start
@@ -44,7 +45,7 @@ def n_below(values, start, stop, value):
     return base - start + (1 if values[np.uint64(base)] < value else 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
     """AND the masks of a row's features from `first` to `stop` into words, uint64 (T,)."""
     for feature in range(first, stop):
@@ -63,7 +64,7 @@ def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
             words[tree] &= masks[idx, tree]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, rows, scores):
     """Raw scores float64 (n,) of whole rows (n, F)."""
     words = np.empty(len(leaf_starts), np.uint64)
@@ -76,7 +77,7 @@ def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, 
         scores[idx] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_scores(words, leaves, leaf_starts, lows, highs, scores):
     """Raw scores for every bin of one feature, added to scores (K,), zeros on entry.
 
@@ -92,7 +93,7 @@ def step_scores(words, leaves, leaf_starts, lows, highs, scores):
                 scores[idx] += value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_age_rows(turns, turn_starts, turn_rows, sources, row, at):
     """For each age feature the row of its masks at every age, into at, int64 (8, K)."""
     for position in range(len(sources)):
@@ -102,7 +103,7 @@ def fill_age_rows(turns, turn_starts, turn_rows, sources, row, at):
         at[position] = turn_rows[start + 2 * position + n]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_constant(masks, words, at, varying):
     """AND the masks of what is the same at every age into words; writes which rows of `at` vary, returns how many."""
     n_varying, n_ages = 0, at.shape[1]
@@ -121,7 +122,7 @@ def split_constant(masks, words, at, varying):
     return n_varying
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meet(masks, words, at, varying, n_varying, met):
     """The leaves that can be reached at each age: words ANDed with the masks of what varies, into met, uint64 (K, T).
 
@@ -150,7 +151,7 @@ def meet(masks, words, at, varying, n_varying, met):
                 met[idx, tree] &= masks[row_0, tree] & masks[row_1, tree] & masks[row_2, tree] & masks[row_3, tree]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def interval_scores(masks, words, at, leaves, leaf_starts, met, scores):
     """Raw scores (K,) of the intervals: words (T,) of what does not vary, ANDed with the rows `at`, int64 (8, K).
 
@@ -176,13 +177,13 @@ def interval_scores(masks, words, at, leaves, leaf_starts, met, scores):
         scores[idx] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def section(values, bounds, number):
     """One of the parts that an array is made of."""
     return values[bounds[number]:bounds[number + 1]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode(asked, sizes, clock, is_owner, constants, history_rows, features):
     """The encoder's features of a request, into features; see `encoder.Encoder.encode`.
 
@@ -207,7 +208,7 @@ def encode(asked, sizes, clock, is_owner, constants, history_rows, features):
             at += N_CATEGORY
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_and_narrow(ints, int_bounds, floats, float_bounds, masks, history_rows, asked, features, words):
     """What both kinds of answers begin with: a request's features, and the leaves that they leave of each tree."""
     constants = section(floats, float_bounds, 2)
@@ -218,7 +219,7 @@ def encode_and_narrow(ints, int_bounds, floats, float_bounds, masks, history_row
            features, 0, len(features), words)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
     """A hazard model's whole answer to one request: its curve's numbers, (4, K + 1), and its features, into answer.
 
@@ -244,7 +245,7 @@ def hazard_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
     fill_hazard(scores, edges, tail_s, numbers[0], numbers[1], numbers[2], numbers[3])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
     """A point model's whole answer to one request: its score at each of K steps, and its features, into answer.
 
@@ -260,7 +261,7 @@ def step_answer(ints, floats, masks, turn_rows, history_rows, asked, answer):
                 section(ints, int_bounds, 6), scores)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hazard_remaining_rows(ints, floats, masks, turn_rows, history_rows, asked, uptimes_s, remaining_s, answer):
     """Mean remaining whole seconds of requests (n,) at one uptime each, by `hazard_answer`; asked: a row of it each."""
     edges = section(floats, ints[11:18], 5)
@@ -272,7 +273,7 @@ def hazard_remaining_rows(ints, floats, masks, turn_rows, history_rows, asked, u
         remaining_s[idx] = np.rint(left_s)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_remaining_rows(ints, floats, masks, turn_rows, history_rows, asked, uptimes_s, remaining_s, answer):
     """The same of a point model, by `step_answer`; of a one-shot model, which has no steps, the whole lifetime."""
     float_bounds = ints[10:15]
@@ -283,7 +284,7 @@ def step_remaining_rows(ints, floats, masks, turn_rows, history_rows, asked, upt
         remaining_s[idx] = np.rint(mean_seconds(answer[n_below(steps, 0, len(steps), uptimes_s[idx])], smearing))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, turns, turn_starts, turn_rows,
                   sources, at, n_features, rows, scores):
     """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), see `interval_masks`."""
@@ -297,7 +298,7 @@ def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_start
         interval_scores(masks, words, at, leaves, leaf_starts, met, scores[idx])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, lows, highs, n_features, rows, scores):
     """`step_scores` of each row of a matrix; scores: float64 (n, K), zeros on entry."""
     words = np.empty(len(leaf_starts), np.uint64)

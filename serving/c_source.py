@@ -16,31 +16,18 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.serving import _c_text
-from sojourn.serving._c_curves import KINDS
 from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
-from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.bundle import Bundle, Schema
-from sojourn.serving.curve import CLASS_BOUNDS_S, LEAST_HAZARD, LONGEST_S
-from sojourn.serving.curve_builder import N_STEPS_MAX, varying_grid
+from sojourn.serving.curve import CLASS_BOUNDS_S, LONGEST_S
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import ZERO
+from sojourn.serving.onnx_reader import read_forest
+from sojourn.serving.uptime_kind import N_STEPS_MAX
 from sojourn.serving.varying_walk import check_stepwise
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60
-_KIND_MEANING = {
-    "hazard": "A constant hazard rate in each interval of the uptime; answers in closed form.",
-    "uptime": "The log10 of the remaining seconds, a step function of the uptime.",
-    "once": "One total lifetime, held until it is outlived, then doubled.",
-}
-_SCORE_MEANING = {
-    "hazard": "log-odds of the interval's hazard over the pooled one",
-    "uptime": "log10 remaining seconds",
-    "once": "log10 total seconds",
-}
-_STEPS_MEANING = {"hazard": "intervals of the uptime", "uptime": "steps of the uptime", "once": "one score in all"}
-_ROW_TAIL = {"hazard": ", then the interval, from 0", "uptime": ", then the uptime in seconds", "once": ""}
 _CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
 _UNITS_BY_END = {"_cores": "cores", "_gib": "GiB", "_s": "seconds"}
 _UNITS_BY_PART = {
@@ -89,22 +76,23 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
         raise BundleError(f"version must be 12 hexadecimal digits, got {bundle.version!r}")
     schema = bundle.schema
     forest = read_forest(bundle.model, schema.n_features)
-    if schema.kind != "once":
+    kind = schema.curves
+    if kind.is_varying:
         try:
             check_stepwise(forest, schema.age_features)
         except ValueError as error:
             raise BundleError(f"model.onnx: {error}") from error
-    grid = varying_grid(schema, forest)
+    grid = kind.grid(schema, forest)
     for what, number, most in (("steps", len(grid), N_STEPS_MAX), ("features", schema.n_features, _N_ROW_MAX)):
         if number > most:
             raise BundleError(f"model.onnx: {what} must be at most {most} in C, got {number}")
-    nodes = node_table(forest, grid)
+    nodes, code = node_table(forest, grid), kind.c_code()
     texts = {
         "name": name, "NAME": name.upper(), "version": bundle.version, "family": plain_text(schema.family),
-        "kind": schema.kind, "kind_meaning": _KIND_MEANING[schema.kind], "n_row": schema.n_features,
+        "kind": schema.kind, "kind_meaning": code.meaning, "n_row": schema.n_features,
         "n_features": len(schema.encoder.feature_names()), "n_steps": len(grid), "n_trees": len(nodes.roots),
-        "row_tail": (", then those set against the age" if len(schema.age_features) else "") + _ROW_TAIL[schema.kind],
-        "score_meaning": _SCORE_MEANING[schema.kind], "steps_meaning": _STEPS_MEANING[schema.kind],
+        "row_tail": (", then those set against the age" if len(schema.age_features) else "") + code.row_tail,
+        "score_meaning": code.score_meaning, "steps_meaning": code.steps_meaning,
         "features": _feature_enum(schema.encoder, name.upper()),
         "leaf": LEAF, "nan_is_true": NAN_IS_TRUE, "is_set": IS_SET, "zero_is_nan": ZERO_IS_NAN,
         "largest_zero": c_number(ZERO), "skip_type": _integer_type(nodes.skip),
@@ -115,9 +103,8 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     is_aged = len(schema.age_features) > 0
     texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
     texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
-    fields, parts = KINDS[schema.kind]
-    texts["curve_fields"] = fields.substitute(texts)
-    texts["kind_code"] = "\n".join(part.substitute(texts) for part in parts)
+    texts["curve_fields"] = code.fields.substitute(texts)
+    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts)
     return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
 
 
@@ -201,19 +188,13 @@ def _node_tables(nodes: NodeTable) -> Iterator[str]:
 def _schema_tables(schema: Schema, grid: np.ndarray) -> Iterator[str]:
     """The numbers that the code of the schema's kind reads, and no others: compilers warn of those."""
     yield _constant("LONGEST_S", LONGEST_S)
-    if schema.kind == "hazard":
-        yield _constant("LEAST_HAZARD", LEAST_HAZARD)
-        yield _constant("TAIL_S", schema.tail_s)
-        yield _table("double EDGES", schema.edges)
-        yield _table("double OFFSETS", schema.offsets)
-        yield f"enum {{ N_GRID = {len(schema.grid)} }};"
-        yield _table("double GRID", schema.grid)
-    else:
-        yield _constant("SMEARING", schema.smearing)
-        yield f"enum {{ N_RESIDUALS = {len(schema.residuals)} }};"
-        yield _table("double RESIDUALS", schema.residuals)
-    if schema.kind == "uptime":
-        yield _table("double THRESHOLDS", grid[:-1].tolist())
+    for name, number in schema.curves.c_numbers(schema, grid).items():
+        if isinstance(number, float):
+            yield _constant(name, number)
+        elif isinstance(number, int):
+            yield f"enum {{ {name} = {number} }};"
+        else:
+            yield _table(f"double {name}", number)
     if len(schema.age_features):
         yield _table("int16_t AGED_SOURCES", schema.age_features.sources)
         yield _table("uint8_t AGED_IS_LOG", map(int, schema.age_features.is_log))

@@ -11,8 +11,12 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "ended": "Admitted requests that ended.",
     "withdrawn": "Admitted requests that were withdrawn.",
     "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",
+    "clock_steps_back": "Times that an admission or end was told at an earlier now_s than the one before it.",
     "reloads": "Times that a bundle was loaded again and served.",
     "reload_errors": "Times that a bundle was refused at reloading and the old version served on.",
+    "corruptions": "Times that a watcher found the served bundle's files changed in place; the loaded model serves on.",
+    "snapshots": "Times that the live history was written to a folder.",
+    "snapshot_errors": "Times that writing it failed; the former snapshot stays.",
     "watch_errors": "Times that a watcher's callback, or its look at the folder, raised an exception.",
 })  # fmt: skip
 """Names and meanings; each counts from the predictor's creation and never falls."""

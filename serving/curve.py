@@ -24,7 +24,8 @@ from sojourn.serving._jitable import register_jitable
 from sojourn.serving.errors import shown
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
-"""Three years, in seconds: no quantile, no tail and no point prediction is longer."""
+"""Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no
+such bound: where a quantile is three years, more than its share may live on."""
 LEAST_HAZARD = 1e-12
 """An interval's cumulative hazard is taken to be at least this, so that every rate has an inverse."""
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
@@ -33,8 +34,10 @@ N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
 _LONG_SCORE = 7.976
 """About log10(LONGEST_S)."""
+_LARGEST_SCORE = 300.0
+"""10 to its power is still a float."""
 _INF = math.inf
-_NOT_REAL = (str, bytes, complex, np.complexfloating)  # numpy's text and complex numbers have a __float__
+_NOT_REAL = (str, bytes, complex, bool, np.complexfloating, np.bool_)  # these have a __float__, some of numpy's too
 _ROUND = 1.5 * 2.0**52
 """x + _ROUND - _ROUND is x rounded half to even (|x| < 2^51) in a third of the time of `round`."""
 
@@ -216,7 +219,13 @@ class LifetimeCurve(Protocol):
         ...
 
     def next_change(self, uptime_s: float) -> float:
-        """The next uptime at which a held exit should be asked again, seconds; infinity if never."""
+        """The next uptime at which a held exit should be asked again, seconds; infinity if never.
+
+        Not after the answer's next change, and often before it: a point model's is the forest's next threshold on the
+        uptime (the whole second after it), where this request's `remaining` may be the same again; a one-shot
+        prediction's is exact, the uptime at which its total is outlived and doubles; a hazard model's answer changes
+        all the time, and this is the next edge of its sampling.
+        """
         ...
 
 
@@ -237,8 +246,8 @@ def checked_share(value: Any) -> float:
 
 
 def _real(value: Any) -> float:
-    """The value as a float; NaN where it is text, complex or no number."""
-    if isinstance(value, float | int) or (hasattr(value, "__float__") and not isinstance(value, _NOT_REAL)):
+    """The value as a float; NaN where it is text, complex, a truth value or no number."""
+    if (isinstance(value, float | int) or hasattr(value, "__float__")) and not isinstance(value, _NOT_REAL):
         try:
             return float(value)
         except (TypeError, ValueError, OverflowError):
@@ -465,4 +474,5 @@ def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: f
     if alive <= 0.0:
         return once_remaining(total_s, uptime_s)
     residual = residual_quantile(residuals, 1.0 - alive * (1.0 - q))
-    return max(score_seconds(score + residual) - uptime_s, 0.0)
+    total_s = 10.0**min(score + residual, _LARGEST_SCORE)  # three years bound what is left of it, not the total
+    return min(max(total_s - uptime_s, 0.0), LONGEST_S)

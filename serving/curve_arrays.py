@@ -111,7 +111,7 @@ def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: floa
 
 @register_jitable
 def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
-    """The next uptime at which a held exit should be asked again, seconds; infinity if never."""
+    """The next uptime at which a held exit should be asked again (`LifetimeCurve.next_change`); infinity if never."""
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from sojourn.serving._curve_models import CurveModels, flat_steps, point_seconds
-from sojourn.serving.curve import (
-    HazardCurve,
-    PointCurve,
-    checked_seconds,
-    checked_share,
-    once_remaining,
-)
-from sojourn.serving.curve_arrays import (
-    HAZARD,
-    POINT,
-    CurveArrays,
-    next_change_at,
-    quantile_at,
-    survival_at,
-)
-from sojourn.serving.curve_builder import IS_COMPILED, _kernels
+from sojourn.serving._curve_models import CurveModels
+from sojourn.serving.checks import whole_seconds
+from sojourn.serving.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curve import checked_seconds, checked_share
+from sojourn.serving.curve_arrays import CurveArrays, next_change_at, quantile_at, survival_at
+from sojourn.serving.curve_kinds import KIND_OF_CODE
+from sojourn.serving.errors import shown
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.predictor import _whole
 
 Slots: TypeAlias = Sequence[int] | np.ndarray
 Seconds: TypeAlias = Sequence[float] | np.ndarray
@@ -86,7 +75,7 @@ class CurvePool:
     def add(self, vm: Lifetime) -> int:
         """Pack a request's curve; the slot, which is its own until it is removed and then goes to another."""
         model = self._models.enter(vm.curve)
-        numbers = _packed(vm.curve, self._is_compiled)
+        numbers = self._models.packed(model, vm.curve)
         slot = self._free.pop() if self._free else self._n_opened
         self._n_opened = max(self._n_opened, slot + 1)
         self._make_room(len(numbers) + 1)  # one to spare: the kernel loads three numbers wherever an answer stands
@@ -106,7 +95,7 @@ class CurvePool:
         """E[Tr | Tu] in whole seconds, float64 (n,), of the curves in n slots, at one uptime each."""
         if self._is_compiled:
             chosen, asked_s = _whole_numbers(slots), _numbers(uptimes_s, len(slots))
-            answers: np.ndarray = _kernels.remaining_rows(self.arrays, chosen, asked_s)
+            answers: np.ndarray = KERNELS.remaining_rows(self.arrays, chosen, asked_s)
             if len(answers) == len(chosen):
                 return answers
         return _remaining_rows(self.arrays, *self._checked(slots, uptimes_s))
@@ -117,7 +106,7 @@ class CurvePool:
         ValueError where a request arrives later.
         """
         slots = np.flatnonzero(self._model >= 0)
-        uptimes_s = _whole(now_s, "now_s") - self._arrival_s[slots]
+        uptimes_s = whole_seconds(now_s, "now_s") - self._arrival_s[slots]
         if (uptimes_s < 0.0).any():
             raise ValueError(f"now_s must be >= the last arrival {self._arrival_s[slots].max():.0f}, got {now_s!r}")
         answers = np.full(len(self._model), math.nan)
@@ -143,7 +132,7 @@ class CurvePool:
     def _ask(self, kernel: str, answer: Callable[..., float], *columns: np.ndarray) -> np.ndarray:
         curves = self.arrays
         if self._is_compiled:
-            answers: np.ndarray = getattr(_kernels, kernel)(curves, *columns)
+            answers: np.ndarray = getattr(KERNELS, kernel)(curves, *columns)
             return answers
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return np.array([answer(curves, *row) for row in rows], np.float64)
@@ -184,22 +173,14 @@ def _whole_numbers(slots: Slots) -> np.ndarray:
 
 
 def _numbers(uptimes_s: Seconds, n: int) -> np.ndarray:
-    numbers = np.ascontiguousarray(uptimes_s, np.float64)
+    given = np.asarray(uptimes_s)
+    if (given.dtype.kind not in "iuf" and given.size) or (
+            not isinstance(uptimes_s, np.ndarray) and not {bool, np.bool_}.isdisjoint(map(type, uptimes_s))):
+        raise ValueError(f"uptimes_s must be numbers, got {shown(uptimes_s)}")
+    numbers = np.ascontiguousarray(given, np.float64)
     if numbers.shape != (n,):
         raise ValueError(f"uptimes_s must have {n} elements, got shape {numbers.shape}")
     return numbers
-
-
-def _packed(curve: Any, is_compiled: bool) -> np.ndarray:
-    """A curve's own numbers in the order of `CurveArrays.numbers`."""
-    if isinstance(curve, HazardCurve):
-        numbers = flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
-        cumulative = curve.numbers[len(curve.edges):2 * len(curve.edges)]
-        numbers[3::4] = cumulative[:-1]
-        return np.append(numbers, cumulative[-1])
-    if isinstance(curve, PointCurve):
-        return np.column_stack([point_seconds(curve, is_compiled), curve.scores]).ravel()
-    return np.array([curve.total_s, curve.score])
 
 
 def _remaining_rows(curves: CurveArrays, slots: np.ndarray, uptimes_s: np.ndarray) -> np.ndarray:
@@ -208,18 +189,6 @@ def _remaining_rows(curves: CurveArrays, slots: np.ndarray, uptimes_s: np.ndarra
     model_of = curves.model[slots]
     for model in np.flatnonzero(np.bincount(model_of)):
         rows = np.flatnonzero(model_of == model)
-        answers[rows] = _remaining_of_model(curves, model, slots[rows], uptimes_s[rows])
+        kind = KIND_OF_CODE[int(curves.kind[model])]
+        answers[rows] = kind.remaining_rows(curves.bounds[model], curves.numbers, slots[rows], uptimes_s[rows])
     return answers
-
-
-def _remaining_of_model(curves: CurveArrays, model: Any, slots: np.ndarray, uptimes_s: np.ndarray) -> np.ndarray:
-    kind, bounds, numbers = curves.kind[model], curves.bounds[model], curves.numbers
-    if kind == HAZARD:
-        idx = np.searchsorted(bounds, uptimes_s, side="right") - 1
-        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, 4 * idx]
-        growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
-        return np.rint(numbers[slots, 4 * idx + 2] + growth * numbers[slots, 4 * idx + 1])
-    if kind == POINT:
-        return numbers[slots, 2 * np.searchsorted(bounds, uptimes_s, side="left")]
-    totals_s = numbers[slots, 0].tolist()
-    return np.rint(list(map(once_remaining, totals_s, uptimes_s.tolist())))

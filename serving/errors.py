@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BundleError"]
+__all__ = ["BundleError", "SnapshotError"]
 
 _N_SHOWN = 200
 
@@ -11,6 +11,13 @@ class BundleError(ValueError):
     """A bundle that must not be served: missing, corrupted, truncated or of another version.
 
     The message names the file and the reason; a predictor that is already running keeps its model.
+    """
+
+
+class SnapshotError(ValueError):
+    """A snapshot of a live history that must not be used: missing, corrupted, of another definition or format.
+
+    The message names the file and the reason.
     """
 
 

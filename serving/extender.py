@@ -16,17 +16,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.connections import Limits
 from sojourn.serving.drains import DEFAULT_ANNOTATION, Drains
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.extender_calls import ExtenderCalls
-from sojourn.serving.json_server import JsonServer, Limits
+from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
-from sojourn.serving.pod_columns import PodColumns
+from sojourn.serving.pod_requests import PodRequests
 from sojourn.serving.predictor import Predictor
+from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
+from sojourn.serving.request_head import JSON_TYPE
+from sojourn.serving.watch import WatchEvent
 
 _MONDAY_S = 4 * 86_400
 _WEEK_S = 7 * 86_400
@@ -35,7 +39,8 @@ _WEEK_S = 7 * 86_400
 @dataclass(frozen=True, slots=True)
 class Settings:
     """sources: request column -> where it comes from in a pod (default: DEFAULT_SOURCES). epoch_s: unix time at the
-    bundle clock's 0 (default: `default_epoch_s`). The rest: see ExtenderCalls, Drains, Nodes and Limits.
+    bundle clock's 0 (default: `default_epoch_s`). host_names: see JsonServer. The rest: see ExtenderCalls, Drains,
+    Nodes and Limits.
     """
 
     sources: Any = None
@@ -44,6 +49,7 @@ class Settings:
     drain_quantile: float = 0.9
     n_pods_max: int = 100_000
     limits: Limits = field(default_factory=Limits)
+    host_names: tuple[str, ...] = ()
 
 
 def default_epoch_s(encoder: Encoder) -> int:
@@ -56,48 +62,60 @@ def default_epoch_s(encoder: Encoder) -> int:
     return (_MONDAY_S + encoder.phase_s) % _WEEK_S
 
 
-def bind(bundle: Bundle, host: str, port: int, settings: Settings | None = None,
+def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,
          clock: Callable[[], float] = time.time) -> JsonServer:
-    """A server of a bundle, bound (port 0: any free one) but not yet serving.
+    """A server of what a predictor serves, bound (port 0: any free one) but not yet serving.
 
-    clock: unix seconds now. ValueError for a wrong setting, OSError for an address that cannot be bound to.
+    The predictor may be reloaded meanwhile: pods keep their curves and the history goes on. clock: unix seconds now.
+    ValueError for a wrong setting, OSError for an address that cannot be bound to.
     """
     chosen = Settings() if settings is None else settings
-    encoder = bundle.schema.encoder
-    epoch_s = default_epoch_s(encoder) if chosen.epoch_s is None else chosen.epoch_s
-    predictor = Predictor(bundle)
-    nodes = Nodes(predictor, PodColumns.of(encoder, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
+    epoch_s = default_epoch_s(predictor.encoder) if chosen.epoch_s is None else chosen.epoch_s
+    nodes = Nodes(predictor, PodRequests(predictor, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
     drains = Drains(chosen.drain_annotation)
     calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=chosen.drain_quantile, clock=clock)
 
-    def metrics() -> tuple[str, str]:
-        counters = {f"sojourn_predictor_{name}_total": count for name, count in predictor.counters.items()}
-        counters |= {"sojourn_extender_nodes_refused_total": calls.n_nodes_refused,
-                     "sojourn_extender_unreadable_deadlines_total": drains.n_unreadable}
-        gauges = {"sojourn_extender_pods": nodes.n_pods, "sojourn_extender_nodes_in_use": len(nodes)}
-        return "text/plain; version=0.0.4; charset=utf-8", metrics_text(counters, gauges, server)
+    def health() -> tuple[int, str, str]:
+        return _told(HTTPStatus.OK, status="ok", version=predictor.version)
 
-    server = JsonServer(host, port, calls.posts, {
-        "/healthz": lambda: ("application/json", json.dumps({"status": "ok", "version": predictor.version})),
-        "/metrics": metrics,
-    }, chosen.limits)  # fmt: skip
+    def readiness() -> tuple[int, str, str]:
+        missing = "the list of all pods has not been told yet (POST /running)" if not calls.is_told else ""
+        missing = "the server is stopping" if server.connections.is_stopping else missing
+        if missing:
+            return _told(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
+                         version=predictor.version)
+        return _told(HTTPStatus.OK, status="ready", version=predictor.version)
+
+    def metrics() -> tuple[int, str, str]:
+        own = extender_metrics(calls, nodes, drains, server)
+        return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *own])
+
+    server = JsonServer(host, port, calls.posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
+                        chosen.limits, chosen.host_names)
     return server
 
 
-def metrics_text(counters: dict[str, int], gauges: dict[str, int], server: JsonServer) -> str:
-    """Prometheus text of these numbers, and of the server's requests and seconds of work."""
-    series = [(name, "counter", [("", count)]) for name, count in counters.items()]
-    series += [(name, "gauge", [("", count)]) for name, count in gauges.items()]
-    series.append(("sojourn_extender_requests_total", "counter",
-                   [(f'{{verb="{verb}",outcome="{outcome}"}}', count)
-                    for (verb, outcome), count in sorted(server.counts.copy().items())]))
-    lines = []
-    for name, kind, samples in series:
-        lines += [f"# TYPE {name} {kind}", *(f"{name}{labels} {count}" for labels, count in samples)]
-    lines.append("# TYPE sojourn_extender_work_seconds_total counter")
-    lines += [f'sojourn_extender_work_seconds_total{{verb="{verb}"}} {seconds:.6f}'
-              for verb, seconds in sorted(server.seconds.copy().items())]
-    return "\n".join(lines) + "\n"
+def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server: JsonServer) -> list[Metric]:
+    """What the extender counts, beside its predictor."""
+    requests = tuple(({"verb": verb, "outcome": outcome}, count)
+                     for (verb, outcome), count in sorted(server.counts.copy().items()))
+    seconds = tuple(({"verb": verb}, each_s) for verb, each_s in sorted(server.seconds.copy().items()))
+    return [
+        Metric.of("sojourn_extender_nodes_refused_total", "counter",
+                  "Nodes that filter refused, since the pod would outlive their drain.", calls.n_nodes_refused),
+        Metric.of("sojourn_extender_unreadable_deadlines_total", "counter",
+                  "Drain deadlines in node objects that could not be read and passed as none.", drains.n_unreadable),
+        Metric.of("sojourn_extender_pods", "gauge", "Pods that run, as far as was reported.", nodes.n_pods),
+        Metric.of("sojourn_extender_nodes_in_use", "gauge", "Nodes with at least one of them.", len(nodes)),
+        Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.is_told)),
+        Metric("sojourn_extender_requests_total", "counter",
+               "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
+        Metric("sojourn_extender_work_seconds_total", "counter", "Seconds of work by verb.", seconds),
+    ]
+
+
+def _told(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
+    return code, JSON_TYPE, json.dumps(document)
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
@@ -114,6 +132,10 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
                         help="how sure it must be that a pod has ended by then (default: %(default)s)")
     parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
     parser.add_argument("--body-mib", type=int, default=16, help="largest request body (default: %(default)s)")
+    parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="host_names",
+                        help="name by which clients reach it, besides localhost, --host and addresses; may be repeated")
+    parser.add_argument("--watch-s", type=_seconds, default=5.0, metavar="S",
+                        help="seconds between two looks for a new version in the folder (default: %(default)s)")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 
@@ -121,26 +143,42 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.extender") -> int:
     """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error where it cannot begin."""
     options = _parser(prog).parse_args(arguments)
+    is_over = threading.Event()
     try:
-        bundle = load_bundle(options.bundle)
+        predictor = Predictor.load(options.bundle)
         sources = None if options.columns is None else json.loads(options.columns.read_bytes())
         limits = Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
-        server = bind(bundle, options.host, options.port, Settings(
-            sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max, limits))
+        server = bind(predictor, options.host, options.port, Settings(
+            sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max, limits,
+            tuple(options.host_names)))
+        watch = predictor.watch(interval_s=options.watch_s, on_event=_say)
     except (ValueError, OSError, OverflowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
     thread = threading.Thread(target=server.serve_forever, name="extender")
     thread.start()
-    print(f"extender on http://{options.host}:{server.server_port}, bundle {bundle.version}; SIGTERM ends it",
+    print(f"extender on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",
           flush=True)
     is_over.wait()
+    watch.stop()
     server.stop()
     thread.join()
     return 0
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0.0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"must be above 0 and below 1e6, got {text}")
+    return seconds
+
+
+def _say(event: WatchEvent) -> None:
+    """One line for each version that was found in the folder."""
+    print(f"reloaded bundle {event.version}" if event.is_served else f"refused  bundle {event.version}: {event.reason}",
+          flush=True)
 
 
 if __name__ == "__main__":

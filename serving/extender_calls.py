@@ -35,6 +35,7 @@ class ExtenderCalls:
         self._drain_quantile = drain_quantile
         self._clock = clock
         self.n_nodes_refused = 0
+        self.is_told = False  # true once a list of all pods was taken in: until then every node looks empty
         self.posts: dict[str, Callable[[Any], tuple[int, Any]]] = {
             "/filter": self.filter, "/prioritize": self.prioritize, "/placed": self.placed, "/ended": self.ended,
             "/running": self.running, "/nodes": self.nodes,
@@ -79,6 +80,7 @@ class ExtenderCalls:
             raise ValueError(f"document must be a list of all pods, got {shown(document)}")
         uids = [pod_uid(pod) for pod in sequence(document, "items")]
         status, tally = self.placed(document)
+        self.is_told = True
         return status, tally | {"absent": self._nodes.end_absent(uids, self._now_s())}
 
     def nodes(self, document: Any) -> tuple[int, Any]:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.serving.bundle import Schema
-from sojourn.serving.curve import once_remaining
 from sojourn.serving.encoder import Parsed
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows
 from sojourn.serving.varying_walk import MaskWalk
@@ -27,8 +26,6 @@ class FirstAnswer:
     """
 
     def __init__(self, schema: Schema, walk: MaskWalk) -> None:
-        from sojourn.serving import _mask_kernels
-
         encoder, history = schema.encoder, schema.encoder.history
         n_features = len(encoder.feature_names())
         masks = walk.masks
@@ -38,19 +35,11 @@ class FirstAnswer:
             masks.is_zero_missing.astype(np.int64), masks.leaf_starts,
         ]  # fmt: skip
         floats = [masks.thresholds, masks.leaves]
-        if schema.kind == "hazard":
-            self._answer, self._rows = _mask_kernels.hazard_answer, _mask_kernels.hazard_remaining_rows
-            self.n_numbers = 4 * len(schema.edges)
-            turns, turn_starts, self._turn_rows = walk.turns
-            ints += [np.array(schema.age_features.sources, np.int64), turn_starts, walk.at.ravel()]
-            floats += [np.array([history.prior_strength, schema.tail_s]), turns, np.array(schema.offsets),
-                       np.array(schema.edges)]  # fmt: skip
-        else:
-            self._answer, self._rows = _mask_kernels.step_answer, _mask_kernels.step_remaining_rows
-            self.n_numbers = len(walk.grid)
-            self._turn_rows = np.zeros((0, 0), np.int64)
-            ints += walk.leaf_steps()
-            floats += [np.array([history.prior_strength, self.n_numbers, schema.smearing]), walk.grid[:-1]]
+        way = schema.curves.first_way(schema, walk)
+        self._answer, self._rows, self.n_numbers, self._turn_rows = way.answer, way.rows, way.n_numbers, way.turn_rows
+        self._finish = way.finish
+        ints += way.ints
+        floats += way.floats
         sizes = np.array([len(encoder.numbers), len(history.keys)])
         n_head = len(sizes) + len(ints) + 1 + len(floats) + 1
         int_bounds = n_head + np.cumsum([0, *map(len, ints)])
@@ -61,7 +50,6 @@ class FirstAnswer:
         self._asked = np.zeros(2 + len(encoder.numbers) + len(history.keys))
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
-        self._is_once = schema.kind == "once"
         self._n_answer = self.n_numbers + n_features
         nothing = HistoryRows()  # loads compiled code now, not at the first request
         self.answer([math.nan] * len(encoder.numbers), [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
@@ -89,7 +77,5 @@ class FirstAnswer:
         remaining_s, answer = np.empty(len(parsed)), np.empty(self._n_answer)
         self._rows(self._ints, self._floats, self._masks, self._turn_rows, rows.values, asked, np.array(uptimes_s),
                    remaining_s, answer)
-        if not self._is_once:
-            return remaining_s.tolist()
-        return [float(round(once_remaining(max(total_s, 1.0), uptime_s)))
-                for total_s, uptime_s in zip(remaining_s.tolist(), uptimes_s, strict=True)]
+        answers_s = remaining_s.tolist()
+        return answers_s if self._finish is None else self._finish(answers_s, uptimes_s)

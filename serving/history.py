@@ -6,23 +6,30 @@ predictor keeps it up to date. Plain Python on purpose: the same floats in the s
 
 from __future__ import annotations
 
-import itertools
 import math
+import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.serving.history_arrays import (
+    category_moments,
+    ended_arrays,
+    ended_owners,
+    names_of,
+    overall_of,
+    packed_names,
+)
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows, fill_category_features
 from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
-from sojourn.serving.running import Group
 
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 _NAN = math.nan
-_NUMBERS = itertools.count()
+_TOKEN_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +105,43 @@ class HistoryDefinition:
         return cls(keys, **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """The receipt of one admission: what `ended` and `withdraw` need to find it again.
 
-    history: the number of the history that it was admitted to, in this process.
+    token: random, of the history and the process that it was admitted in; number: of the admissions of that history.
     """
 
-    history: int
+    token: int
     number: int
     keys: tuple[tuple[str, ...] | None, ...]
     arrival_s: int
+
+    @property
+    def id(self) -> str:
+        """Its identity as text: 16 hex digits and a number.
+
+        >>> Admission(255, 7, (), 0).id
+        '00000000000000ff-7'
+        """
+        return f"{self.token:016x}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """A history as it stood at one moment; nothing in it changes any more.
+
+    owners, names: by history key, the owners or category names in any order; slots: int64, of the categories.
+    moments: float64 (n, 2), the categories' counts and means. order: int64 by slot, see `HistoryRows.order`.
+    """
+
+    definition: HistoryDefinition
+    overall: tuple[float, float]
+    n_admitted: int
+    names: list[list[tuple[str, ...]]]
+    owners: list[list[OwnerState]]
+    slots: list[np.ndarray]
+    moments: list[np.ndarray]
+    order: np.ndarray
 
 
 class HistoryState:
@@ -126,12 +159,13 @@ class HistoryState:
 
     def __init__(self, definition: HistoryDefinition) -> None:
         self.definition = definition
-        self.number = next(_NUMBERS)
+        self.renew_token()
         self.rows = HistoryRows()
         self._owners: list[OrderedDict[tuple[str, ...], OwnerState]] = [OrderedDict() for _ in definition.keys]
         self._categories: list[OrderedDict[tuple[str, ...], int]] = [OrderedDict() for _ in definition.keys]  # slots
         self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
-        self._n_admitted = 0
+        self._n_admitted = self._n_category_ends = 0
+        self._changed: set[OwnerState] | None = None  # owners that are no part of the cut that is being read
         self._is_owner = [key.kind == "owner" for key in definition.keys]
         self._n_features = len(definition.feature_names())
 
@@ -192,10 +226,13 @@ class HistoryState:
                 owner = owners[key] = OwnerState(self.rows.new())
                 self.rows.write(owner.slot, UNKNOWN_OWNER)
             else:
+                if self._changed is not None:
+                    owner = self._thawed(idx, key, owner, self._changed)
                 owners.move_to_end(key)  # last = latest arrival
+            self.rows.order[owner.slot] = number
             owner.arrive(number, now_s, definition.batch_gap_s)
             self.rows.write_head(owner.slot, owner.head(definition.window))
-        return Admission(self.number, number, tuple(keys), now_s)
+        return Admission(self.token, number, tuple(keys), now_s)
 
     def ended(self, admission: Admission, now_s: int, arrival_s: int | None = None) -> None:
         """Record the end of an admitted request; its lifetime runs from `arrival_s` (default: its admission)."""
@@ -208,11 +245,15 @@ class HistoryState:
                 continue
             if self._is_owner[idx]:
                 owner = self._owners[idx].get(key)
+                if owner is not None and self._changed is not None:
+                    owner = self._thawed(idx, key, owner, self._changed)
                 if owner is not None and owner.end(admission.number, log_lifetime, definition.window,
                                                    definition.batch_gap_s):
                     self.rows.write(owner.slot, owner.head(definition.window) + owner.ended_part())
             else:
                 slot, moments = self._category(self._categories[idx], key)
+                self.rows.order[slot] = self._n_category_ends
+                self._n_category_ends += 1
                 _move(moments, log_lifetime, definition.category_memory)
                 self.rows.write_moments(slot, moments)
 
@@ -235,6 +276,8 @@ class HistoryState:
         """
         for idx, key in enumerate(admission.keys):
             owner = None if key is None or not self._is_owner[idx] else self._owners[idx].get(key)
+            if key is not None and owner is not None and self._changed is not None:
+                owner = self._thawed(idx, key, owner, self._changed)
             if key is None or owner is None or not owner.withdraw(admission.number, self.definition.batch_gap_s):
                 continue
             if owner.n_ended == 0 and owner.running is None:
@@ -242,6 +285,68 @@ class HistoryState:
                 self.rows.free(owner.slot)
             else:
                 self.rows.write_head(owner.slot, owner.head(self.definition.window))
+
+    def renew_token(self) -> None:
+        """Tell the admissions from now on from those of another process that goes on from the same state."""
+        self.token = secrets.randbits(_TOKEN_BITS)
+
+    def cut(self) -> HistoryCut:
+        """The state as it is now, to be read while this one goes on; `release` must follow.
+
+        An owner that changes meanwhile is copied first. Taking the cut copies references, not owners. One at a time.
+        """
+        self._changed = set()
+        dicts: list[Any] = [owners if is_owner else categories for is_owner, owners, categories
+                            in zip(self._is_owner, self._owners, self._categories, strict=True)]
+        slots = [np.array([] if is_owner else list(dict.values(each)), np.int64)
+                 for is_owner, each in zip(self._is_owner, dicts, strict=True)]
+        return HistoryCut(
+            self.definition, (self._overall[0], self._overall[1]), self._n_admitted,
+            [list(dict.keys(each)) for each in dicts],  # in a hundredth of the time of an OrderedDict's own order
+            [list(dict.values(each)) if is_owner else [] for is_owner, each in zip(self._is_owner, dicts, strict=True)],
+            slots, [self.rows.values[each, :2] for each in slots], np.array(self.rows.order),
+        )  # fmt: skip
+
+    def release(self) -> None:
+        """The cut has been read: owners change in place again."""
+        self._changed = None
+
+    def _thawed(self, idx: int, key: tuple[str, ...], owner: OwnerState, changed: set[OwnerState]) -> OwnerState:
+        """The owner, or in its place a copy that may change: the one that stands in the cut may not."""
+        if owner in changed:
+            return owner
+        copy = self._owners[idx][key] = owner.copy()
+        changed.add(copy)
+        return copy
+
+    @classmethod
+    def restored(cls, definition: HistoryDefinition, overall: tuple[float, float], n_admitted: int,
+                 owners: Sequence[Mapping[tuple[str, ...], OwnerState]],
+                 categories: Sequence[Mapping[tuple[str, ...], Sequence[float]]]) -> HistoryState:
+        """The state of these parts, by history key, each in the order of eviction; the owners get slots here."""
+        state = cls(definition)
+        state._overall = [*overall]
+        state._n_admitted = n_admitted
+        for idx, is_owner in enumerate(state._is_owner):
+            if is_owner:
+                state._enter_owners(idx, owners[idx])
+            else:
+                state._enter_categories(idx, categories[idx])
+        return state
+
+    def _enter_owners(self, idx: int, owners: Mapping[tuple[str, ...], OwnerState]) -> None:
+        for position, (name, owner) in enumerate(owners.items(), -len(owners)):  # before all that will be admitted
+            self._owners[idx][name] = owner
+            owner.slot = self.rows.new()
+            self.rows.order[owner.slot] = position
+            self.rows.write(owner.slot, owner.row(self.definition.window))
+
+    def _enter_categories(self, idx: int, categories: Mapping[tuple[str, ...], Sequence[float]]) -> None:
+        for name, moments in categories.items():
+            slot = self._categories[idx][name] = self.rows.new()
+            self.rows.order[slot] = self._n_category_ends
+            self._n_category_ends += 1
+            self.rows.write_moments(slot, moments)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The state as plain arrays (no pickle), without running requests: a scheduler admits those again.
@@ -251,113 +356,28 @@ class HistoryState:
         arrays: dict[str, np.ndarray] = {"overall": np.array(self._overall)}
         for idx, is_owner in enumerate(self._is_owner):
             if is_owner:
-                kept = {k: o for k, o in self._owners[idx].items() if o.n_ended}
-                owners = list(kept.values())
-                arrays |= _packed(f"{idx}", kept)
-                arrays[f"{idx}:ended_n"] = np.array([o.n_ended for o in owners], np.int64)
-                arrays[f"{idx}:last"] = np.array([o.last_ended_s for o in owners], np.int64)
-                groups = [o.batch_groups() for o in owners]
-                arrays[f"{idx}:group_n"] = np.array([len(each) for each in groups], np.int64)
-                arrays[f"{idx}:group"] = np.array([group for each in groups for group in each], np.int64).reshape(-1, 3)
-                arrays[f"{idx}:recent_n"] = np.array([len(o.recent) // 8 for o in owners], np.int64)
-                arrays[f"{idx}:recent"] = np.frombuffer(b"".join(o.recent for o in owners), np.float64)
+                arrays |= ended_arrays(f"{idx}", {k: o for k, o in self._owners[idx].items() if o.n_ended})
             else:
-                arrays |= _packed(f"{idx}", self._categories[idx])
                 slots = np.array(list(self._categories[idx].values()), np.int64)
+                arrays |= packed_names(f"{idx}", self._categories[idx])
                 arrays[f"{idx}:moments"] = self.rows.values[slots, :2]
         return arrays
 
     @classmethod
     def from_arrays(cls, definition: HistoryDefinition, arrays: Mapping[str, np.ndarray]) -> HistoryState:
         """The state that `to_arrays` gave; ValueError or KeyError where the arrays do not fit together."""
-        state = cls(definition)
-        overall = _array(arrays, "overall", np.float64)
-        if overall.shape != (2,) or not np.isfinite(overall).all() or overall[0] < 0.0:
-            raise ValueError(f"overall must be a count and a mean, got {overall!r}")
-        state._overall = [float(value) for value in overall]
+        overall = overall_of(arrays)
+        owners: list[dict[tuple[str, ...], OwnerState]] = []
+        categories: list[dict[tuple[str, ...], list[float]]] = []
         for idx, key in enumerate(definition.keys):
-            names = _unpacked(f"{idx}", arrays, len(key.columns))
-            if len(names) > definition.n_keys_max:
-                raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} values, "
-                                 f"got {len(names)}")
-            if key.kind == "category":
-                moments = _array(arrays, f"{idx}:moments", np.float64)
-                if (moments.shape != (len(names), 2) or not np.isfinite(moments).all()
-                        or not (moments[:, 0] >= 1.0).all()):
-                    raise ValueError(f"{idx}:moments must be counts >= 1 and means of {len(names)} names")
-                for name, pair in zip(names, moments.tolist(), strict=True):
-                    slot = state._categories[idx][name] = state.rows.new()
-                    state.rows.write_moments(slot, pair)
-            else:
-                owners = _owners(f"{idx}", arrays, len(names), definition, state.rows)
-                state._owners[idx] = OrderedDict(zip(names, owners, strict=True))
-        return state
-
-
-def _owners(prefix: str, arrays: Mapping[str, np.ndarray], n: int, definition: HistoryDefinition,
-            rows: HistoryRows) -> list[OwnerState]:
-    ended_n, last, group_n, group, recent_n = (_array(arrays, f"{prefix}:{part}", np.int64)
-                                               for part in ("ended_n", "last", "group_n", "group", "recent_n"))
-    recent = _array(arrays, f"{prefix}:recent", np.float64)
-    if (any(array.shape != (n,) for array in (ended_n, last, group_n, recent_n)) or (ended_n < 1).any()
-            or (group_n < 0).any() or group.shape != (group_n.sum(), 3)
-            or (recent_n < 1).any() or (recent_n > np.minimum(ended_n, definition.window)).any()
-            or recent.shape != (recent_n.sum(),) or not (np.abs(recent) <= 20.0).all()):
-        raise ValueError(f"the arrays of history key number {prefix} must fit together")
-    owners = []
-    groups = np.split(group, np.cumsum(group_n)[:-1]) if n else []
-    recents = np.split(recent, np.cumsum(recent_n)[:-1]) if n else []
-    for idx in range(n):
-        owner = OwnerState(rows.new())
-        links = [(latest_s, earliest_s, n_ended) for latest_s, earliest_s, n_ended in groups[idx].tolist()]
-        _check_groups(prefix, links, int(ended_n[idx]), int(last[idx]), definition.batch_gap_s)
-        owner.restore(int(ended_n[idx]), int(last[idx]), links, recents[idx].tobytes(), definition.batch_gap_s)
-        rows.write(owner.slot, owner.head(definition.window) + owner.ended_part())
-        owners.append(owner)
-    return owners
-
-
-def _check_groups(prefix: str, groups: list[Group], n_ended: int, last_ended_s: int, batch_gap_s: int) -> None:
-    after_s = -math.inf
-    for latest_s, earliest_s, n in groups:
-        if not after_s < earliest_s <= latest_s or n < 1 or (n == 1 and earliest_s < latest_s):
-            raise ValueError(f"{prefix}:group must hold (latest, earliest, count) of groups apart, in order")
-        after_s = latest_s + batch_gap_s
-    if groups and (groups[-1][0] > last_ended_s or sum(n for _, _, n in groups) > n_ended):
-        raise ValueError(f"{prefix}:group must hold only requests that ended, none after the last of them")
-
-
-def _array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
-    array = arrays[name]
-    if array.dtype != dtype:
-        raise ValueError(f"{name} must be {np.dtype(dtype)}, got {array.dtype}")
-    return array
+            names = names_of(f"{idx}", arrays, key, definition)
+            is_owner = key.kind == "owner"
+            owners.append(ended_owners(f"{idx}", arrays, names, definition) if is_owner else {})
+            categories.append({} if is_owner else category_moments(f"{idx}", arrays, names))
+        return cls.restored(definition, overall, 0, owners, categories)
 
 
 def _move(moments: list[float], value: float, memory: int) -> None:
     """Count one more value into (count, mean); the mean forgets with a memory of `memory` values."""
     moments[0] += 1.0
     moments[1] += (value - moments[1]) / min(moments[0], memory)
-
-
-def _packed(prefix: str, names: Iterable[tuple[str, ...]]) -> dict[str, np.ndarray]:
-    parts = [value.encode(errors="surrogatepass") for name in names for value in name]
-    return {
-        f"{prefix}:text": np.frombuffer(b"".join(parts), np.uint8),
-        f"{prefix}:length": np.array([len(part) for part in parts], np.int64),
-    }
-
-
-def _unpacked(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int) -> list[tuple[str, ...]]:
-    text = _array(arrays, f"{prefix}:text", np.uint8).tobytes()
-    length = _array(arrays, f"{prefix}:length", np.int64)
-    if (length.ndim != 1 or (length < 0).any() or (length > len(text)).any() or length.sum() != len(text)
-            or len(length) % n_columns):
-        raise ValueError(f"{prefix}:length must cover {prefix}:text in rows of {n_columns}")
-    ends = np.cumsum(length).tolist()
-    values = [text[end - size:end].decode(errors="surrogatepass")
-              for end, size in zip(ends, length.tolist(), strict=True)]
-    names = [tuple(values[row:row + n_columns]) for row in range(0, len(values), n_columns)]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{prefix}:text must name each key once")
-    return names

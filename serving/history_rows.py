@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from struct import Struct
 from typing import Any
@@ -24,11 +25,12 @@ class HistoryRows:
     """Rows by slot, with room that doubles and slots that are used again.
 
     values: float64 (n, 15); an owner's row is its `OwnerState.head` and `OwnerState.ended_part`, a category's
-    begins with its count and its mean.
+    begins with its count and its mean. order: by slot, which of two entries of a table is evicted first: the lower.
     """
 
     def __init__(self) -> None:
         self.values = np.zeros((_N_SLOTS, len(OWNER_FEATURES)))
+        self.order = array("q", bytes(8 * _N_SLOTS))
         self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
         self._free: list[int] = []
         self._n = UNKNOWN
@@ -42,6 +44,7 @@ class HistoryRows:
             grown = np.zeros((2 * self._n, len(OWNER_FEATURES)))  # not concatenated: rows not yet used take no memory
             grown[:self._n] = self.values
             self.values = grown
+            self.order.frombytes(bytes(8 * self._n))
             self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
         self._n += 1
         return self._n - 1

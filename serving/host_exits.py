@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.serving._curve_models import CurveModels
-from sojourn.serving.curve import HazardCurve
-from sojourn.serving.curve_builder import IS_COMPILED, _kernels
+from sojourn.serving.checks import whole_seconds
+from sojourn.serving.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.predictor import _whole
 
-_N_BLOCK = _kernels.N_BLOCK if IS_COMPILED else 1
+_N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
 _N_ROWS_MIN = 64
 _N_MEMBERS_MIN = 8
 
@@ -97,18 +96,14 @@ class HostExits:
             raise ValueError(f"host must be in 0..{len(self._hosts.exit_s) - 1}, got {host!r}")
         if vm in self._placed:
             raise ValueError(f"vm must be on no host yet, got one on host {self._placed[vm][1]}")
-        start_s = vm.arrival_s if arrival_s is None else _whole(arrival_s, "arrival_s")
+        start_s = vm.arrival_s if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
         curve = vm.curve
         model = self._models.enter(curve)
         row = self._free.pop() if self._free else len(self._placed)
         self._make_room(row, host)
         hosts = self._hosts
-        if self._is_compiled and isinstance(curve, HazardCurve):
-            bounds, interval = self._models.steps(model)
-            _kernels.place_hazard(hosts, host, row, float(start_s), model, curve.numbers, bounds, interval, self._now_s)
-        elif self._is_compiled:
-            totals_s = self._models.held_totals(model, curve)
-            _kernels.place_row(hosts, host, row, float(start_s), model, totals_s, self._now_s)
+        if self._is_compiled:
+            self._models.place(model, curve, hosts, host, row, float(start_s), self._now_s)
         else:
             totals_s = self._models.held_totals(model, curve)
             hosts.arrival_s[row], hosts.model[row] = start_s, model
@@ -126,7 +121,7 @@ class HostExits:
         row, host = self._placed.pop(vm)
         hosts = self._hosts
         if self._is_compiled:
-            self._models.leave(_kernels.leave_row(hosts, host, row))
+            self._models.leave(KERNELS.leave_row(hosts, host, row))
         else:
             n_left = int(hosts.n_members[host]) - 1
             members = hosts.members[host]
@@ -144,13 +139,13 @@ class HostExits:
 
         ValueError where the clock goes back.
         """
-        now = float(_whole(now_s, "now_s"))
+        now = float(whole_seconds(now_s, "now_s"))
         if now < self._now_s:
             raise ValueError(f"now_s must be >= the last one asked, {self._now_s:.0f}, got {now_s!r}")
         self._now_s = now
         hosts = self._hosts
         if self._is_compiled:
-            answers: np.ndarray = _kernels.host_exits(hosts, now)
+            answers: np.ndarray = KERNELS.host_exits(hosts, now)
             return answers
         due = np.flatnonzero(hosts.due_s <= now)
         if len(due):

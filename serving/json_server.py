@@ -3,65 +3,59 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
-import math
 import socket
 import socketserver
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from sojourn.serving.connections import Connections, Limits
+from sojourn.serving.request_head import (
+    JSON_TYPE,
+    LOOPBACK_NAMES,
+    Refusal,
+    body_length,
+    check_host,
+    check_is_json,
+    check_request_line,
+    read_header_lines,
+)
+
 _log = logging.getLogger(__name__)
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-_DIGITS_MAX = 15
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a client may take. body_bytes: of one request. n_connections: at once; a further one is answered 503.
-
-    request_s: to send a whole request, and again to take its answer. idle_s: between requests; Go's HTTP client, and
-    so kube-scheduler, drops an idle connection after 90 s, and the server must not be the first.
-    """
-
-    body_bytes: int = 16 << 20
-    n_connections: int = 32
-    request_s: float = 10.0
-    idle_s: float = 120.0
-
-    def __post_init__(self) -> None:
-        for name in ("body_bytes", "n_connections", "request_s", "idle_s"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
-
-
 class JsonServer(ThreadingHTTPServer):
-    """Answers POST with `posts[path](document)` -> (status, document) and GET with `gets[path]()` -> (type, text).
+    """Answers POST with `posts[path](document)` -> (status, document), GET with `gets[path]()` -> (status, type, text).
 
     Posted documents are parsed and worked on one at a time: Python would take turns between threads anyway, and so
     the functions need no locks and one parsed document is in memory at most. A ValueError from them is the client's
     fault (400), any other exception ours (500, its traceback in the log alone).
+
+    host_names: names that a request's Host may give, besides `localhost`, `host` and any address.
+    clock: seconds, never falling; it times the clients.
     """
 
     daemon_threads = False
     request_queue_size = 128
 
     def __init__(self, host: str, port: int, posts: Mapping[str, Callable[[Any], tuple[int, Any]]],
-                 gets: Mapping[str, Callable[[], tuple[str, str]]], limits: Limits | None = None) -> None:
+                 gets: Mapping[str, Callable[[], tuple[int, str, str]]], limits: Limits | None = None,
+                 host_names: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self.posts = posts
         self.gets = gets
         self.limits = Limits() if limits is None else limits
+        self.host_names = LOOPBACK_NAMES | {name.lower() for name in (host, *host_names)}
+        self.connections = Connections(self.limits, clock)
         self._work = threading.Lock()
-        self._watch = threading.Condition()
-        self._connections: dict[socket.socket, tuple[float, bool]] = {}  # the client's time, and whether it is idle
-        self._is_stopping = False
+        self._counting = threading.Lock()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         if ":" in host:
@@ -93,60 +87,31 @@ class JsonServer(ThreadingHTTPServer):
         return status, text
 
     def count(self, verb: str, outcome: str) -> None:
-        """Count a request: ok, refused (the client's fault) or failed (ours)."""
-        with self._watch:
+        """Count a request: ok, refused (the client's fault, or no room) or failed (ours)."""
+        with self._counting:
             self.counts[verb, outcome] += 1
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Hand a new connection to a thread of its own, or turn it away."""
-        with self._watch:
-            is_full = self._is_stopping or len(self._connections) >= self.limits.n_connections
-            if not is_full:
-                self._connections[request] = time.monotonic() + self.limits.idle_s, True
-        if is_full:
-            self.count("connection", "refused")
-            with contextlib.suppress(OSError):
-                request.send(_FULL)
-            self.shutdown_request(request)
-        else:
+        """Hand a new connection to a thread of its own."""
+        if self.connections.enter(request):
             super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection and forget it."""
         super().shutdown_request(request)
-        with self._watch:
-            self._connections.pop(request, None)
-            self._watch.notify_all()
-
-    def expect(self, connection: socket.socket, within_s: float, *, is_idle: bool = False) -> bool:
-        """Restart a client's clock; False where the connection should end because the server does."""
-        with self._watch:
-            self._connections[connection] = time.monotonic() + within_s, is_idle
-            return not (self._is_stopping and is_idle)
-
-    @property
-    def is_stopping(self) -> bool:
-        """True once `stop` was called."""
-        return self._is_stopping
+        self.connections.leave(request)
 
     def service_actions(self) -> None:
         """Cut connections that have used up their time; the serving loop calls this about twice a second."""
-        now_s = time.monotonic()
-        with self._watch:
-            overdue = [connection for connection, (until_s, _) in self._connections.items() if until_s < now_s]
-        _cut(overdue, socket.SHUT_RDWR)
+        self.connections.cut_overdue()
 
     def stop(self) -> None:
         """Answer the requests under way, and no others; returns when all threads have ended."""
-        with self._watch:
-            self._is_stopping = True
-            idle = [connection for connection, (_, is_idle) in self._connections.items() if is_idle]
-        _cut(idle, socket.SHUT_RD)  # a request that has just arrived is still read and answered
+        self.connections.stop()
         self.shutdown()
-        with self._watch:
-            self._watch.wait_for(lambda: not self._connections, self.limits.request_s)
-            left = list(self._connections)
-        _cut(left, socket.SHUT_RDWR)
+        self.connections.wait_until_gone(self.limits.request_s)
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -158,85 +123,131 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.1"  # so that an answer has a head, whatever was asked
     server_version = "sojourn"
     sys_version = ""
     wbufsize = _CHUNK
     disable_nagle_algorithm = True
     server: JsonServer
+    raw_requestline: bytes
+    _is_body_awaited = False
 
     def handle_one_request(self) -> None:
-        is_wanted = self.server.expect(self.connection, self.server.limits.idle_s, is_idle=True)
-        if not (is_wanted and self.rfile.peek(1)):  # type: ignore[attr-defined]
+        connections = self.server.connections
+        if not (connections.wait(self.connection) and self.rfile.peek(1)):  # type: ignore[attr-defined]
             self.close_connection = True
             return
-        self.server.expect(self.connection, self.server.limits.request_s)
-        super().handle_one_request()
+        connections.ask(self.connection)
+        self.command = ""
+        try:
+            super().handle_one_request()
+        except Refusal as refusal:
+            if refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                self.server.count("other", "refused")
+            self.send_error(refusal.status, str(refusal))
+
+    def parse_request(self) -> bool:
+        """Check the head byte by byte, then let the standard library parse it."""
+        self.request_version, self.requestline, self.close_connection = "HTTP/1.1", "", True
+        if not self.raw_requestline.endswith(b"\n"):
+            return False  # the client ended within it
+        check_request_line(self.raw_requestline)
+        head = read_header_lines(self.rfile)
+        if head is None:
+            return False
+        stream, self.rfile = self.rfile, io.BytesIO(head)
+        try:
+            is_parsed = super().parse_request()
+        finally:
+            self.rfile = stream
+        if is_parsed:
+            check_host(self.headers, self.request_version, self.server.host_names)
+        return is_parsed
 
     def handle_expect_100(self) -> bool:
-        is_going_on = super().handle_expect_100()
-        self.wfile.flush()
-        return is_going_on
+        """Let the client send its body, once it is known that it will be taken."""
+        self._is_body_awaited = True
+        return True
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path not in self.server.gets:
-            self._refuse_path(path)
+        path = self._path(self.server.gets)
+        if self._body(body_length(self.headers) or 0) is None:  # left unread, it would be taken for a request
             return
-        content_type, text = self.server.gets[path]()
-        self.server.count(path[1:], "ok")
-        self._answer(HTTPStatus.OK, text.encode(), content_type)
+        try:
+            status, content_type, text = self.server.gets[path]()
+        except Exception as error:
+            _log.exception("%s failed", path)
+            self.server.count(path[1:], "failed")
+            raise Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error") from error
+        self.server.count(path[1:], "ok" if status < HTTPStatus.BAD_REQUEST else "refused")
+        self._answer(status, text.encode(), content_type)
+
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
-        path = self.path.partition("?")[0]
-        if path not in self.server.posts:
-            self._refuse_path(path)
+        path = self._path(self.server.posts)
+        length = body_length(self.headers)
+        check_is_json(self.headers)
+        if length is None:
+            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be given")
+        if self.server.connections.is_reserved(self.connection):
+            self.server.count("connection", "refused")
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE,
+                          f"connections must be at most {self.server.limits.n_connections} at once, got one more")
+        body = self._body(length)
+        if body is None:
             return
-        length = self.headers.get("Content-Length", "")
-        limit = self.server.limits.body_bytes
-        if "Transfer-Encoding" in self.headers or not length:
-            self.send_error(HTTPStatus.LENGTH_REQUIRED, f"Content-Length must be given, got {length!r}")
-        elif not (length.isascii() and length.isdecimal() and len(length) <= _DIGITS_MAX):
-            self.send_error(HTTPStatus.BAD_REQUEST, "Content-Length must be a whole number")
-        elif int(length) > limit:
-            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body must be at most {limit} bytes, got {length}")
-        else:
-            body = self.rfile.read(int(length))
-            if len(body) < int(length):
-                self.close_connection = True
-                return
-            self.server.expect(self.connection, math.inf)  # from here on the time is ours
-            status, answer = self.server.post(path, body)
-            self.server.expect(self.connection, self.server.limits.request_s)
-            self._answer(status, answer)
+        self.server.connections.work(self.connection)
+        status, answer = self.server.post(path, body)
+        self._answer(status, answer)
 
-    def _refuse_path(self, path: str) -> None:
+    def _path(self, answered: Mapping[str, object]) -> str:
+        """The path without its query; Refusal of one that is not of `answered`."""
+        path = self.path.partition("?")[0]
         known = [*self.server.posts, *self.server.gets]
-        if path in known:
+        if path not in known:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"path must be one of {', '.join(known)}")
+        if path not in answered:
             allowed = "POST" if path in self.server.posts else "GET"
-            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} must be asked with {allowed}")
-        else:
-            self.send_error(HTTPStatus.NOT_FOUND, f"path must be one of {', '.join(known)}")
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} must be asked with {allowed}")
+        return path
+
+    def _body(self, length: int) -> bytes | None:
+        """The request's body, read whole; None where the client ended before."""
+        limit = self.server.limits.body_bytes
+        if length > limit:
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body must be at most {limit} bytes, got {length}")
+        if self._is_body_awaited:
+            self._is_body_awaited = False
+            self.send_response_only(HTTPStatus.CONTINUE)
+            self.end_headers()
+            self.wfile.flush()
+        body = self.rfile.read(length)
+        if len(body) < length:
+            self.close_connection = True
+            return None
+        return body
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer with an error as JSON and close, since the request's body may not have been read."""
         self.close_connection = True
-        self.server.count("other", "refused")
         self._answer(code, json.dumps({"Error": message or HTTPStatus(code).phrase}).encode())
         self.wfile.flush()
         with contextlib.suppress(OSError):  # closing with unread bytes would reset, and the client not see the answer
             self.connection.shutdown(socket.SHUT_WR)
-            while self.rfile.read1(_CHUNK):
+            while self.connection.recv(_CHUNK):
                 pass
 
-    def _answer(self, status: int, body: bytes, content_type: str = "application/json") -> None:
-        self.close_connection |= self.server.is_stopping
+    def _answer(self, status: int, body: bytes, content_type: str = JSON_TYPE) -> None:
+        self.close_connection |= not self.server.connections.answer(self.connection)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: what happened is counted."""
@@ -256,9 +267,3 @@ def _text(document: Any) -> bytes:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"the number {name}")
-
-
-def _cut(connections: list[socket.socket], how: int) -> None:
-    for connection in connections:
-        with contextlib.suppress(OSError):
-            connection.shutdown(how)

@@ -12,10 +12,11 @@ class Lifetime:
     """One request's prediction: its curve, and what of the request the model did not know.
 
     `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
-    model that made it; curve and version stay what they are when the predictor reloads.
+    model that made it; curve and version stay what they are when the predictor reloads. admission: by which the
+    predictor knows it; None where it was only predicted. Copies of a handle, pickled ones too, name one admission.
     """
 
-    __slots__ = ("_admission", "_encoded", "_n_before", "arrival_s", "curve", "next_change", "remaining", "unknown",
+    __slots__ = ("_encoded", "_n_before", "admission", "arrival_s", "curve", "next_change", "remaining", "unknown",
                  "version")  # fmt: skip
 
     def __init__(self, curve: LifetimeCurve, encoded: np.ndarray, arrival_s: int, unknown: tuple[str, ...],
@@ -28,7 +29,15 @@ class Lifetime:
         self.arrival_s = arrival_s
         self.unknown = unknown
         self.version = version
-        self._admission = admission
+        self.admission = admission
+
+    @property
+    def id(self) -> str | None:
+        """The admission's random identity as text, to be kept beside the VM or pod; None where nothing was admitted.
+
+        `Predictor.ended`, `withdraw` and `handle` take it, after a restart from a snapshot too.
+        """
+        return None if self.admission is None else self.admission.id
 
     @property
     def features(self) -> list[float]:

@@ -7,13 +7,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sojourn.serving import pods
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.pod_columns import PodColumns
 from sojourn.serving.predictor import Predictor
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
@@ -58,6 +57,12 @@ class _Placed:
         self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
 
 
+class Requests(Protocol):
+    """From a pod to the request of it; ValueError where the pod's value for a column is wrong."""
+
+    def request(self, pod: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
 class Nodes:
     """What runs where, as reported, with predictions kept fresh. One caller at a time.
 
@@ -66,11 +71,11 @@ class Nodes:
     behind unix time. n_pods_max bounds the memory.
     """
 
-    def __init__(self, predictor: Predictor, columns: PodColumns, *, epoch_s: int, n_pods_max: int) -> None:
+    def __init__(self, predictor: Predictor, requests: Requests, *, epoch_s: int, n_pods_max: int) -> None:
         if n_pods_max < 1:
             raise ValueError(f"n_pods_max must be above 0, got {n_pods_max!r}")
         self._predictor = predictor
-        self._columns = columns
+        self._requests = requests
         self._epoch_s = epoch_s
         self._n_pods_max = n_pods_max
         self._nodes: dict[str, dict[str, _Placed]] = {}  # pods in use by node and uid
@@ -89,7 +94,7 @@ class Nodes:
 
     def predict(self, pod: Mapping[str, Any], now_s: int) -> Lifetime:
         """The prediction for a pod that would start now; records nothing. ValueError where its request is wrong."""
-        return self._predictor.predict(self._columns.request(pod), now_s)
+        return self._predictor.predict(self._requests.request(pod), now_s)
 
     def placed(self, pod: Mapping[str, Any], now_s: int) -> str:
         """Take in a pod as it stands now; what came of it: placed, known, ended, unknown or ignored.
@@ -113,7 +118,7 @@ class Nodes:
         pods.short_text(name)
         started_s = pods.started_unix_s(pod)
         arrival_s = now_s if started_s is None else min(started_s - self._epoch_s, now_s)
-        vm = self._predictor.admit(self._columns.request(pod), now_s, arrival_s=arrival_s)
+        vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
         self._nodes.setdefault(name, {})[uid] = placed
         self._ask(uid, placed, now_s)

@@ -64,6 +64,22 @@ class OwnerState:
         self.recent = b""
         self.running: RunningRequests | None = None
 
+    def copy(self) -> OwnerState:
+        """The same state in the same slot, of which nothing changes with this one."""
+        other = OwnerState(self.slot)
+        other.n_ended = self.n_ended
+        other.last_arrival_s = self.last_arrival_s
+        other.last_ended_s = self.last_ended_s
+        other.batch = self.batch
+        other.batch_start_s = self.batch_start_s
+        other.recent = self.recent
+        other.running = None if self.running is None else self.running.copy()
+        return other
+
+    def row(self, window: int) -> tuple[float, ...]:
+        """The owner's whole row, whether or not one has ended."""
+        return self.head(window) + (self.ended_part() if self.n_ended else _NOTHING_ENDED)
+
     def head(self, window: int) -> tuple[float, ...]:
         """The first 6 numbers of the owner's row, which arrivals change."""
         n_running = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,25 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving.admitted import Admitted, LiveRequests
 from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.checks import whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curve import checked_seconds
-from sojourn.serving.encoder import Parsed
+from sojourn.serving.encoder import Encoder, Parsed
 from sojourn.serving.errors import shown
 from sojourn.serving.explain import Explanation, explain
 from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forking import join_forks
-from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.history import HistoryState
 from sojourn.serving.history_rows import UNKNOWN
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.live_history import LiveHistory, content_of, live_history
+from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
+from sojourn.serving.snapshot import read_snapshot, write_snapshot
 from sojourn.serving.watch import Watch, WatchEvent
 
 _INF = math.inf
 N_AT_ONCE = 64
 """Requests of `remaining_many` that are answered under one lock: half a millisecond."""
-_LATEST_S = 2**53
-"""Later seconds are no longer told apart by doubles."""
 
 
 class Predictor:
@@ -39,23 +41,41 @@ class Predictor:
     from a signal handler. Takes over the bundle's history: one bundle object serves one predictor.
     """
 
-    def __init__(self, bundle: Bundle, history: HistoryState | None = None) -> None:
-        self._lock = threading.Lock()  # of the history and the counts; held for microseconds
-        self._reloading = threading.Lock()  # one reload at a time; taken before the other, never within it
-        self._history = bundle.history if history is None else history
+    def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None) -> None:
+        if not isinstance(history, LiveHistory):
+            history = LiveHistory(bundle.history if history is None else history, (), {}, None)
+        self._lock = threading.Lock()  # of the history, what runs and the counts; held for microseconds
+        self._reloading = ReloadGate()  # passed before the lock is taken, never within it
+        self._snapshotting = threading.Lock()  # likewise
+        self._history = history.history
+        self._running = LiveRequests()
+        for one in history.running:
+            self._running.enter(one)
+        self._clock_s = history.clock_s  # the latest `now_s` that was recorded
         self._served = Served.of(bundle)
+        self._names = {**history.names}  # what each version encodes a request to
+        self._name_features(self._served)
         self._folder: Path | None = None
         self._counts = dict.fromkeys(COUNTERS, 0)
         join_forks(self)
 
     @classmethod
-    def load(cls, folder: str | Path, *, is_history_kept: bool = True) -> Predictor:
+    def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None) -> Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
+        history: a folder that `snapshot` filled: go on from there, what was running included. SnapshotError where it
+        is missing, corrupted, of another format, or not of the bundle's history definition and clock.
         """
+        if history is not None and not is_history_kept:
+            raise ValueError("history must be None where is_history_kept is False, got a folder")
         bundle = load_bundle(folder)
-        predictor = cls(bundle, None if is_history_kept else HistoryState(bundle.schema.encoder.history))
+        start: HistoryState | LiveHistory | None = None
+        if history is not None:
+            start = live_history(read_snapshot(Path(history)), bundle.schema.encoder, bundle.version)
+        elif not is_history_kept:
+            start = HistoryState(bundle.schema.encoder.history)
+        predictor = cls(bundle, start)
         predictor._folder = Path(folder).absolute()
         return predictor
 
@@ -71,9 +91,10 @@ class Predictor:
             try:
                 fresh = Served.of(load_bundle(source)).following(self._served)
             except Exception:
-                self._count("reload_errors")
+                self.count("reload_errors")
                 raise
             with self._lock:
+                self._name_features(fresh)
                 self._served = fresh
                 self._counts["reloads"] += 1
         return fresh.version
@@ -90,6 +111,11 @@ class Predictor:
         """The version that is served: the first 12 hex digits of its manifest's sha256."""
         return self._served.version
 
+    @property
+    def encoder(self) -> Encoder:
+        """How the version that is served reads a request: its columns, history definition and clock."""
+        return self._served.encoder
+
     def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None) -> Lifetime:
         """Predict a request that is placed now, and record its arrival in the owner history.
 
@@ -98,58 +124,114 @@ class Predictor:
         Raises ValueError for an unknown column, a wrong type or a non-integer time.
         """
         try:
-            start_s = now = _whole(now_s, "now_s")
+            start_s = now = whole_seconds(now_s, "now_s")
             if arrival_s is not None:
-                start_s = _whole(arrival_s, "arrival_s")
+                start_s = whole_seconds(arrival_s, "arrival_s")
             if start_s > now:
                 raise ValueError(f"arrival_s must be <= now_s ({now}), got {start_s}")
-            return self._predict(self._served, request, start_s, is_recorded=True)
+            return self._predict(self._served, request, start_s, now)
         except ValueError:
-            self._count("errors")
+            self.count("errors")
             raise
 
     def predict(self, request: Mapping[str, Any], now_s: int) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
         try:
-            return self._predict(self._served, request, _whole(now_s, "now_s"), is_recorded=False)
+            return self._predict(self._served, request, whole_seconds(now_s, "now_s"))
         except ValueError:
-            self._count("errors")
+            self.count("errors")
             raise
 
-    def ended(self, vm: Lifetime, now_s: int, *, arrival_s: int | None = None) -> None:
+    def ended(self, vm: Lifetime | str, now_s: int, *, arrival_s: int | None = None) -> None:
         """Record that an admitted request ended at `now_s`; ValueError where it is not running, or another's.
 
-        arrival_s: when it began to run, for a job that waited in a queue after its admission; the wait is no part
-        of its lifetime, here as in training.
+        vm: its handle, a copy of it, or its id. arrival_s: when it began to run, for a job that waited in a queue
+        after its admission; the wait is no part of its lifetime, here as in training.
         """
         try:
-            end_s = _whole(now_s, "now_s")
-            start_s = None if arrival_s is None else _whole(arrival_s, "arrival_s")
+            end_s = whole_seconds(now_s, "now_s")
+            start_s = None if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
             with self._lock:
-                admission = self._running(vm)
+                one = self._running.find(vm, self._history.token)
+                admission = one.admission
                 began_s = admission.arrival_s if start_s is None else start_s
                 if end_s < began_s:
                     raise ValueError(f"now_s must be >= the arrival {began_s}, got {end_s}")
                 if began_s < admission.arrival_s:
                     raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {began_s}")
-                vm._admission = None
+                self._running.remove(one)
                 self._history.ended(admission, end_s, start_s)
+                self._record_time(end_s)
                 self._counts["ended"] += 1
         except ValueError:
-            self._count("errors")
+            self.count("errors")
             raise
 
-    def withdraw(self, vm: Lifetime) -> None:
-        """Undo an `admit` that was not placed; ValueError where it is not running, or another predictor's."""
+    def withdraw(self, vm: Lifetime | str) -> None:
+        """Undo an `admit` that was not placed; ValueError where it is not running, or another predictor's.
+
+        vm: its handle, a copy of it, or its id.
+        """
         try:
             with self._lock:
-                admission = self._running(vm)
-                vm._admission = None
-                self._history.withdraw(admission)
+                one = self._running.find(vm, self._history.token)
+                self._running.remove(one)
+                self._history.withdraw(one.admission)
                 self._counts["withdrawn"] += 1
         except ValueError:
-            self._count("errors")
+            self.count("errors")
             raise
+
+    def running(self) -> list[str]:
+        """Ids of what was admitted and neither ended nor withdrawn, in the order of their admissions."""
+        with self._lock:
+            running = self._running.all()
+        return [one.admission.id for one in running]
+
+    def handle(self, id: str) -> Lifetime:
+        """The handle of a running request, made again from its id: the request as it was encoded at its admission.
+
+        The model that is served reads it, so where that is the version that admitted it, all answers are the same.
+        ValueError where the id does not run here, or the version that is served reads other features.
+        """
+        served = self._served
+        with self._lock:
+            one = self._running.find(id, self._history.token)
+            names = self._names[one.version]
+        if names != self._names_of(served):
+            raise ValueError(f"id must be of a request that version {served.version} can read, got one of "
+                             f"{one.version}, which encodes others")
+        if one.n_before and one.version == served.version:
+            curve = served.builder.curve_of(one.encoded)
+        else:
+            curve = served.builder.curve(one.features.tolist())
+            one = one._replace(encoded=one.features, n_before=0)
+        return Lifetime(curve, one.encoded, one.admission.arrival_s, one.unknown, served.version, one.admission,
+                        one.n_before)
+
+    def snapshot(self, folder: str | Path) -> None:
+        """Write the live history, what is running included, to a folder, for `load(..., history=folder)`.
+
+        It is as it stands at one moment, whatever other threads do. The lock is held while references are copied
+        (some milliseconds for 100,000 owners), not while they are packed and written. The folder is made, or its
+        former snapshot replaced in one step: whenever the process ends, one of the two is there.
+        SnapshotError where the folder holds anything else or is being written; OSError where there is no room, say.
+        """
+        with self._snapshotting:
+            try:
+                with self._lock:
+                    cut, running, clock_s = self._history.cut(), self._running.all(), self._clock_s
+                    names, encoder = {**self._names}, self._served.encoder
+                try:
+                    content = content_of(cut, encoder, running, names, clock_s)
+                finally:
+                    with self._lock:
+                        self._history.release()
+                write_snapshot(Path(folder), content)
+            except Exception:
+                self.count("snapshot_errors")
+                raise
+            self.count("snapshots")
 
     def remaining_many(self, requests: Sequence[Mapping[str, Any]], uptimes_s: Sequence[float] | np.ndarray,
                        now_s: int) -> np.ndarray:
@@ -164,14 +246,14 @@ class Predictor:
                 raise ValueError(f"uptimes_s must have {len(asked)} elements, got {len(given)}")
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
                        else checked_seconds(uptime_s, "uptime_s") for uptime_s in given]
-            now = _whole(now_s, "now_s")
+            now = whole_seconds(now_s, "now_s")
             if served.first is None:
-                answers = [self._predict(served, request, now, is_recorded=False).remaining(uptime_s)
+                answers = [self._predict(served, request, now).remaining(uptime_s)
                            for request, uptime_s in zip(asked, uptimes, strict=True)]
             else:
                 answers = self._predict_many(served, served.first, list(map(served.parse, asked)), uptimes, now)
         except ValueError:
-            self._count("errors")
+            self.count("errors")
             raise
         return np.array(answers)
 
@@ -220,35 +302,44 @@ class Predictor:
 
     def before_fork(self) -> None:
         """Wait until no other thread is within the history or a reload (see `forking`)."""
-        self._reloading.acquire()
+        self._reloading.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, is_child: bool) -> None:
         """Go on, in the parent and in the child."""
+        self._history.renew_token()  # what each of the two admits from now on, the other does not know
+        if is_child:  # where the thread that was taking a snapshot is not
+            self._history.release()
+            self._snapshotting = threading.Lock()
         self._lock.release()
-        self._reloading.release()
+        self._reloading.after_fork(is_child=is_child)
 
-    def _predict(self, served: Served, request: Mapping[str, Any], start_s: int, *, is_recorded: bool) -> Lifetime:
+    def _predict(self, served: Served, request: Mapping[str, Any], start_s: int,
+                 recorded_s: int | None = None) -> Lifetime:
+        """The prediction for a request that starts at `start_s`; an admission at `recorded_s` where that is given."""
         parsed = served.parse(request)
         first = served.first
+        admission = None
         with self._lock:
             history = self._history
             slots = history.slots(parsed.keys)
             if first is None:
                 features = served.encoder.encode(parsed, start_s, history)
+                answer, n_before = np.array(features), 0
             else:
                 answer = first.answer(parsed.numbers, slots, start_s, history.overall, history.rows)
+                n_before = first.n_numbers
             unknown = parsed.unknown
             if UNKNOWN in slots:
                 unknown += _unknown_keys(served, parsed, slots)
-            admission = history.admit(parsed.keys, start_s) if is_recorded else None
+            if recorded_s is not None:
+                admission = history.admit(parsed.keys, start_s)
+                self._running.enter(Admitted(admission, answer, n_before, unknown, served.version))
+                self._record_time(recorded_s)
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
-        if first is None:
-            return Lifetime(served.builder.curve(features), np.array(features), start_s, unknown, served.version,
-                            admission)
-        return Lifetime(served.builder.curve_of(answer), answer, start_s, unknown, served.version, admission,
-                        first.n_numbers)
+        curve = served.builder.curve(features) if first is None else served.builder.curve_of(answer)
+        return Lifetime(curve, answer, start_s, unknown, served.version, admission, n_before)
 
     def _predict_many(self, served: Served, first: FirstAnswer, parsed: list[Parsed], uptimes_s: list[float],
                       now_s: int) -> list[float]:
@@ -266,21 +357,28 @@ class Predictor:
                                                  for one, own in zip(chunk, slots, strict=True)])
         return answers
 
-    def _running(self, vm: Lifetime) -> Admission:
-        if not isinstance(vm, Lifetime):
-            raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
-        if vm._admission is None:
-            raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
-        if vm._admission.history != self._history.number:
-            raise ValueError("vm must be admitted by this predictor, got one of another")
-        return vm._admission
+    def _record_time(self, now_s: int) -> None:
+        """Take note of the time of an admission or end; the lock is held."""
+        if self._clock_s is not None and now_s < self._clock_s:
+            self._counts["clock_steps_back"] += 1
+        self._clock_s = now_s
+
+    def _name_features(self, served: Served) -> None:
+        names = self._names_of(served)
+        known = next((each for each in self._names.values() if each == names), names)  # one tuple for all that agree
+        self._names[served.version] = known
+
+    @staticmethod
+    def _names_of(served: Served) -> tuple[str, ...]:
+        return served.encoder.feature_names()
 
     def _followed(self) -> Path:
         if self._folder is None:
             raise ValueError("folder must be given, since this predictor was not loaded from one, got None")
         return self._folder
 
-    def _count(self, name: str) -> None:
+    def count(self, name: str) -> None:
+        """One more of a counter."""
         with self._lock:
             self._counts[name] += 1
 
@@ -297,15 +395,3 @@ def _elements(given: Any, name: str) -> list[Any]:
     if not is_sequence or issubclass(type(given), str | bytes | bytearray | Mapping | type):
         raise ValueError(f"{name} must be a sequence, got {shown(given)}")
     return list(given)
-
-
-def _whole(value: Any, name: str) -> int:
-    if type(value) is int and -_LATEST_S < value < _LATEST_S:
-        return value
-    try:
-        seconds = operator.index(value)
-    except TypeError:
-        seconds = _LATEST_S
-    if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
-        raise ValueError(f"{name} must be whole seconds, got {shown(value)}")
-    return seconds

@@ -1,6 +1,10 @@
-"""A predictor's counters as Prometheus reads them."""
+"""Numbers as Prometheus reads them: the text exposition format 0.0.4, and a predictor's counters in it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.predictor import Predictor
@@ -9,24 +13,55 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The header under which the text is to be sent."""
 
 
-def prometheus_text(predictor: Predictor) -> str:
-    """The counters and `sojourn_model_info`, in the text exposition format 0.0.4.
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Samples of one name: pairs of labels and value. help: one line, what is counted."""
 
-    Counters run on over reloads, so only the info gauge bears the version.
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    samples: tuple[tuple[Mapping[str, str], float], ...]
+
+    @classmethod
+    def of(cls, name: str, kind: Literal["counter", "gauge"], help: str, value: float) -> Metric:
+        """A metric without labels."""
+        return cls(name, kind, help, (({}, value),))
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    """The metrics as text.
+
+    >>> pods = Metric("pods", "gauge", "Pods that run.", (({"node": "a"}, 2), ({"node": "b"}, 0.5)))
+    >>> print(exposition([pods]), end="")
+    # HELP pods Pods that run.
+    # TYPE pods gauge
+    pods{node="a"} 2
+    pods{node="b"} 0.5
     """
     lines = []
-    for name, count in predictor.counters.items():
-        lines += _head(f"sojourn_{name}_total", COUNTERS[name], "counter")
-        lines.append(f"sojourn_{name}_total {count}")
-    info = predictor.info()
-    labels = ",".join(f'{name}="{_escaped(str(info[name]))}"' for name in ("version", "family", "kind"))
-    lines += _head("sojourn_model_info", "The model that is served; always 1.", "gauge")
-    lines.append(f"sojourn_model_info{{{labels}}} 1")
+    for metric in metrics:
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value in metric.samples:
+            text = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
+            lines.append(f"{metric.name}{f'{{{text}}}' if text else ''} {value:.15g}")
     return "\n".join(lines) + "\n"
 
 
-def _head(name: str, text: str, kind: str) -> list[str]:
-    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+def predictor_metrics(predictor: Predictor) -> list[Metric]:
+    """`sojourn_NAME_total` for each counter, and `sojourn_bundle_info`.
+
+    Counters run on over reloads, so only the info gauge bears the version.
+    """
+    metrics = [Metric.of(f"sojourn_{name}_total", "counter", COUNTERS[name], count)
+               for name, count in predictor.counters.items()]
+    info = predictor.info()
+    labels = {name: str(info[name]) for name in ("version", "family", "kind")}
+    return [*metrics, Metric("sojourn_bundle_info", "gauge", "The bundle that is served; always 1.", ((labels, 1),))]
+
+
+def prometheus_text(predictor: Predictor) -> str:
+    """The counters and `sojourn_bundle_info`, in the text exposition format 0.0.4."""
+    return exposition(predictor_metrics(predictor))
 
 
 def _escaped(value: str) -> str:

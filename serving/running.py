@@ -32,6 +32,24 @@ class RunningRequests:
         self._order = array("q")  # numbers as admitted, some of them gone; _n_passed of them at the front are
         self._n_passed = 0
 
+    def copy(self) -> RunningRequests:
+        """The same state, of which nothing changes with this one."""
+        other = RunningRequests(self.ended.copy())
+        other.arrivals = self.arrivals.copy()
+        other.sum_s = self.sum_s
+        other._order = array("q", other.arrivals)
+        if self.undo is not None:
+            groups = other.ended if self.undo[4] is self.ended else self.undo[4].copy()
+            other.undo = (*self.undo[:4], groups)
+        return other
+
+    def restore(self, arrivals: dict[int, int], undo: Undo | None) -> None:
+        """Set what runs, in order of admission, and how the latest of it is undone."""
+        self.arrivals = arrivals
+        self.sum_s = sum(arrivals.values())
+        self._order = array("q", arrivals)
+        self.undo = undo
+
     def add(self, number: int, arrival_s: int) -> None:
         """Take an admission in."""
         self.arrivals[number] = arrival_s

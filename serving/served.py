@@ -14,8 +14,7 @@ from sojourn.serving.encoder import Encoder, Parsed
 from sojourn.serving.errors import BundleError
 from sojourn.serving.explain import background_of
 from sojourn.serving.first_answer import FirstAnswer
-
-_WEEK_S = 7 * 86_400
+from sojourn.serving.history_terms import HistoryTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,9 @@ class Served:
         BundleError where that history would mean something else to it: another definition, a key's column read as
         a number here and as text there ("2.0" and "2"), another clock. What else it reads may differ.
         """
-        own, served = self.encoder.history.as_dict(), older.encoder.history.as_dict()
-        for name, value in served.items():
-            if own[name] != value:
-                raise BundleError(f"schema.json: history must have the {name} of version {older.version}, whose live "
-                                  f"history goes on ({value!r}), got {own[name]!r}")
-        for key in older.encoder.history.keys:
-            for column in key.columns:
-                if (column in self.encoder.numbers) != (column in older.encoder.numbers):
-                    kind = "a number" if column in older.encoder.numbers else "text"
-                    raise BundleError(f"schema.json: the history's column {column!r} must be {kind}, as in version "
-                                      f"{older.version}, whose live history goes on, got the other")
-        if (self.encoder.phase_s - older.encoder.phase_s) % _WEEK_S:
-            raise BundleError(f"schema.json: phase_s must be {older.encoder.phase_s}, the clock of version "
-                              f"{older.version} that live times are on, got {self.encoder.phase_s}")
+        clash = HistoryTerms.of(older.encoder).clash(HistoryTerms.of(self.encoder), f"version {older.version}")
+        if clash:
+            raise BundleError(f"schema.json: {clash}")
         retired = (older.retired | {*older.encoder.columns()}) - {*self.encoder.columns()}
         return replace(self, retired=retired)
 

@@ -8,19 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.serving.bundle import FILES, MANIFEST, version_of
+from sojourn.serving.bundle import FILES, MANIFEST, check_files, version_of
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
 
 if TYPE_CHECKING:
     from sojourn.serving.predictor import Predictor
 
+N_LOOKS_UNCHECKED = 60
+"""The files that are served are hashed again at every so many looks, though nothing says that they changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
     """What a watcher found. is_served: the version was loaded and is served now; else `reason` says why not.
 
-    version: of the manifest that was found.
+    version: of the manifest that was found. Where that is the version being served, and `is_served` is false, its files
+    were changed in place: the loaded model serves on, but the next process could not load it.
     """
 
     version: str
@@ -32,19 +36,22 @@ class Watch:
     """A daemon thread that reloads a predictor whenever another version lies in its folder; `stop` ends it.
 
     It never dies and never logs: failures are counted (`reload_errors`, `watch_errors`) and told to `on_event`. A
-    version that was refused is not tried again until one of its files changes; one that could not be read is. It
+    version that was refused is not tried again until one of its files changes; one that could not be read is. The
+    served version's own files are checked against their hashes when one of them changes, and at every 60th look. It
     runs in forked children, too. A folder that is missing for now is not an event: the served version serves on.
     """
 
     def __init__(self, predictor: Predictor, folder: Path, interval_s: float,
                  on_event: Callable[[WatchEvent], object] | None = None) -> None:
-        if not isinstance(interval_s, int | float) or not 0.0 < interval_s <= threading.TIMEOUT_MAX:
+        is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
+        if not is_number or not 0.0 < interval_s <= threading.TIMEOUT_MAX:
             raise ValueError(f"interval_s must be finite and above 0, got {interval_s!r}")
         self._predictor = predictor
         self._folder = folder
         self._interval_s = interval_s
         self._on_event = on_event
         self._seen: tuple[object, ...] = ()
+        self._n_looks = 0
         self._told: WatchEvent | None = None
         self._begin()
         join_forks(self)
@@ -66,7 +73,7 @@ class Watch:
         try:
             self._look()
         except Exception:  # whatever it is, the next look may fare better
-            self._predictor._count("watch_errors")
+            self._predictor.count("watch_errors")
 
     def before_fork(self) -> None:
         """Nothing is held."""
@@ -92,15 +99,17 @@ class Watch:
             return
         # The other files, too: who copies into the folder may write the manifest first.
         seen = (found, *(_stamp(self._folder / name) for name in FILES))
-        if seen == self._seen:
+        self._n_looks += 1
+        is_served = found == self._predictor.version
+        if seen == self._seen and (not is_served or self._n_looks % N_LOOKS_UNCHECKED):
             return
-        event, is_final = None, True
-        if found != self._predictor.version:
-            event, is_final = self._reloaded(found)
+        event, is_final = self._checked(found) if is_served else self._reloaded(found)
         if is_final:
             self._seen = seen
         is_news = event is not None and event != self._told
         self._told = event
+        if is_served and is_news:
+            self._predictor.count("corruptions")
         if event is not None and is_news and self._on_event is not None:
             self._on_event(event)
 
@@ -109,10 +118,23 @@ class Watch:
         try:
             return WatchEvent(self._predictor.reload(self._folder), True), True
         except Exception as error:
-            cause = error.__cause__
-            is_unread = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
-            is_verdict = isinstance(error, BundleError) and not is_unread
-            return WatchEvent(found, False, f"{type(error).__name__}: {error}"), is_verdict
+            return WatchEvent(found, False, f"{type(error).__name__}: {error}"), _is_verdict(error)
+
+    def _checked(self, found: str) -> tuple[WatchEvent | None, bool]:
+        """What is wrong with the files of the version that is served, and whether they were read."""
+        try:
+            check_files(self._folder)
+        except Exception as error:
+            is_verdict = _is_verdict(error)
+            return WatchEvent(found, False, f"{type(error).__name__}: {error}") if is_verdict else None, is_verdict
+        return None, True
+
+
+def _is_verdict(error: Exception) -> bool:
+    """Whether it says that the files are wrong, not that they could not be read."""
+    cause = error.__cause__
+    is_unread = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+    return isinstance(error, BundleError) and not is_unread
 
 
 def _stamp(file: Path) -> object:

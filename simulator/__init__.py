@@ -5,6 +5,7 @@ The engine asks for predictions through LifetimeSource and imports no model.
 
 from sojourn.features.trace import Trace
 from sojourn.simulator._numba import kernel
+from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.completion import true_totals
@@ -16,7 +17,15 @@ from sojourn.simulator.host_map import host_map
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.one_shot import OneShot
-from sojourn.simulator.policies import KNOWN_POLICIES, POLICIES, VARIANTS, Hooks, Policy
+from sojourn.simulator.policies import (
+    KNOWN_POLICIES,
+    PACKING,
+    POLICIES,
+    VARIANTS,
+    Hooks,
+    PerResource,
+    Policy,
+)
 from sojourn.simulator.stranding import Stranding, stranding
 from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics
@@ -25,6 +34,8 @@ from sojourn.simulator.workloads import WORKLOADS, build_workload
 
 __all__ = [
     "KNOWN_POLICIES",
+    "NEVER",
+    "PACKING",
     "POLICIES",
     "VARIANTS",
     "WORKLOADS",
@@ -46,6 +57,7 @@ __all__ = [
     "NoisyOracle",
     "OneShot",
     "Oracle",
+    "PerResource",
     "Policy",
     "Request",
     "Result",

@@ -22,9 +22,11 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaError
 
 from sojourn.simulator._compose import Extent, composed
 from sojourn.simulator._numba import KERNEL_OPTIONS
+from sojourn.simulator._policy_check import check_compiled, check_form, compile_failure
 from sojourn.simulator._policy_sources import policy_sources
 from sojourn.simulator._python import asking
 from sojourn.simulator._state import (
@@ -41,6 +43,7 @@ from sojourn.simulator._state import (
 )
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.policies.policy import Policy
+from sojourn.source_closure import NoSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,18 @@ def compiled_loop(policy: Policy, n_resources: int, *, is_ranked: bool, extent: 
     extent: what can happen. is_checked: every invariant is looked at after every event.
     """
     started = time.perf_counter()
+    check_form(policy)
     text, names = composed(policy, n_resources, is_ranked=is_ranked, extent=extent, is_checked=is_checked)
-    path = _written(policy, text)
+    path = _path_of(policy, text)
+    if path is None or not _is_kept(path, text):
+        check_compiled(policy, n_resources, state_of(policy, 1, 1))
+        path = _written(path, text)
     module = _imported(text, path, names)
     replay = _jitted(module.replay, is_cached=path is not None)
-    _warm_up(replay, policy, n_resources, is_ranked)
+    try:
+        _warm_up(replay, policy, n_resources, is_ranked)
+    except NumbaError as error:
+        raise compile_failure(policy, error) from None
     return Loop(replay, time.perf_counter() - started)
 
 
@@ -91,13 +101,28 @@ def cache_folder() -> Path:
     return base / "sojourn" / "simulator"
 
 
-def _written(policy: Policy, text: str) -> Path | None:
-    """The loop's own source file; None where it can't be kept, and then it is compiled in memory."""
+def _path_of(policy: Policy, text: str) -> Path | None:
+    """Where the loop's source is kept; None where its key can't be told, and then it is compiled in memory."""
     try:
         digest = hashlib.sha256("\0".join([text, _environment(), *policy_sources(policy)]).encode()).hexdigest()
-        path = cache_folder() / f"replay_{digest[:24]}.py"
-        if path.is_file() and path.read_text() == text:
-            return path
+    except (OSError, TypeError, NoSource):
+        return None
+    return cache_folder() / f"replay_{digest[:24]}.py"
+
+
+def _is_kept(path: Path, text: str) -> bool:
+    """Whether the loop's source is there already: then its policy has been checked."""
+    try:
+        return path.is_file() and path.read_text() == text
+    except OSError:
+        return False
+
+
+def _written(path: Path | None, text: str) -> Path | None:
+    """The loop's own source file; None where it can't be kept, and then it is compiled in memory."""
+    if path is None:
+        return None
+    try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, fresh = tempfile.mkstemp(dir=path.parent, prefix=".replay_")
         with os.fdopen(descriptor, "w") as file:
@@ -112,7 +137,7 @@ def _written(policy: Policy, text: str) -> Path | None:
         finally:
             Path(fresh).unlink(missing_ok=True)
         return path if path.read_text() == text else None
-    except (OSError, TypeError):
+    except OSError:
         return None
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from sojourn.simulator import _happenings, _loop, _migrating, _placing, _queue
 from sojourn.simulator._checks import violation
+from sojourn.simulator._likeness import are_empty_hosts_alike
+from sojourn.simulator._reached import plain_function
 from sojourn.simulator._state import EXPIRED
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import PerResource, Policy
@@ -110,8 +112,9 @@ def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) ->
         lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
     if policy.filter is not None:
         lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
-    are_empty_alike = is_ranked and extent != "full" and policy.hooks is None
-    return [*lines, *_comparison(calls, are_empty_alike), "    return best_host", ""]
+    # what hooks remember, and whether it is updated, may tell one empty host from another
+    is_plain = is_ranked and extent != "full" and policy.hooks is None
+    return [*lines, *_comparison(calls, is_plain and are_empty_hosts_alike(policy)), "    return best_host", ""]
 
 
 def _refresh_all(policy: Policy) -> list[str]:
@@ -150,11 +153,6 @@ def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
     lines += ["        if is_better:", "            best_host = host"]
     lines += [f"            best_{i} = score_{i}" for i in range(len(calls))]
     lines += [f"            if {is_perfect}:", "                break"]
-    if are_empty_alike:  # they differ in what a policy remembers of them, and in whether they are updated
+    if are_empty_alike:  # the first in the ranking has the lowest index
         lines += ["        if cluster.n_running[host] == 0:", "            break"]
     return lines
-
-
-def plain_function(function: Any) -> Any:
-    """The Python function that numba compiled."""
-    return getattr(function, "py_func", function)

@@ -18,9 +18,15 @@ def kernel(function: _Function) -> _Function:
     """The function compiled by numba; typed as itself. Division by zero gives inf or nan, as in numpy.
 
     It may not make arrays: they would have to be counted, and numba counts each array of each argument at each call,
-    which costs twenty times what an event does.
+    which costs twenty times what an event does. An index past an array's end is an error in functions of others, who
+    have no slow twin that is tested; in our own it is not looked at.
     """
-    return cast(_Function, _njit(**KERNEL_OPTIONS)(function))
+    return cast(_Function, _njit(boundscheck=not is_own(function), **KERNEL_OPTIONS)(function))
+
+
+def is_own(function: Callable[..., Any]) -> bool:
+    """Whether the function is the simulator's own."""
+    return f"{function.__module__}.".startswith("sojourn.simulator.")
 
 
 def inner(function: _Function) -> _Function:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sojourn.simulator._compose import HOOKS, plain_function
+from sojourn.simulator._compose import HOOKS
+from sojourn.simulator._reached import LIBRARIES, named_values, plain_function
 from sojourn.simulator.policies.policy import PerResource, Policy
-
-_LIBRARIES = ("math", "numba", "numpy")
-"""Modules that change with a version, which the key has apart."""
+from sojourn.source_closure import PACKAGE, installed
 
 
 def policy_sources(policy: Policy) -> list[str]:
-    """The simulator's source, that of every file that the policy's functions reach, and the constants that they read.
+    """The source of all that the loop and the policy's functions import of ours, of every other file that these
+    reach, and the constants that they read.
 
-    Raises TypeError or OSError where these don't tell all about it (typed at a prompt, a closure over values, a
-    constant that is no number), so that its loop is not kept.
+    Raises TypeError, NoSource or OSError where these don't tell all about it (typed at a prompt, a closure over
+    values, a constant that is no number), so that its loop is not kept.
     """
-    folder = Path(__file__).parent
-    paths = {*folder.glob("*.py"), *folder.glob("policies/*.py")}
+    modules = {"sojourn.simulator._compile"}  # it imports the loop, its parts and what is warmed up
+    paths: set[Path] = set()
     constants: list[str] = []
     waiting: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
     waiting += [policy.filter] if policy.filter else []
@@ -35,23 +34,19 @@ def policy_sources(policy: Policy) -> list[str]:
         if plain in seen:
             continue
         seen.add(plain)
-        if plain.__closure__ is not None or plain.__module__ == "__main__":
+        if plain.__closure__ is not None or plain.__module__ in (None, "__main__"):  # None: executed from a text
             raise TypeError(f"{plain.__qualname__} can't be keyed by its source")
-        paths.add(Path(inspect.getfile(plain)))
-        for name in sorted(set(_names(plain.__code__)) & plain.__globals__.keys()):
-            value = plain.__globals__[name]
+        if plain.__module__.partition(".")[0] == PACKAGE:
+            modules.add(plain.__module__)
+        else:
+            paths.add(Path(inspect.getfile(plain)))
+        for name, value in named_values(plain).items():
             if isinstance(plain_function(value), types.FunctionType):
                 waiting.append(value)
-            elif not (isinstance(value, types.ModuleType) and value.__name__ in _LIBRARIES):
+            elif not (isinstance(value, types.ModuleType) and value.__name__ in LIBRARIES):
                 constants.append(f"{plain.__module__}.{name} = {_literal(name, value)}")
-    return [path.read_text() for path in sorted(paths)] + sorted(constants)
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+    ours = [f"{name}\n{source.decode()}" for name, source in installed().closure(*sorted(modules)).items()]
+    return ours + [path.read_text() for path in sorted(paths)] + sorted(constants)
 
 
 def _literal(name: str, value: Any) -> str:

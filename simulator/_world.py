@@ -15,6 +15,7 @@ from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
 from sojourn.simulator._predictions import asked_curves
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
+from sojourn.simulator._scorer_fault import scorer_fault
 from sojourn.simulator._state import (
     BAD_DEADLINE,
     BAD_SCORE,
@@ -67,6 +68,9 @@ class Prepared:
         started = time.perf_counter()
         try:
             code = self.loop.replay(self.world, self.timeline, idx_departing, self.happenings)
+        except IndexError as error:  # functions of others are compiled with bounds checks
+            rule = "must read arrays within their bounds"
+            raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
         except Exception as error:
             raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
         elapsed_s = time.perf_counter() - started
@@ -76,7 +80,9 @@ class Prepared:
                 raise raised
             raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
         if code == BAD_SCORE:
-            raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN")
+            found = self._fault()
+            raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN"
+                             f"{f': {found}' if found else ''}")
         if code == BAD_DEADLINE:
             raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
                              f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
@@ -95,6 +101,9 @@ class Prepared:
             asked = f"told by hook {list(HOOKS)[counts['hook'] - 1]!r} of"
             told.append(f"host {self._host_id()!r}")
         return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
+
+    def _fault(self) -> str:
+        return scorer_fault(self.policy, self.world, self.workload.hosts["host_id"].tolist())
 
     def _host_id(self) -> Any:
         return self.workload.hosts["host_id"].tolist()[self.world.counts["last_host"][0]]

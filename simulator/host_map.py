@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.comparison_data import HostMap
 from sojourn.simulator.engine import Result
+from sojourn.simulator.host_classes import HostMap
 from sojourn.simulator.policies.lava import UPPER_S
 from sojourn.simulator.workload import Workload
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from sojourn.simulator.caveats import MORE_REJECTED, evidence_of, knows_the_future
 from sojourn.simulator.colours import colours_of
 from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.page_decisions import shown_decision
 from sojourn.simulator.page_figures import (
     CUT,
+    MORE,
     distribution_figure,
     empty_hosts_figure,
     gain_figure,
@@ -87,11 +89,14 @@ def _figures(data: ComparisonData) -> dict[str, Any]:
 
 def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
     is_other = data.summary["load"] != data.at_main_load()["load"].iloc[0]
-    ranked = data.summary.assign(is_other=is_other).sort_values(
-        ["workload", "is_other", "load", "gain_pp"], ascending=[True, True, True, False], kind="stable")
+    is_known = data.summary["predictor"].map(knows_the_future)
+    ranked = data.summary.assign(is_other=is_other, is_known=is_known).sort_values(
+        ["workload", "is_other", "load", "is_known", "gain_pp"], ascending=[True, True, True, True, False],
+        kind="stable")
     sections = [_section(
-        "Summary", "Means over the seeds, after the warm-up. Gain: empty hosts over best-fit's of the same seed, with "
-        "the 95 % interval over the seeds; bold where it excludes 0. Click a header to sort.",
+        "Summary", "Means over the seeds, after the warm-up; first what can be deployed, then what knows the future. "
+        "Gain: empty hosts over best-fit's of the same seed, with the 95 % interval over the seeds; bold where it "
+        "excludes 0. Click a header to sort.",
         f'<div class="wide">{html_table(ranked)}</div>'), *_gain_sections(data, figures)]
     if "empty-hosts" in figures:
         sections.append(_section(
@@ -134,10 +139,13 @@ def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str
         if figure is None:
             continue
         words = (f"On {workload} at {100 * data.at_main_load(workload)['load'].iloc[0]:g} % peak load. Empty hosts in "
-                 "percentage points (pp), higher is better, with 95 % intervals where there are several seeds. No "
-                 "policy that places every request can pass the bound.")
+                 "percentage points (pp), higher is better, with 95 % intervals where there are several seeds. Pale: "
+                 "knows the future. No policy that places every request can pass the bound. "
+                 f"{evidence_of(data.at_main_load(workload))}").strip()
         if any(text.startswith(CUT) for text in figure["layout"]["yaxis"]["ticktext"]):
             words += f" {CUT.strip()}: the bar goes on to the left."
+        if any(MORE in text for text in figure["layout"]["yaxis"]["ticktext"]):
+            words += f" {MORE.strip()}: it {MORE_REJECTED}."
         name = f": {workload}" if len(workloads) > 1 else ""
         sections.append(_section(f"Gain over best-fit{name}", words, _plot(f"gain-{k}")))
     return sections

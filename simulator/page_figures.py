@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.simulator.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,
@@ -23,7 +24,8 @@ from sojourn.simulator.colours import (
     line_styles,
 )
 from sojourn.simulator.compare import BASELINE
-from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.host_classes import HostMap
 from sojourn.simulator.sweeps import Sweep
 
 Figure = dict[str, Any]
@@ -35,30 +37,35 @@ MAX_HOSTS, MAX_MOMENTS = 300, 300
 """Rows and columns of a map; of more, evenly spaced ones are drawn."""
 CUT = "◀ "
 """Before the name of a bar that goes on beyond the axis."""
+MORE = "⚠ "
+"""Before the name of one that rejects more than best-fit."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 _BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
 
 
 def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
-    """Bars of the gain over best-fit with intervals, the best on top, and the bound as a line.
+    """Bars of the gain over best-fit with intervals, and the bound as a line: what can be deployed on top, then pale
+    what knows the future, each the best first.
 
     rows: of a summary, one workload and load. colour_of: by policy. Bars that go on beyond the axis' left end are cut
-        there and marked so.
+        there and marked so, and so are those that reject more than best-fit.
     """
-    bars = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
-    bars = bars.sort_values("gain_pp", kind="stable")
+    bars = rows.assign(is_more=is_rejecting_more(rows), is_known=rows["predictor"].map(knows_the_future))
+    bars = bars[(bars["policy"] != BASELINE) & bars["gain_pp"].notna()]
+    bars = bars.sort_values(["is_known", "gain_pp"], ascending=[False, True], kind="stable")
     gain, low, high = (bars[name].to_numpy(float) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
     bound_pp = bound_gain_pp(rows)
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
     left = max(float(np.nanmin([-0.05 * largest, *gain, *low])) * 1.05, -1.25 * largest)
-    ticks = [f"{CUT if value < left else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
-             for label, value in zip(bars["label"], gain, strict=True)]
+    ticks = [f"{CUT if value < left else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
+             for label, value, more in zip(bars["label"], gain, bars["is_more"], strict=True)]
     bar: dict[str, Any] = {
         "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),
-        "marker": {"color": [colour_of[policy] for policy in bars["policy"]]},
-        "hovertext": [f"{_escaped(label)}: {gain_text(*ends)}"
-                      for label, *ends in zip(bars["label"], gain, low, high, strict=True)],
+        "marker": {"color": [colour_of[policy] for policy in bars["policy"]],
+                   "opacity": [0.45 if known else 1.0 for known in bars["is_known"]]},
+        "hovertext": [f"{_escaped(label)}: {gain_text(*ends)}{f'; {MORE_REJECTED}' if more else ''}"
+                      for label, more, *ends in zip(bars["label"], bars["is_more"], gain, low, high, strict=True)],
         "hoverinfo": "text",
     }  # fmt: skip
     if np.isfinite(low).any():
@@ -96,7 +103,7 @@ def gain_text(gain_pp: float, low_pp: float, high_pp: float) -> str:
 
 
 def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
-    """A line per label, best-fit and the best of the others shown, the bound dotted, the warm-up shaded."""
+    """A line per label, some of them shown, the bound dotted, the warm-up shaded."""
     first = next(iter(data.series.values()))
     unit, unit_s = time_unit(int(first["time_s"].iloc[-1]))
     lines = _lines(data, colour_of, lambda time_s, pct: (time_s / unit_s, pct))
@@ -129,22 +136,28 @@ def distribution_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> F
 
 def _lines(data: ComparisonData, colour_of: Mapping[str, str],
            points: Callable[[pd.Series, pd.Series], tuple[Any, Any]]) -> list[dict[str, Any]]:
-    """A line per label, best-fit and the best of the others shown, and the bound, dotted.
+    """A line per label, and the bound, dotted. Shown are best-fit, the best of what can be deployed, and the best that
+    knows the future.
 
     points: x and y of times and percentages of empty hosts.
     """
     first = next(iter(data.series.values()))
     rows = data.at_main_load().set_index("label")
-    best = rows[rows["policy"] != BASELINE]["gain_pp"].sort_values(ascending=False, kind="stable")
-    shown = {*rows.index[rows["policy"] == BASELINE], *best.index[: N_LINES - 2]}
+    more = set(rows.index[is_rejecting_more(rows)])
+    best = rows[rows["policy"] != BASELINE].sort_values("gain_pp", ascending=False, kind="stable")
+    is_known = best["predictor"].map(knows_the_future).astype(bool)
+    known = best.index[is_known][:max(1, N_LINES - 2 - int((~is_known).sum()))]
+    shown = {*rows.index[rows["policy"] == BASELINE], *known, *best.index[~is_known][:N_LINES - 2 - len(known)]}
     lines = [_line("bound", *points(first["time_s"], first["bound_empty_hosts_pct"]),
                    {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"})]
     styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
     for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
         line = _line(label, *points(series["time_s"], series["empty_hosts_pct"]),
                      {"color": colour, "width": 2, "dash": _DASHES[dash]})
+        if label in more:
+            line["name"] += f"<br>{MORE_REJECTED}"
         lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
-    return lines
+    return sorted(lines, key=lambda line: not line.get("visible", True))  # stable: the legend begins with what is shown
 
 
 def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:

@@ -1,4 +1,4 @@
-"""What the page says first: what was compared, which policy came out best, and how sure that is."""
+"""What the page says first: what was compared, what can be deployed and is worth most, and how sure that is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from sojourn.simulator.caveats import evidence_of, is_rejecting_more, knows_the_future, rejection_words
 from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.page_figures import bound_gain_pp, gain_text
 
-_KNOWING = ("oracle", "noise", "recall", "truth")
-"""Predictors made from a trace's own future, or from what drew it; nobody can deploy them."""
+_MOST_LISTED = 5
+"""Labels in a sentence."""
 
 
 def compared(data: ComparisonData) -> str:
@@ -31,7 +32,7 @@ def compared(data: ComparisonData) -> str:
 
 
 def headline(rows: pd.DataFrame) -> list[str]:
-    """The best policy with its interval; the best that could be deployed, if another; what to hold against them.
+    """The best that can be deployed, with its interval; what knowing lifetimes would bring; what to hold against them.
 
     rows: of a summary, one workload and load.
     """
@@ -40,45 +41,50 @@ def headline(rows: pd.DataFrame) -> list[str]:
     ranked = others.to_dict("records")
     if not ranked:
         return [f"Only {BASELINE} was replayed: nothing to compare it with."]
-    knows = [_knows_the_future(row["predictor"]) for row in ranked]
-    lines = [_verdict(ranked[0], bound_gain_pp(rows))]
-    if knows[0] and not all(knows):
-        deployable = ranked[knows.index(False)]
-        lines.append(f"Best of those that need no knowledge of the future: {deployable['label']}, {_gain(deployable)}"
-                     f"{', which includes 0' if deployable['gain_low_pp'] <= 0 <= deployable['gain_high_pp'] else ''}.")
-    elif knows[0]:
-        lines.append("Its predictor is made from the trace's own future: this is what predictions could bring at most.")
-    baseline_pct = rows[rows["policy"] == BASELINE].iloc[0].get("rejected_pct", math.nan)
-    rejected_pct = ranked[0].get("rejected_pct", math.nan)
-    if rejected_pct > baseline_pct:
-        lines.append(f"It rejects {rejected_pct:.2f} % of the requests, {BASELINE} {baseline_pct:.2f} %: part of its "
-                     "empty hosts may be work that it did not take.")
-    if len(ranked) > 1:
-        lines.append(f"Chosen as the best of {len(ranked)} by these same replays: the interval does not allow for it.")
-    return lines
+    deployable = [row for row in ranked if not knows_the_future(row["predictor"])]
+    knowing = [row for row in ranked if knows_the_future(row["predictor"])]
+    bound_pp = bound_gain_pp(rows)
+    lines = [_verdict(deployable[0], bound_pp)] if deployable else [
+        "Nothing here can be deployed: every predictor is made from the trace's own future."]
+    if knowing:
+        share = _share(knowing[0]["gain_pp"], bound_pp)
+        lines.append(f"What predictions could bring at most: {knowing[0]['label']}, {_gain(knowing[0])}{share}; it "
+                     "knows the trace's own future.")
+    is_more = is_rejecting_more(rows)
+    lines.append(rejection_words(_listed(rows.loc[is_more, "label"].tolist())))
+    lines.append(evidence_of(rows))
+    if len(deployable) > 1:
+        lines.append(f"Chosen as the best of {len(deployable)} by these same replays: the interval does not allow for "
+                     "it.")
+    return [line for line in lines if line]
+
+
+def _listed(labels: list[str]) -> list[str]:
+    return labels if len(labels) <= _MOST_LISTED else [*labels[:_MOST_LISTED], f"{len(labels) - _MOST_LISTED} more"]
+
+
+def _share(gain_pp: float, bound_pp: float) -> str:
+    return f", {100 * gain_pp / bound_pp:.0f} % of the way to the bound" if bound_pp > 0 and gain_pp > 0 else ""
 
 
 def _verdict(best: Mapping[Hashable, Any], bound_pp: float) -> str:
     gain, low = best["gain_pp"], best["gain_low_pp"]
-    share = f", {100 * gain / bound_pp:.0f} % of the way to the bound" if bound_pp > 0 and gain > 0 else ""
+    share = _share(gain, bound_pp)
     where = f"on {best['workload']} at {100 * best['load']:g} % peak load"
     if gain <= 0:
-        return f"Nothing beats {BASELINE} in empty hosts {where}; {best['label']} comes closest, at {_gain(best)}."
+        return (f"Nothing deployable beats {BASELINE} in empty hosts {where}; {best['label']} comes closest, at "
+                f"{_gain(best)}.")
     if not math.isfinite(low):
         return (f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}, in one replay: "
                 "without further seeds there is no interval.")
     if low <= 0:
-        return (f"No gain is certain {where}: {best['label']} comes out best in empty hosts, at {_gain(best)} over "
-                f"{BASELINE}, and that interval includes 0.")
+        return (f"Nothing deployable is sure to beat {BASELINE} {where}: {best['label']} comes out best in empty "
+                f"hosts, at {_gain(best)}, and that interval includes 0.")
     return f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}."
 
 
 def _gain(row: Mapping[Hashable, Any]) -> str:
     return gain_text(row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"])
-
-
-def _knows_the_future(predictor: str) -> bool:
-    return predictor.removeprefix("one-shot:").replace(" ", ":").split(":")[0] in _KNOWING
 
 
 def count(n: int, one: str, many: str = "") -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from sojourn.simulator.caveats import MORE_REJECTED, is_rejecting_more
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -53,15 +55,17 @@ _TEXT = ' class="text"'
 def html_table(rows: pd.DataFrame) -> str:
     """The rows as they come; workload, load and predictor only where they differ, metrics only where they are known.
 
-    Where `gain_low_pp` and `gain_high_pp` are known the gain has its interval, bold if that excludes 0.
+    Where a row rejects more than best-fit, its policy's cell says so. Where `gain_low_pp` and `gain_high_pp` are known
+    the gain has its interval, bold if that excludes 0.
 
     >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
     """
     columns = {name: column for name, column in {**_TEXTS, **_SETTINGS, **COLUMNS}.items() if _is_shown(rows, name)}
     head = "".join(_header(column, name in _TEXTS) for name, column in columns.items())
-    body = "".join(f"<tr>{''.join(_cell(row, name, column) for name, column in columns.items())}</tr>"
-                   for row in rows.to_dict("records"))
+    is_more = is_rejecting_more(rows).tolist()
+    body = "".join(f"<tr>{''.join(_cell(row, name, column, more) for name, column in columns.items())}</tr>"
+                   for row, more in zip(rows.to_dict("records"), is_more, strict=True))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -83,11 +87,12 @@ def _header(column: Column, is_text: bool) -> str:
             f'<button type="button">{html.escape(column.title)}{below}</button></th>')
 
 
-def _cell(row: Mapping[Hashable, Any], name: str, column: Column) -> str:
+def _cell(row: Mapping[Hashable, Any], name: str, column: Column, is_more: bool) -> str:
     value = row[name]
     if name in _TEXTS:
         text = html.escape(str(value))
-        return f'<td{_TEXT} data-value="{text}">{text}</td>'
+        warning = f'<small class="warning">{html.escape(MORE_REJECTED)}</small>' if is_more and name == "policy" else ""
+        return f'<td{_TEXT} data-value="{text}">{text}{warning}</td>'
     number = float(value) * (100 if name == "load" else 1)
     if not math.isfinite(number):
         return '<td data-value="">–</td>'

@@ -78,6 +78,7 @@ def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: i
         drawn = rng.permutation(arrived[shapes[arrived].any(axis=1)])  # what needs nothing always fits
         left[k] = 100 * shares(inflated(workload.capacity, samples.free[moment], samples.n_running[moment], order,
                                         shapes, drawn), total)
+    left[:, :, ~workload.need.any(axis=0)] = np.nan  # it is not stranded: nobody asks for it
     return Stranding(samples.time_s[chosen], left[:, 0], left[:, 1], workload.resources)
 
 

@@ -43,7 +43,8 @@ def from_trace(
         is, and `load` and `n_hosts` do not apply.
     load: whole-trace peak of the binding resource over capacity, which fixes the number of hosts unless
         `n_hosts` does.
-    Requests larger than every host are left out and counted.
+    Requests larger than every host are left out and counted. A given shape has no further resources (those that the
+    trace's roles declare), so they are not replayed, and the description says so.
 
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 40],
     ...                       "cpu_cores": [64.0, 200.0], "mem_gib": [8.0, 8.0]})
@@ -62,10 +63,14 @@ def from_trace(
         raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(given)}")
     rng = np.random.default_rng(seed)
     table = trace.hosts if trace.hosts is not None and not given else pd.DataFrame([given])
-    kept, n_left_out = _fitting(trace, table)
+    not_replayed = tuple(name for name in trace.roles.resources if given and name not in given)
+    kept, n_left_out = _fitting(_without(trace, not_replayed), table)
     total_s = true_totals(kept, rng)
     hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
-    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, _description("trace", kept, hosts, n_left_out))
+    description = _description("trace", kept, hosts, n_left_out)
+    if not_replayed:
+        description += f"; {', '.join(not_replayed)} not replayed, since the hosts' shape has none"
+    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, description)
 
 
 def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int | None = None,
@@ -198,6 +203,15 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
         raise ValueError(f"n_hosts must be at least 1, got {n_hosts!r}")
     sizes = {name: np.full(n_hosts, size) for name, size in shape.items()}
     return pd.DataFrame({"host_id": np.arange(n_hosts), **sizes})
+
+
+def _without(trace: Trace, resources: tuple[str, ...]) -> Trace:
+    """The trace without these further resources."""
+    if not resources:
+        return trace
+    roles = replace(trace.roles, resources=tuple(name for name in trace.roles.resources if name not in resources))
+    hosts = None if trace.hosts is None else trace.hosts.drop(columns=list(resources), errors="ignore")
+    return replace(trace, requests=trace.requests.drop(columns=list(resources)), roles=roles, hosts=hosts)
 
 
 def _cpu_and_memory(trace: Trace) -> Trace:

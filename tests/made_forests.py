@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.bundle import Bundle, Schema, varying_names
+from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
 from sojourn.serving.history import HistoryDefinition, HistoryState
 
@@ -98,6 +99,6 @@ def made_bundle(forest: Forest, kind: str, **changes: Any) -> Bundle:
                                   "features": [*document["numbers"], "hour", "weekday", *history]})
     names = draft.encoder.feature_names()
     aged = [f"{names[2]}/age", f"{names[3]}/age"] if kind == "hazard" else []
-    document["features"] = [*names, *aged, *varying_names(kind, draft.encoder, draft.age_features)[-1:]]
+    document["features"] = [*names, *aged, *KINDS[kind].varying_names(names, draft.age_features)[-1:]]
     schema = Schema.from_document(document)
     return Bundle(schema, to_onnx(forest), HistoryState(schema.encoder.history), "0123456789ab")

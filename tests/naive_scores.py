@@ -29,6 +29,7 @@ class Host:
     # LAVA's
     state: str = "empty"
     lifetime_class: int = 0
+    opened: int = 0
     deadline: float = math.inf
     residuals: set[int] = field(default_factory=set)
     # a cached exit, and when it is asked for again
@@ -84,6 +85,11 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
         extension = expected_extension(replay, i, host)
         slack = max(replay.exit_of_host(host) - replay.exit_of(i) + extension, 0)
         return ((extension + 0.03 * slack) / 7200 + float(packing[1]), *packing)
+    if policy == "lava-soft-expected":
+        return (naive_lava.class_preference(replay, i, host), bucket(expected_extension(replay, i, host)), *packing)
+    if policy == "lava-soft-joint":
+        joint = math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1])
+        return (naive_lava.class_preference(replay, i, host), joint, *packing)
     if policy.startswith("lava"):
         return (naive_lava.class_preference(replay, i, host), bucket(extension_of(replay, i, host)), *packing)
     raise ValueError(policy)

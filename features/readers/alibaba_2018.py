@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, line_blocks, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -25,7 +26,7 @@ _MAX_SIZE = 1e9
 
 
 def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "instance",
-                      censor_cut: bool = True) -> tuple[Trace, ReadReport]:
+                      censor_cut: bool = True, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one table of batch tasks; path: the file, or the folder that holds `batch_task.csv(.gz)`.
 
     One row is one request: a task, from its start (2018) or creation (2017) to the end of its last instance. The
@@ -37,6 +38,9 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     running at the horizon, the last time in the file. Others that stopped (Failed, or Running with an end, which
     is that of their failed job) left their hosts then, so they keep that departure. censor_cut: mark them by
     `is_cut` (bool), so that their end counts as a competing one.
+
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018, where it recurs
     from job to job), `job_name` (tasks of one job are siblings). Category: `task_type` (2018). Number: `n_instances`.
@@ -59,15 +63,18 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     ledger = ReadLedger()
     seen: set[object] = set()
     chunks = []
-    horizon_s = 0
+    last_s = 0
     for rows in text_rows(table, ledger, separator=",", names=names, has_header=False, comment=_HEADERS[n_columns]):
         chunk, latest_s = _tasks(rows, size, seen)
         chunks.append(chunk)
-        horizon_s = max(horizon_s, latest_s)
+        last_s = max(last_s, latest_s)
     requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or horizon_s <= 0:
+    if requests.empty or last_s <= 0:
         refused = dict(ledger.report(0).refused)
         raise ValueError(f"{table}: must hold at least one task after time 0, got none; refused: {refused}")
+    times = pd.concat([requests["arrival_s"], requests["departure_s"].dropna()])
+    horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
+    requests = cut_at(requests, horizon, ledger, table.name)
     is_2018 = names is _COLUMNS_2018
     owners, categories = (("task_name", "job_name"), ("task_type",)) if is_2018 else (("job_name",), ())
     for name in (*owners, "status", *categories):
@@ -79,7 +86,7 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
             "units": f"mem_gib is a share of one machine ({'0-100' if is_2018 else '0-1'})",
             "request_size": "one instance" if size == "instance" else "all instances of the task",
             "known_at_end": ["status", *(["is_cut"] if censor_cut else [])], "report": report.summary()}
-    return Trace(requests, horizon_s, Roles(owners, categories, ("n_instances",)), meta=meta), report
+    return Trace(requests, horizon.time_s, Roles(owners, categories, ("n_instances",)), meta=meta), report
 
 
 def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, int]:
@@ -109,6 +116,7 @@ def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, 
     departure = pd.Series(np.where(is_running, 0, end_s)[kept].astype(np.int64), dtype="Int64")
     latest_s = int(max(start_s[kept].max(initial=0), departure.max() if len(departure) else 0))
     table = pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": pd.Series((job + "/" + task)[kept], dtype="str"),
         "arrival_s": pd.Series(start_s[kept].astype(np.int64), dtype="Int64"),
         "departure_s": departure.mask(is_running[kept]),

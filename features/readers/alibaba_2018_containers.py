@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -31,7 +32,8 @@ _MAX_PENDING = 1_000_000
 
 
 def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
-                                 max_series: int = MAX_SERIES) -> tuple[Trace, ReadReport]:
+                                 max_series: int = MAX_SERIES,
+                                 horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one table of containers; path: the file, or the folder that holds `container_meta.csv(.gz)`.
 
     A row is the state of a container at a time; a container has about five rows in the 8 days. One container is one
@@ -41,6 +43,9 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
 
     `cpu_limit_cores` and the sizes are those of the first row that places it. `mem_gib` is a share of the largest
     machine (0-100), no GiB. Owner: `app_du`, the deploy unit. `machine` and `status` (the last seen) have no role.
+
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s, at each step's
     start, for the first `max_series` containers of the table, from `container_usage.csv(.gz)` beside it. usage: None =
@@ -65,24 +70,27 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
     seen: set[object] = set()
     states = pd.concat([_states(rows, first_rows, seen) for rows in text_rows(
         table, ledger, separator=",", names=_META, has_header=False, comment=_HEADER)], ignore_index=True)
-    horizon_s = int(states["time"].max()) if len(states) else 0
+    last_s = int(states["time"].max()) if len(states) else 0
     requests = _requests(states, ledger) if len(states) else states
-    if requests.empty or horizon_s <= 0:
+    if requests.empty or last_s <= 0:
         raise ValueError(f"{table}: must hold at least one started or allocated container and a time after 0, got "
                          f"none; refused: {dict(ledger.report(0).refused)}")
+    n_placed = len(requests)
+    horizon = horizon_of(states["time"].to_numpy(np.int64), horizon_s)
+    requests = cut_at(requests, horizon, ledger, table.name)
     usage_file = next((file for file in _beside(table, "container_usage") if file.is_file()), None)
     if usage is True and usage_file is None:
         raise FileNotFoundError(f"{table.parent} must hold container_usage.csv or container_usage.csv.gz for usage")
     series = None
     if usage_file is not None and usage is not False and (usage or usage_file.stat().st_size <= MAX_USAGE_BYTES):
-        series = _usage(usage_file, requests.head(max_series), pd.Index(list(first_rows)), horizon_s, ledger)
+        series = _usage(usage_file, requests.head(max_series), pd.Index(list(first_rows)), horizon.time_s, ledger)
     report = ledger.report(len(requests), is_event_log=True)
     meta = {"source": f"Alibaba cluster trace 2018, {table.name}", "licence": "none stated",
             "units": "mem_gib is a share of the largest machine (0-100)",
-            "n_never_placed": len(first_rows) - len(requests), "known_at_end": ["status"],
+            "n_never_placed": len(first_rows) - n_placed, "known_at_end": ["status"],
             "usage": "not read" if series is None else f"means over {STEP_S} s of the first {max_series} containers",
             "report": report.summary()}
-    return Trace(requests, horizon_s, Roles(owners=("app_du",), numbers=("cpu_limit_cores",)), usage=series,
+    return Trace(requests, horizon.time_s, Roles(owners=("app_du",), numbers=("cpu_limit_cores",)), usage=series,
                  meta=meta), report
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sojourn.features.readers._horizon import LatestTimes, horizon_of
 from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, text_rows, value_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -21,12 +22,13 @@ _FLAVOR_COLUMNS = ("flavor", "vcpu", "memory_gb")
 _BIN_COLUMNS = ("bin", "dur_lo_s", "dur_hi_s")
 
 
-def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None = None,
+def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None = None, horizon_s: int | None = None,
                        seed: int = 0) -> tuple[Trace, ReadReport]:
     """The trace of `<part>.parquet`, with `flavors.csv` and `duration_bins.csv` beside it.
 
     path: the folder, or the Parquet file itself (then `part` is not used). end_s: when observation ended, on
     the file's clock; by default 300 s after the last arrival (2,100,000 for `dev`). Time 0 is the first arrival.
+    horizon_s: the same on the trace's clock; one of the two.
 
     Lifetimes are known as bins. One is drawn uniformly within its bin, cut at the horizon: the draw is a hash of
     `seed`, the batch and the position in it, so other rows and their order do not change it. The bin's edges
@@ -55,16 +57,21 @@ def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None
     """
     source = Path(path)
     table = source / f"{part}.parquet" if source.is_dir() else source
-    start_s, last_s = _first_and_last(table)
-    sizes, edges = _flavors(table.parent / "flavors.csv"), _bins(table.parent / "duration_bins.csv")
-    horizon_s = (last_s + BIN_S if end_s is None else int(end_s)) - start_s
-    if horizon_s <= 0:
+    if end_s is not None and horizon_s is not None:
+        raise ValueError(f"horizon_s must be given without end_s, got {horizon_s!r} and {end_s!r}")
+    start_s, latest = _first_and_latest(table)
+    declared_s = int(end_s) - start_s if end_s is not None else horizon_s
+    if end_s is not None and int(end_s) <= start_s:
         raise ValueError(f"end_s must be above the first arrival {start_s}, got {end_s!r}")
+    horizon = horizon_of(latest.kept - start_s + BIN_S, declared_s, n_rows=latest.n)
+    sizes, edges = _flavors(table.parent / "flavors.csv"), _bins(table.parent / "duration_bins.csv")
     ledger = ReadLedger()
+    for line in horizon.lines():
+        ledger.note(line)
     batches: dict[int, tuple[int, int]] = {}
     chunks = []
     for rows in _blocks(table, ledger):
-        chunks.append(_vms(rows, start_s, horizon_s, batches, edges, sizes, seed))
+        chunks.append(_vms(rows, start_s, horizon.time_s, batches, edges, sizes, seed))
     requests = pd.concat(chunks, ignore_index=True)
     if requests.empty:
         raise ValueError(f"{table}: must hold at least one VM, got none; refused: {dict(ledger.report(0).refused)}")
@@ -79,7 +86,7 @@ def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None
             "lifetimes": "drawn uniformly within their bins",
             "known_at_end": ["lifetime_lo_s", "lifetime_hi_s"], "report": report.summary()}
     roles = Roles(owners=("batch",), categories=("flavor",), numbers=("batch_position",))
-    return Trace(requests, horizon_s, roles, meta=meta), report
+    return Trace(requests, horizon.time_s, roles, meta=meta), report
 
 
 def _vms(rows: TextRows, start_s: int, horizon_s: int, batches: dict[int, tuple[int, int]],
@@ -159,9 +166,9 @@ def _blocks(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
         n_rows += batch.num_rows
 
 
-def _first_and_last(path: Path) -> tuple[int, int]:
-    """The smallest and largest plausible arrival in the file; it is read once for these."""
-    first, last = MAX_TIME_S + 1, -1
+def _first_and_latest(path: Path) -> tuple[int, LatestTimes]:
+    """The smallest and the latest plausible arrivals in the file; it is read once for these."""
+    first, latest = MAX_TIME_S + 1, LatestTimes()
     for batch in _batches(path, ("arrival_s",)):
         column = batch.column("arrival_s")
         if not pa.types.is_integer(column.type):
@@ -169,10 +176,11 @@ def _first_and_last(path: Path) -> tuple[int, int]:
         values = column.drop_null().to_numpy(zero_copy_only=False)
         values = values[(values >= 0) & (values <= MAX_TIME_S)]
         if len(values):
-            first, last = min(first, int(values.min())), max(last, int(values.max()))
-    if last < 0:
+            first = min(first, int(values.min()))
+            latest.add(values)
+    if not latest.n:
         raise ValueError(f"{path}: must hold at least one VM with an arrival_s of 0 .. 100 years, got none")
-    return first, last
+    return first, latest
 
 
 def _batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -21,7 +22,8 @@ _TYPE_COLUMNS = ("vmTypeId", "machineId", "core", "memory")
 _NAMES = {"tenantId": "tenant", "vmTypeId": "vm_type", "priority": "priority"}
 
 
-def read_azure_packing(path: str | Path, *, machine: str | None = None) -> tuple[Trace, ReadReport]:
+def read_azure_packing(path: str | Path, *, machine: str | None = None,
+                       horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one SQLite file with the tables `vm` and `vmType`.
 
     Times are days, turned into whole seconds (cut, not rounded). A start below 0 ran at 0 and its age is known:
@@ -31,6 +33,9 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None) -> tuple
     sizes compare on one machine only. machine: its `machineId`; by default the one that holds the most VMs
     (the smallest number on a tie). cpu_cores and mem_gib are shares of it (0-1), not cores and GiB; VMs whose
     type it cannot hold are refused. hosts: one row, that machine, of size 1.
+
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     Owner: `tenant`; categories: `vm_type`, `priority`.
 
@@ -54,15 +59,18 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None) -> tuple
         chosen, core_of, memory_of, known = _sizes(source, database, machine)
         chunks = []
         seen: set[object] = set()
-        horizon_s = 0
+        last_s = 0
         for rows in _blocks(source, database, "vm", _VM_COLUMNS, ledger):
             chunk, latest_s = _vms(rows, core_of, memory_of, known, seen)
             chunks.append(chunk)
-            horizon_s = max(horizon_s, latest_s)
+            last_s = max(last_s, latest_s)
     requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or horizon_s <= 0:
+    if requests.empty or last_s <= 0:
         refused = dict(ledger.report(0).refused)
         raise ValueError(f"{source}: must hold at least one VM with a time above 0, got none; refused: {refused}")
+    times = pd.concat([requests["arrival_s"], requests["departure_s"].dropna()])
+    horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
+    requests = cut_at(requests, horizon, ledger, f"{source.name} vm")
     for name in _NAMES.values():
         requests[name] = requests[name].astype("category")
     hosts = pd.DataFrame({"host_id": [f"machine-{chosen}"], "cpu_cores": [1.0], "mem_gib": [1.0]})
@@ -71,7 +79,7 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None) -> tuple
             "licence": "CC BY 4.0 (cite Hadary et al., OSDI'20)", "machine": chosen,
             "units": "cpu_cores and mem_gib are shares of this machine (0-1)",
             "known_at_end": [], "report": report.summary()}
-    return Trace(requests, horizon_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), hosts,
+    return Trace(requests, horizon.time_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), hosts,
                  meta=meta), report
 
 
@@ -92,6 +100,7 @@ def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float],
     kept = rows.is_kept
     start_s, end_s = np.floor(start_d[kept] * _DAY_S), np.floor(end_d[kept] * _DAY_S)
     table = pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": pd.Series(name[kept], dtype="str"),
         "arrival_s": pd.Series(start_s, dtype="Float64").astype("Int64"),
         "departure_s": pd.Series(end_s, dtype="Float64").astype("Int64"),

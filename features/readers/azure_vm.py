@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -20,12 +21,13 @@ _MAX_SIZE = 1e6
 _AT_END = ("max_cpu", "mean_cpu", "p95_max_cpu")
 
 
-def read_azure_vm(path: str | Path, *, category_as_feature: bool = False) -> tuple[Trace, ReadReport]:
+def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
+                  horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one VM table; path: the file, or the folder that holds `vmtable.csv(.gz)`.
 
-    A VM created at time 0 was running already: start unknown. One deleted at the last deletion of the file was
-    still running: censored, and that time is the horizon. V2's sizes are buckets; 32 cores are taken for `>24`
-    and 128 GiB for `>64`. Usage readings are not read yet.
+    A VM created at time 0 was running already: start unknown. One deleted at the horizon was still running: censored.
+    horizon_s: that time, where it is known; else the last deletion that enough VMs share. V2's sizes are buckets; 32
+    cores are taken for `>24` and 128 GiB for `>64`. Usage readings are not read yet.
 
     Owners: subscription, deployment. The three CPU statistics are over the whole life and stand outside the roles.
     `vm_category` does too: it was inferred from the usage of VMs that lived for days (Cortez et al., SOSP'17,
@@ -49,8 +51,9 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False) -> tup
     if requests.empty or requests["departure_s"].max() <= 0:
         refused = dict(ledger.report(0).refused)
         raise ValueError(f"{table}: must hold at least one VM deleted after time 0, got none; refused: {refused}")
-    horizon_s = int(requests["departure_s"].max())
-    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon_s)
+    horizon = horizon_of(requests["departure_s"].to_numpy(np.int64), horizon_s, is_shared=True)
+    requests = cut_at(requests, horizon, ledger, table.name)
+    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon.time_s)
     for name in ("subscription", "deployment", "vm_category"):
         requests[name] = requests[name].astype("category")
     report = ledger.report(len(requests))
@@ -58,7 +61,7 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False) -> tup
     meta = {"source": f"Azure public dataset, {table.name}", "licence": "CC BY 4.0 (cite Cortez et al., SOSP'17)",
             "known_at_end": [*_AT_END, *([] if category_as_feature else ["vm_category"])],
             "report": report.summary()}
-    return Trace(requests, horizon_s, Roles(owners=("subscription", "deployment"), categories=categories),
+    return Trace(requests, horizon.time_s, Roles(owners=("subscription", "deployment"), categories=categories),
                  meta=meta), report
 
 
@@ -81,6 +84,7 @@ def _vms(rows: TextRows, seen: set[object]) -> pd.DataFrame:
     kept = rows.is_kept
     created = pd.Series(created_s[kept].astype(np.int64), dtype="Int64")
     table = pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": pd.Series(name[kept], dtype="str"),
         "arrival_s": created.mask(created == 0),
         "departure_s": pd.Series(deleted_s[kept].astype(np.int64), dtype="Int64"),

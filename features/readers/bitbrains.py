@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._parquet_rows import (
     MAX_USAGE_ROWS,
     NO_USAGE,
@@ -30,13 +31,16 @@ _MAX_PCT = 1000.0
 
 
 def read_bitbrains(path: str | Path, *, month: str | None = None,
-                   usage: bool | None = None) -> tuple[Trace, ReadReport]:
+                   usage: bool | None = None, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `rnd_<month>.parquet`; path: that file, or the folder that holds it and `vm_meta.parquet`.
 
     month: as in the file names ("2013-7"), where the path is a folder; by default the first month with a usage file.
     A VM is a request from its first sample to its last. One whose first (last) sample stands within 600 s of the
     month's first (last) ran before (after): start unknown (censored). Time 0 is the month's first sample
     (`meta["start_unix_s"]`). Sizes are the VM's largest of the month; there are no owners.
+
+    horizon_s: when the month ended, seconds from its first sample, where that is known; else the last time that enough
+    VMs share. The month's first sample is told in the same way.
 
     `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed 1. A VM that is
     powered off shows about 0. usage: None = where the file has at most 5,000,000 rows, True = whatever its size,
@@ -61,19 +65,25 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     of_month = table.stem.removeprefix("rnd_")
     ledger = ReadLedger()
     vms = _vms(table.with_name("vm_meta.parquet"), of_month, ledger)
-    start_s, last_s = int(vms["first_ts"].min()), int(vms["last_ts"].max())
-    horizon_s = last_s - start_s
-    if horizon_s <= 0:
-        raise ValueError(f"{table.with_name('vm_meta.parquet')}: {of_month} must last longer than 0 s, got {horizon_s}")
+    # Both ends of the month are told by what many VMs share, the first one by its mirror image.
+    start_s = -horizon_of(-vms["first_ts"].to_numpy(), is_shared=True, tolerance_s=_EDGE_S).time_s
+    last_s = vms["last_ts"].to_numpy() - start_s
+    if last_s.max() <= 0:
+        raise ValueError(f"{table.with_name('vm_meta.parquet')}: {of_month} must last longer than 0 s, got 0")
+    horizon = horizon_of(last_s, horizon_s, is_shared=True, tolerance_s=_EDGE_S)
     arrival, departure = (pd.Series(vms[name] - start_s, dtype="Int64") for name in ("first_ts", "last_ts"))
     requests = pd.DataFrame({
         "request_id": vms["vm"],
         "arrival_s": arrival.mask(arrival <= _EDGE_S),
-        "departure_s": departure.mask(departure >= horizon_s - _EDGE_S),
+        "departure_s": departure,
         "cpu_cores": vms["cores"],
         "mem_gib": vms["mem_cap_mb"] / _MIB_PER_GIB,
         "core_mhz": vms["cap_mhz"] / vms["cores"].where(vms["cores"] > 0),
     })
+    requests = cut_at(requests, horizon, ledger, "vm_meta.parquet")
+    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] >= horizon.time_s - _EDGE_S)
+    vms = vms[vms["vm"].isin(requests["request_id"])].reset_index(drop=True)
+    vms["last_ts"] = vms["last_ts"].clip(upper=start_s + horizon.time_s)
     has_usage = usage is True or (usage is None and n_samples <= MAX_USAGE_ROWS)
     series = _usage(table, vms, start_s, ledger) if has_usage else None
     report = ledger.report(len(requests), is_event_log=True)
@@ -81,7 +91,7 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
             "licence": "Bitbrains, Grid Workloads Archive (cite Shen et al., CCGrid'15)", "start_unix_s": start_s,
             "usage": "cpu_pct / 100, the mean of the five minutes before" if has_usage else "not read",
             "known_at_end": [], "report": report.summary()}
-    return Trace(requests, horizon_s, Roles(numbers=("core_mhz",)), usage=series, meta=meta), report
+    return Trace(requests, horizon.time_s, Roles(numbers=("core_mhz",)), usage=series, meta=meta), report
 
 
 def _vms(path: Path, month: str, ledger: ReadLedger) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -17,13 +18,15 @@ _COLUMNS = ("instance_sn", "role", "app_name", "cpu_request", "gpu_request", "rd
 _NO_LIMIT = -1
 
 
-def read_dlrm(path: str | Path) -> tuple[Trace, ReadReport]:
+def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `disaggregated_DLRM_trace.csv(.gz)`; path: its folder or the file itself.
 
     Arrival is the time an instance was scheduled (it starts to use a node there, as in `openb`); its creation is
     kept as `creation_s`, outside the roles. No scheduled and no creation time: started before the trace, start
     unknown. No deletion: still running at the horizon, which is the last time in the file. Times are rounded to
     whole seconds.
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     cpu_cores, mem_gib, gpu: what is requested. Owner: `app_name`; category: `role` (CN without GPU, HN with one).
     Numbers: `rdma_percent` (of one card's bandwidth), `disk_gib`, `max_per_node` (NaN = no limit).
@@ -43,22 +46,25 @@ def read_dlrm(path: str | Path) -> tuple[Trace, ReadReport]:
     ledger = ReadLedger()
     chunks = []
     seen: set[object] = set()
-    horizon_s = 0
+    last_s = 0
     for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=True):
         chunk, latest_s = _instances(rows, seen)
         chunks.append(chunk)
-        horizon_s = max(horizon_s, latest_s)
+        last_s = max(last_s, latest_s)
     requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or horizon_s <= 0:
+    if requests.empty or last_s <= 0:
         refused = dict(ledger.report(0).refused)
         raise ValueError(f"{table}: must hold at least one instance with a time above 0, got none; refused: {refused}")
+    times = pd.concat([requests[name].dropna() for name in ("creation_s", "arrival_s", "departure_s")])
+    horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
+    requests = cut_at(requests, horizon, ledger, table.name)
     for name in ("app_name", "role"):
         requests[name] = requests[name].astype("category")
     report = ledger.report(len(requests))
     meta = {"source": f"Alibaba cluster-trace-gpu-v2025, {table.name}", "licence": "none stated",
             "known_at_end": [], "report": report.summary()}
     roles = Roles(owners=("app_name",), categories=("role",), numbers=("rdma_percent", "disk_gib", "max_per_node"))
-    return Trace(requests, horizon_s, roles, meta=meta), report
+    return Trace(requests, horizon.time_s, roles, meta=meta), report
 
 
 def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:
@@ -81,6 +87,7 @@ def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:
     times = np.array([creation_s[kept], scheduled_s[kept], deletion_s[kept]])
     latest_s = int(np.nan_to_num(times).max(initial=0))
     table = pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": pd.Series(name[kept], dtype="str"),
         "arrival_s": _whole(scheduled_s[kept]),
         "departure_s": _whole(deletion_s[kept]),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import LatestTimes, cut_at, horizon_of
 from sojourn.features.readers._text_rows import TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -44,6 +45,7 @@ class _Events:
         "disk", "queued_s", "n_scheduled_before", "end_event")})
     first_us: int = -1
     last_us: int = 0
+    latest: LatestTimes = field(default_factory=LatestTimes)
 
     def start(self, task: _Task, key: tuple[int, int], time_us: int, row: dict[str, object]) -> None:
         """Add a request that begins at `time_us` (-1 = unknown); its row is the task's running one."""
@@ -64,7 +66,8 @@ class _Events:
         task.running, task.submit_us = -1, _UNKNOWN
 
 
-def read_google_2011(path: str | Path, *, censor_cut: bool = False) -> tuple[Trace, ReadReport]:
+def read_google_2011(path: str | Path, *, censor_cut: bool = False,
+                     horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one `task_events` part (.csv or .csv.gz), or of all parts in a folder, which must be contiguous.
 
     Each scheduling of a task is a request, `request_id` = job-index-n (n = 0 for its first): a task that was
@@ -77,6 +80,9 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False) -> tuple[Tra
     cpu_cores, mem_gib and `disk` are shares of the largest machine (0-1), as in the file, not cores and GiB.
     Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to schedule),
     `n_scheduled_before`. `end_event` is known only at the end and stands outside the roles.
+
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     censor_cut: add `is_cut` (bool): evicted or lost, so that the observed end is a competing one.
     `departure_s` stays, since the request leaves its host then and missing means "running at the horizon".
@@ -105,17 +111,19 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False) -> tuple[Tra
         raise ValueError(f"{source}: must hold a scheduled task and a later event, got none; refused: {refused}")
     origin_us = _START_US if events.first_us == 0 else events.first_us
     requests = _table(events, origin_us)
+    times_s = np.maximum(-(-(events.latest.kept - origin_us) // _SECOND_US), 1)
+    horizon = horizon_of(times_s, horizon_s, n_rows=events.latest.n)
+    requests = cut_at(requests, horizon, ledger, parts[-1].name)
     if censor_cut:
-        requests["is_cut"] = requests["end_event"].isin(_CUT)
-    horizon_s = max(-(-(events.last_us - origin_us) // _SECOND_US), 1)
-    report = ledger.report(n_kept, is_event_log=True)
+        requests["is_cut"] = requests["end_event"].isin(_CUT) & requests["departure_s"].notna()
+    report = ledger.report(len(requests), is_event_log=True)
     meta = {"source": f"Google ClusterData2011_2 task events, {len(parts)} part(s) from {parts[0].name}",
             "licence": "CC BY 4.0", "origin_s": origin_us / _SECOND_US,
             "units": "cpu_cores, mem_gib and disk are shares of the largest machine (0-1)",
             "known_at_end": ["end_event", *(["is_cut"] if censor_cut else [])], "report": report.summary()}
     roles = Roles(owners=("user", "job"), categories=("sched_class", "priority"),
                   numbers=("disk", "queued_s", "n_scheduled_before"))
-    return Trace(requests, horizon_s, roles, meta=meta), report
+    return Trace(requests, horizon.time_s, roles, meta=meta), report
 
 
 def _replay(rows: TextRows, events: _Events) -> None:
@@ -169,6 +177,7 @@ def _replay(rows: TextRows, events: _Events) -> None:
     rows.refuse("scheduled again while running", is_twice)
     rows.refuse("departure before arrival", is_early)
     rows.refuse("end without a schedule", is_lone)
+    events.latest.add(time[rows.is_kept])
     rows.repair("time before the row above: taken in file order", is_back)
     rows.repair("end without a schedule of a task from before the trace: start unknown", is_unknown)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -17,13 +18,14 @@ _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
 
 def read_openb(path: str | Path, *, pods: str = "default",
-               nodes: str = "all_node") -> tuple[Trace, ReadReport]:
+               nodes: str = "all_node", horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `openb_pod_list_<pods>.csv(.gz)`, with hosts from `openb_node_list_<nodes>.csv(.gz)`.
 
     path: the folder, or a pod list itself (then `pods` is not used); the node list is optional.
 
     Arrival is the time a pod was scheduled (it starts to use a node there); its creation is kept as
-    `creation_s`. A pod that is deleted exactly at the last deletion of the file was still running: censored.
+    `creation_s`. A pod that is deleted at the horizon was still running: censored. horizon_s: that time, where it is
+    known; else the last deletion that enough pods share, Pending ones included.
     Pending pods never ran and are refused. `gpu` = whole GPUs x thousandths of a GPU. The trace knows no
     user, so history is kept for `shape` (cpu, memory and GPU as one name), declared as the owner.
     `phase` is known only at the end and stands outside the roles; `creation_s` does too.
@@ -43,16 +45,18 @@ def read_openb(path: str | Path, *, pods: str = "default",
     ledger = ReadLedger()
     chunks = []
     seen: set[object] = set()
-    last_deletion_s = 0
+    deletions = []
     for rows in text_rows(pod_list, ledger, separator=",", names=_POD_COLUMNS, has_header=True):
-        chunk, latest_s = _pods(rows, ledger, seen)
+        chunk, deletion_s = _pods(rows, ledger, seen)
         chunks.append(chunk)
-        last_deletion_s = max(last_deletion_s, latest_s)
+        deletions.append(deletion_s)
     requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or last_deletion_s <= 0:
+    if requests.empty or max(times.max(initial=0) for times in deletions) <= 0:
         refused = dict(ledger.report(0).refused)
         raise ValueError(f"{pod_list}: must hold at least one pod that ran, got none; refused: {refused}")
-    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == last_deletion_s)
+    horizon = horizon_of(np.concatenate(deletions), horizon_s, is_shared=True)
+    requests = cut_at(requests, horizon, ledger, pod_list.name)
+    requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon.time_s)
     categories = ["qos"]
     if (requests["gpu_spec"] != "any").any():
         categories.append("gpu_spec")
@@ -65,11 +69,11 @@ def read_openb(path: str | Path, *, pods: str = "default",
     meta = {"source": f"Alibaba cluster-trace-gpu-v2023, {pod_list.name}", "licence": "none stated",
             "known_at_end": ["phase"], "report": report.summary()}
     roles = Roles(owners=("shape",), categories=tuple(categories))
-    return Trace(requests, last_deletion_s, roles, hosts, meta=meta), report
+    return Trace(requests, horizon.time_s, roles, hosts, meta=meta), report
 
 
-def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.DataFrame, int]:
-    """The kept pods of one block, and its last plausible deletion (seconds), Pending ones included."""
+def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.DataFrame, np.ndarray]:
+    """The kept pods of one block, and all its plausible deletions (whole seconds), those of Pending ones included."""
     phase = rows.text("pod_phase")
     creation_s = rows.number("creation_time")
     deletion_s = rows.number("deletion_time")
@@ -81,7 +85,7 @@ def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.Dat
     for times in (creation_s, deletion_s, scheduled_s):
         rows.refuse("time outside 0 .. 100 years", (times < 0) | (times > MAX_TIME_S))
     rows.refuse("negative size", (cpu < 0) | (memory < 0) | (gpus < 0) | (gpu_milli < 0))
-    latest_s = int(deletion_s[rows.is_kept].max(initial=0))
+    deletions_s = deletion_s[rows.is_kept].astype(np.int64)
     is_unscheduled = np.isnan(scheduled_s)
     rows.refuse("never ran (Pending)", is_unscheduled & (phase == "Pending"))
     rows.refuse("scheduled_time missing", is_unscheduled)
@@ -95,6 +99,7 @@ def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.Dat
     cores, mem_gib = cpu[kept] / 1000, memory[kept] / 1024
     spec = rows.text("gpu_spec")[kept]
     return pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": pd.Series(name[kept], dtype="str"),
         "arrival_s": pd.Series(scheduled_s[kept].astype(np.int64), dtype="Int64"),
         "departure_s": pd.Series(deletion_s[kept].astype(np.int64), dtype="Int64"),
@@ -106,7 +111,7 @@ def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.Dat
         "gpu_spec": np.where(spec == "", "any", spec),
         "creation_s": creation_s[kept].astype(np.int64),
         "phase": phase[kept],
-    }), latest_s
+    }), deletions_s
 
 
 def _hosts(folder: Path, nodes: str, ledger: ReadLedger) -> pd.DataFrame | None:

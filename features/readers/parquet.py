@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Trace
 
 
-def read_parquet(path: str | Path) -> tuple[Trace, ReadReport]:
+def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace in the folder `path`, and a report in which every request is kept.
 
+    horizon_s: end the trace there, at most at its own end: what runs then is censored, what begins later refused.
     The folder was checked when it was written; a request that breaks a rule now means a damaged folder.
 
     Raises FileNotFoundError where the folder is no trace and ValueError where it breaks a rule of Trace.
@@ -30,4 +33,14 @@ def read_parquet(path: str | Path) -> tuple[Trace, ReadReport]:
         raise ValueError(f"{path} must be a trace folder, got {type(error).__name__}: {error}") from error
     ledger = ReadLedger()
     ledger.read(len(trace))
+    if horizon_s is not None:
+        if not 0 < horizon_s <= trace.horizon_s:
+            raise ValueError(f"horizon_s must be above 0 and at most the trace's own, {trace.horizon_s}, "
+                             f"got {horizon_s!r}")
+        horizon = horizon_of(trace.end_s(), horizon_s)
+        requests = cut_at(trace.requests, horizon, ledger, "requests.parquet")
+        usage = trace.usage
+        if usage is not None:
+            usage = usage[(usage["time_s"] <= horizon_s) & usage["request_id"].isin(requests["request_id"])]
+        trace = replace(trace, requests=requests, horizon_s=horizon_s, usage=usage)
     return trace, ledger.report(len(trace))

@@ -22,13 +22,16 @@ _BLOCK = 1024
 """VM-days read at once: about 300,000 samples."""
 
 
-def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | None = None) -> tuple[Trace, ReadReport]:
+def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | None = None,
+                   horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `planetlab_cpu_5min.parquet`; path: the file, or the folder that holds it alone.
 
     day: one day ("20110303"); by default all of them, laid over one another: the days are apart and nothing tells
     what a VM did between them. A request is one VM on one day, named by its row in the file (from 1): it ran before
     the day (start unknown) and after (censored), so this trace says nothing of lifetimes. Sizes are not published:
     1 core and 0 GiB are taken.
+
+    horizon_s: end the day so many seconds after its start; by default it is whole.
 
     Owner: `vm` (node and slice, which recur from day to day); `day` has no role. `Trace.usage`: cpu_pct / 100, the
     k-th sample (from 0) at k x 300 s of the day. usage: None = up to 5,000,000 samples, True = however many, False =
@@ -51,6 +54,9 @@ def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | No
         raise FileNotFoundError(f"{source} must hold {table.name}")
     n_samples = n_parquet_rows(table, _COLUMNS) * _N_SAMPLES
     has_usage = usage is True or (usage is None and n_samples <= MAX_USAGE_ROWS)
+    if horizon_s is not None and not 0 < horizon_s <= _DAY_S:
+        raise ValueError(f"horizon_s must be above 0 and at most {_DAY_S}, got {horizon_s!r}")
+    end_s = _DAY_S if horizon_s is None else horizon_s
     ledger = ReadLedger()
     days: set[str] = set()
     parts = list(_vm_days(table, day, has_usage, days, ledger))
@@ -63,13 +69,15 @@ def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | No
     for name in ("vm", "day"):
         requests[name] = requests[name].astype("category")
     series = pd.concat([part[1] for part in parts], ignore_index=True) if has_usage else None
+    if series is not None and horizon_s is not None:
+        series = series[series["time_s"] <= end_s].reset_index(drop=True)
     report = ledger.report(len(requests))
     meta = {"source": f"PlanetLab CPU usage (CoMon), {table.name}", "licence": "none stated (CoMon project)",
             "units": "cpu_cores and mem_gib are not published: 1 and 0 taken",
             "days": list(requests["day"].cat.categories),
             "usage": "cpu_pct / 100 every 300 s" if has_usage else "not read", "known_at_end": [],
             "report": report.summary()}
-    return Trace(requests, _DAY_S, Roles(owners=("vm",)), usage=series, meta=meta), report
+    return Trace(requests, end_s, Roles(owners=("vm",)), usage=series, meta=meta), report
 
 
 def _vm_days(path: Path, day: str | None, has_usage: bool, days: set[str],

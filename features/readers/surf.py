@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import LatestTimes, horizon_of
 from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, NumberRows, n_parquet_rows, number_rows
 from sojourn.features.readers._text_rows import MAX_TIME_S
 from sojourn.features.report import ReadLedger, ReadReport
@@ -22,7 +24,8 @@ _MAX_FRAC = 10.0
 """Usage above ten times the capacity is a damaged cell."""
 
 
-def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 0) -> tuple[Trace, ReadReport]:
+def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 0,
+              horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one table of tasks; path: that file, or a folder with exactly one `*tasks.parquet`.
 
     Arrival is the submission (the wait is not published), departure submission + duration; time 0 is the first
@@ -37,6 +40,8 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     A table without lists the jobs that had *ended* by its end, so of those submitted shortly before it only the short
     ones are there. cut_tail_s: end the trace so many seconds earlier, with what then runs censored; the longest
     duration (5.05 days in the half year) makes it fair.
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
 
     Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
 
@@ -54,11 +59,16 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
         raise ValueError(f"cut_tail_s must be at least 0, got {cut_tail_s!r}")
     fragments = table.with_name("fragments".join(table.name.rsplit("tasks", 1)))
     has_fragments = fragments != table and fragments.is_file()
-    first_ms, last_ms = _first_and_last(table)
-    horizon_ms = last_ms - first_ms - cut_tail_s * _MS
+    if horizon_s is not None and cut_tail_s:
+        raise ValueError(f"horizon_s must be given without cut_tail_s, got {horizon_s!r} and {cut_tail_s!r}")
+    first_ms, latest = _first_and_latest(table)
+    found = horizon_of(latest.kept - first_ms, None if horizon_s is None else horizon_s * _MS, n_rows=latest.n)
+    horizon_ms = found.time_s - cut_tail_s * _MS
     if horizon_ms <= 0:
-        raise ValueError(f"cut_tail_s must leave some of the {(last_ms - first_ms) // _MS} s, got {cut_tail_s!r}")
+        raise ValueError(f"cut_tail_s must leave some of the {found.time_s // _MS} s, got {cut_tail_s!r}")
     ledger = ReadLedger()
+    for line in replace(found, time_s=found.time_s // _MS, last_s=found.last_s // _MS).lines():
+        ledger.note(line)
     seen: set[int] = set()
     requests = pd.concat([_tasks(rows, first_ms, horizon_ms, has_fragments, seen)
                           for rows in number_rows(table, _TASKS, ledger)], ignore_index=True)
@@ -146,17 +156,18 @@ def _before(rows: NumberRows, task: np.ndarray, duration: np.ndarray, elapsed_ms
     return before
 
 
-def _first_and_last(path: Path) -> tuple[int, int]:
-    """The first plausible submission and the last end, ms; the file is read once for these."""
-    first, last = np.inf, -np.inf
+def _first_and_latest(path: Path) -> tuple[int, LatestTimes]:
+    """The first plausible submission and the latest ends, ms; the file is read once for these."""
+    first, latest = np.inf, LatestTimes()
     for rows in number_rows(path, _TASKS, ReadLedger()):
         start, duration = rows.columns["submission_time"], rows.columns["duration"]
         is_good = ~_is_odd(start) & (start <= _MAX_MS) & (duration >= 0) & (duration <= _MAX_MS)
         if is_good.any():
-            first, last = min(first, start[is_good].min()), max(last, (start + duration)[is_good].max())
-    if not last > first:
+            first = min(first, start[is_good].min())
+            latest.add((start + duration)[is_good])
+    if not (latest.n and latest.kept.max() > first):
         raise ValueError(f"{path}: must hold at least one task with a submission_time and a duration above 0, got none")
-    return int(first), int(last)
+    return int(first), latest
 
 
 def _is_odd(time_ms: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
@@ -25,11 +26,14 @@ _SHARE_RECORDED = 0.5
 _KIB_PER_GIB = 1 << 20
 
 
-def read_swf(path: str | Path, *, censor_cut: bool = False) -> tuple[Trace, ReadReport]:
+def read_swf(path: str | Path, *, censor_cut: bool = False,
+             horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one SWF log; fields as defined by the archive (18 columns, -1 = missing).
 
     Arrival is the start of running, submit + wait (that is what a replay places); `submit_s` is kept
     for splits and history by submit time. Departure is start + run; the horizon is the last departure.
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    as docs/traces.md says.
     Time 0 is the first job's submit, so that a log whose first year was cleaned away does not start with an
     idle year; `meta["start_unix_s"]` is moved with it.
 
@@ -73,12 +77,13 @@ def read_swf(path: str | Path, *, censor_cut: bool = False) -> tuple[Trace, Read
     origin_s = int(submit_s.min())
     for name in ("submit_s", "arrival_s", "departure_s"):
         requests[name] -= origin_s
-    horizon_s = max(int(requests["departure_s"].max()), 1)
+    horizon = horizon_of(np.maximum(requests["departure_s"].to_numpy(np.int64), 1), horizon_s)
+    requests = cut_at(requests, horizon, ledger, source.name)
     roles = _named(requests)
     if censor_cut:
         requests["is_cut"] = _is_cut(requests)
     report = ledger.report(len(requests))
-    return Trace(requests, horizon_s, roles, meta=_meta(source, header, origin_s, report)), report
+    return Trace(requests, horizon.time_s, roles, meta=_meta(source, header, origin_s, report)), report
 
 
 def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
@@ -108,6 +113,7 @@ def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
     # An unrounded sum first, so that fractional seconds are cut once.
     start = submit + np.maximum(wait, 0)
     table = pd.DataFrame({
+        "line": rows.line[kept],
         "request_id": job[kept].astype(np.int64),
         "submit_s": submit[kept].astype(np.int64),
         "arrival_s": start[kept].astype(np.int64),
@@ -141,8 +147,9 @@ def _named(requests: pd.DataFrame) -> Roles:
 
 
 def _is_cut(requests: pd.DataFrame) -> np.ndarray:
-    run_s = (requests["departure_s"] - requests["arrival_s"]).to_numpy()
-    return np.asarray((requests["status"] == _CANCELLED) | (run_s >= requests["requested_s"].to_numpy()))
+    run_s = (requests["departure_s"] - requests["arrival_s"]).fillna(0).to_numpy(np.int64)
+    is_cut = (requests["status"] == _CANCELLED) | (run_s >= requests["requested_s"].to_numpy())
+    return np.asarray(is_cut & requests["departure_s"].notna())
 
 
 def _or_nan(values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.models.lifetime.contract import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest import Forest
 
 N_ROUNDS_MAX = 300
@@ -35,12 +37,18 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """A fitted booster: its text, its forest, and how many rounds were best on the validation window."""
+    """A fitted booster: its text, its forest, how many rounds were best on the validation window, the gain of each
+    feature, and the most leaves that so many rounds can have."""
 
     text: str
     forest: Forest
     n_rounds: int
     gain: np.ndarray
+    n_leaves_max: int
+
+    def exported(self, kind: str, fields: dict[str, Any], age_features: AgeFeatures = NO_AGE_FEATURES) -> Exported:
+        """What a bundle needs, with all by which the export is checked."""
+        return Exported(kind, self.forest, fields, age_features, self.text, n_leaves=self.n_leaves_max)
 
 
 def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_rounds: int = N_ROUNDS_MAX,
@@ -69,4 +77,5 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     booster = lgb.train(settings, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
     best = booster.best_iteration if valid is not None and booster.best_iteration > 0 else booster.num_trees()
     text = booster.model_to_string(num_iteration=best)
-    return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best))
+    return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best),
+                   best * int(settings["num_leaves"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -28,14 +29,30 @@ class FitSettings:
     names: tuple[str, ...] = ()
 
 
+Scores = Callable[[np.ndarray], np.ndarray]
+"""Raw scores float64 (n,) of rows as the forest reads them, float64 (n, n_features), by the learner's own library."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age."""
+    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age.
+
+    text: LightGBM's own text of the forest; None for another learner. scores: that learner's own raw scores; None where
+    it can't give them. By one of the two the export is checked to the bit; SHAP values need the text.
+    n_leaves: the most that a fit with the same settings and rounds can have; counted where it is not known.
+    """
 
     kind: str
     forest: Forest
     fields: dict[str, Any]
     age_features: AgeFeatures = NO_AGE_FEATURES
+    text: str | None = None
+    scores: Scores | None = None
+    n_leaves: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_leaves == 0:
+            object.__setattr__(self, "n_leaves", len(self.forest.leaves))
 
 
 class LifetimeModel(Protocol):

@@ -47,7 +47,7 @@ class OnceModel:
         return OnceTable(_scores(self.boosted_, rows.features), self.smearing_, self.residuals_)
 
     def export(self) -> Exported:
-        return Exported("once", self.boosted_.forest,
+        return self.boosted_.exported("once",
                         {"smearing": self.smearing_, "residuals": self.residuals_.tolist()})
 
     def gains(self) -> np.ndarray:
@@ -87,7 +87,7 @@ class UptimeModel:
         return PointTable(thresholds, scores, self.smearing_, self.residuals_)
 
     def export(self) -> Exported:
-        return Exported("uptime", self.boosted_.forest,
+        return self.boosted_.exported("uptime",
                         {"smearing": self.smearing_, "residuals": self.residuals_.tolist()})
 
     def gains(self) -> np.ndarray:

@@ -73,7 +73,7 @@ class HazardModel:
 
     def export(self) -> Exported:
         intervals = self.intervals_
-        return Exported("hazard", self.boosted_.forest, {
+        return self.boosted_.exported("hazard", {
             "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
             "grid": intervals.grid.tolist(),
         }, self.age_features_)  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.contract import FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
+from sojourn.models.measures.kaplan_meier import KaplanMeier
 
 N_EVENTS_MIN = 30
 """A key with fewer observed ends than this backs off to the next coarser key."""
@@ -36,18 +36,18 @@ class KaplanMeierModel:
 
     def _fit(self, past: Examples, settings: FitSettings) -> Self:
         self.intervals_ = fit_intervals(past)
-        curves = [_hazards(past, self.intervals_)]
+        curves = [_hazards(past.lifetime_s, past.is_event, past.entry_s, self.intervals_)]
         rows: list[dict[int, int]] = []
         for codes in (past.keys[idx] for idx in settings.idx_backoff):
             found: dict[int, int] = {}
             order = np.argsort(codes, kind="stable")
-            bounds = np.flatnonzero(np.diff(codes[order], prepend=-2, append=codes.max(initial=0) + 1))
-            for low, high in pairwise(bounds.tolist()):
-                group = past.take(order[low:high])
-                code = int(codes[order[low]])
-                if code >= 0 and int(group.is_event.sum()) >= N_EVENTS_MIN:
-                    found[code] = len(curves)
-                    curves.append(_hazards(group, self.intervals_))
+            first = np.flatnonzero(np.diff(codes[order], prepend=-2))
+            n_events = np.add.reduceat(past.is_event[order], first, dtype=np.int64)
+            for group in np.flatnonzero((n_events >= N_EVENTS_MIN) & (codes[order[first]] >= 0)).tolist():
+                idx_rows = order[first[group]:first[group + 1] if group + 1 < len(first) else None]
+                found[int(codes[idx_rows[0]])] = len(curves)
+                curves.append(_hazards(past.lifetime_s[idx_rows], past.is_event[idx_rows], past.entry_s[idx_rows],
+                                       self.intervals_))
             rows.append(found)
         self.hazards_ = np.array(curves)
         self.rows_ = tuple(rows)
@@ -70,12 +70,14 @@ class KaplanMeierModel:
         return None
 
 
-def _hazards(examples: Examples, intervals: Intervals) -> np.ndarray:
-    """Cumulative hazard of each interval from the product-limit estimate; pooled where nobody is at risk."""
-    from sksurv.nonparametric import kaplan_meier_estimator
+def _hazards(lifetime_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray, intervals: Intervals) -> np.ndarray:
+    """Cumulative hazard of each interval from the product-limit estimate; pooled where nobody is at risk.
 
-    entry_s = examples.entry_s if (examples.entry_s > 0.0).any() else None
-    times, survival = kaplan_meier_estimator(examples.is_event, examples.lifetime_s, entry_s)[:2]
-    position = np.searchsorted(times, intervals.edges, side="right") - 1
+    scikit-survival's estimator gives the same numbers, but counts who is at risk anew at each time: with entry times
+    it is quadratic in the rows.
+    """
+    known = KaplanMeier.of(lifetime_s, is_event, entry_s)
+    survival = known.survival()
+    position = np.searchsorted(known.values, intervals.edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
-    return interval_hazards(at_edges, intervals, float(examples.lifetime_s.max()))
+    return interval_hazards(at_edges, intervals, float(known.values[-1]))

@@ -3,6 +3,7 @@
 from sojourn.models.measures.assessment import Assessment, assess, score_model
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
+from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
 from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.errors import bias_log10, mae_log10
@@ -11,6 +12,7 @@ from sojourn.models.measures.thresholds import choose_threshold, label_of
 
 __all__ = [
     "Assessment",
+    "BrierOverAges",
     "CalibrationPoints",
     "Concordance",
     "OwnerDraws",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sojourn.serving.kernel import kernel
 
 
-@njit(cache=True)
+@kernel
 def concordance_sums(block, is_event, rank, n_ranks, idx_leave, n_leave, weight, uno):
     """Concordant and comparable pair weights, then both for Uno: (4,).
 
@@ -55,7 +56,7 @@ def concordance_sums(block, is_event, rank, n_ranks, idx_leave, n_leave, weight,
     return sums
 
 
-@njit(cache=True)
+@kernel
 def _add(tree, tied, rank, amount):
     tied[rank] += amount
     idx = rank + 1

@@ -1,5 +1,6 @@
 """One model's scores on a window, by name, and how far they would move if other owners had been drawn.
 
+`ages.ibs`, over creation and all absolute ages, is what decides (`models.measures.brier_over_ages`).
 `creation.*` is at uptime 0; `age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each own lifetime
 (LAVA, figure 9: it knows the lifetime that is asked for). A scheduler asks at an absolute age, among those still
 alive: that is what decides. `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and the trace's own threshold:
@@ -10,14 +11,15 @@ weights; a bootstrap only reweighs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures.brier import N_TIMES, brier_times, integrated_brier_rows
+from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
 from sojourn.models.measures.calibration import Pit
 from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
 from sojourn.models.measures.concordance import Concordance
@@ -44,7 +46,8 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str
 
     ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
     over observed ends, median against observed (lower and nearer 0 is better), `_ipcw` where those seen to end stand
-    for the censored; ibs is the integrated Brier score of what remains (lower is better).
+    for the censored; ibs is the integrated Brier score of what remains (lower is better), `ages.ibs` over creation and
+    all ages: what families are chosen by.
     """
     groups = [*_resampled(table, test, threshold_s, ()), *_by_share(table, test, threshold_s)]
     return _scores(groups, None)
@@ -97,19 +100,6 @@ def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.n
     return found
 
 
-def mean_brier(scores: Mapping[str, float], n_rows: int) -> float:
-    """Mean integrated Brier score at creation and at each age, counted by the requests alive there; lower is better.
-
-    scores: of `score_model` on n_rows rows. What families and settings are chosen by: a proper score of the whole
-    distribution, censored requests included, where errors over observed ends would choose answers that are too short
-    (docs/lifetime.md). Infinite where nothing could be followed.
-    """
-    names = ["creation", *(f"age_{label_of(age_s)}" for age_s in AGES_S)]
-    met = [(scores[f"{name}.ibs"], scores.get(f"{name}.n_alive", n_rows)) for name in names if f"{name}.ibs" in scores]
-    total = math.fsum(n for _, n in met)
-    return math.fsum(score * n for score, n in met) / total if total else math.inf
-
-
 def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, float]:
     return {name: value for group in groups for name, value in group(weight).items() if math.isfinite(value)}
 
@@ -118,11 +108,11 @@ def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: It
     curve = censoring_curve(test)
     bounds = {"1h": 3_600, **{label_of(bound): bound for bound in bounds_s}, "7d": WEEK_S, "long": threshold_s}
     groups = [_outlives(table, test, curve, 0.0, bound, "creation", name) for name, bound in bounds.items()]
-    groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"), _integrated(table, test, 0.0, "creation")]
+    groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"), *_integrated(table, test)]
     for age_s in AGES_S:
         prefix = f"age_{label_of(age_s)}"
         groups.append(_counted(test, age_s, prefix))
-        groups += [_errors(table, test, curve, age_s, prefix, "remaining"), _integrated(table, test, age_s, prefix)]
+        groups.append(_errors(table, test, curve, age_s, prefix, "remaining"))
         if threshold_s > age_s:
             groups.append(_outlives(table, test, curve, age_s, threshold_s, prefix, "long"))
     return groups
@@ -181,28 +171,20 @@ def _errors(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: flo
     return group
 
 
-@dataclass(frozen=True, slots=True)
-class _Aged:
-    """A curve table as seen by those alive at an age: time begins there."""
+def _integrated(table: CurveTable, test: Examples) -> list[Group]:
+    """`ages.ibs`, and the integrated Brier score at creation and of what remains at each age."""
+    parts = {age_s: integrated_at_age(table, test, age_s) for age_s in (0, *AGES_S)}
+    whole = BrierOverAges.of_parts(parts.values(), len(test))
+    groups: list[Group] = [lambda weight: {"ages.ibs": whole.score(weight)}]
+    for age_s, part in parts.items():
+        if part is not None:
+            name = f"{'age_' + label_of(age_s) if age_s else 'creation'}.ibs"
+            groups.append(partial(_mean_of, name, *part))
+    return groups
 
-    table: CurveTable
-    age_s: float
 
-    def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
-        return self.table.survival(horizon_s, self.age_s + uptime_s)
-
-
-def _integrated(table: CurveTable, test: Examples, age_s: float, prefix: str) -> Group:
-    """The integrated Brier score of the time that remains at an age, of rows seen from their start."""
-    is_used = alive_at(test, age_s) & (test.entry_s == 0.0)
-    if not is_used.any():
-        return lambda _: {}
-    rows = test.take(is_used)
-    rows = replace(rows, lifetime_s=rows.lifetime_s - age_s)
-    aged = _Aged(table.take(is_used), age_s)
-    added = integrated_brier_rows(aged, rows, brier_times(rows, N_TIMES if age_s == 0.0 else N_TIMES // 2),
-                                  censoring_curve(rows))
-    return lambda weight: {f"{prefix}.ibs": weighted_mean(added, None if weight is None else weight[is_used])}
+def _mean_of(name: str, is_asked: np.ndarray, added: np.ndarray, weight: np.ndarray | None) -> dict[str, float]:
+    return {name: weighted_mean(added, None if weight is None else weight[is_asked])}
 
 
 def _distribution(table: CurveTable, test: Examples) -> list[Group]:

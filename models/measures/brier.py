@@ -30,6 +30,14 @@ class Survives(Protocol):
         ...
 
 
+class SurvivesByRow(Survives, Protocol):
+    """The same, of which rows can be taken."""
+
+    def take(self, idx: np.ndarray) -> Survives:
+        """Of the rows at `idx` (positions or a bool mask)."""
+        ...
+
+
 def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringCurve) -> np.ndarray:
     """What each row adds to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
 

@@ -12,6 +12,13 @@ from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
 from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN, LAVA_NO_CLASS_UP
+from sojourn.simulator.policies.lava_readings import (
+    LAVA_95,
+    LAVA_FROM_OPENING,
+    LAVA_SOFT,
+    LAVA_SOFT_EXPECTED,
+    LAVA_SOFT_JOINT,
+)
 from sojourn.simulator.policies.nilas import (
     NILAS,
     NILAS_60S,
@@ -44,9 +51,14 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
 """Every policy by the name that configs, tables and figures use."""
 
 VARIANTS: Mapping[str, Policy] = MappingProxyType({
+    "lava-95": LAVA_95,
     "lava-any-class": LAVA_ANY_CLASS,
+    "lava-from-opening": LAVA_FROM_OPENING,
     "lava-no-class-down": LAVA_NO_CLASS_DOWN,
     "lava-no-class-up": LAVA_NO_CLASS_UP,
+    "lava-soft": LAVA_SOFT,
+    "lava-soft-expected": LAVA_SOFT_EXPECTED,
+    "lava-soft-joint": LAVA_SOFT_JOINT,
     "nilas-60s": NILAS_60S,
     "nilas-last": NILAS_LAST,
     "nilas-one-shot": NILAS_ONE_SHOT,

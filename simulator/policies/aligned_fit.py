@@ -9,11 +9,10 @@ requests are yet to show how long they stay.
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.nilas_expected import expected_extension
 from sojourn.simulator.policies.packing import PACKING, free_share_left
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 SCALE_S = 7200
 """An extension by this much costs as much as a whole host's room."""

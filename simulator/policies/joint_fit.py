@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.nilas_expected import expected_extension
 from sojourn.simulator.policies.packing import PACKING, free_share_left
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 SCALE_S = 7200
 """An extension by this much costs log 2 = 0.69 of a host's room; much longer ones count by their factor."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 HOUR_S = 3600
 

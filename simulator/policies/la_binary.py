@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 LONG_S = 2 * 3600
 """A request with at least this left is long (LAVA, section 2.3: 2 h)."""

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Hooks, Policy
+from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 EMPTY, OPEN, RECYCLING = range(3)
 """States of a host."""
@@ -20,18 +19,21 @@ UPPER_S = (3_600, 36_000, 360_000, 3_600_000)
 """Upper bounds of lifetime classes 1 to 4: 1, 10, 100 and 1,000 h; what is longer is of class 4."""
 DEADLINE_S = (3_960, 39_600, 396_000, 3_960_000)
 """1.1 times each."""
+FULL_PCT = 90
+"""An open host with more of its CPU or of its memory in use recycles."""
 
 
 class LavaState(NamedTuple):
     """What LAVA keeps; int64.
 
-    Per host, (n_hosts,): mode; lifetime_class, 1 to 4 (0 on an empty host); deadline_s, or NEVER; n_requests;
-    n_residuals; epoch, how often its residuals were named. Per request, (n_requests,): entered, its host's epoch when
-    it came; below the present one it is a residual.
+    Per host, (n_hosts,): mode; lifetime_class, 1 to 4 (0 on an empty host); opened_s, when it last opened;
+    deadline_s, or NEVER; n_requests; n_residuals; epoch, how often its residuals were named. Per request,
+    (n_requests,): entered, its host's epoch when it came; below the present one it is a residual.
     """
 
     mode: np.ndarray
     lifetime_class: np.ndarray
+    opened_s: np.ndarray
     deadline_s: np.ndarray
     n_requests: np.ndarray
     n_residuals: np.ndarray
@@ -64,10 +66,10 @@ def lifetime_class(remaining_s: int) -> int:
 
 
 @kernel
-def is_full(cluster: Cluster, host: int) -> bool:
-    """Whether more than 90 % of any of the host's resources is in use."""
+def is_fuller_than(cluster: Cluster, host: int, used_pct: int) -> bool:
+    """Whether more than so much of any of the host's resources is in use, %."""
     for dimension in range(cluster.free.shape[1]):
-        if 10 * cluster.free[host, dimension] < cluster.capacity[host, dimension]:
+        if 100 * cluster.free[host, dimension] < (100 - used_pct) * cluster.capacity[host, dimension]:
             return True
     return False
 
@@ -80,24 +82,33 @@ def name_residuals(state: LavaState, host: int) -> None:
 
 
 @kernel
-def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """An empty host opens with the request's class; an open one recycles once it is full."""
+def enter_host(cluster: Cluster, host: int, request: Request, now: int, full_pct: int, is_restarting: bool) -> None:
+    """An empty host opens with the request's class; an open one recycles with more than full_pct in use.
+
+    is_restarting: whether its deadline begins again then.
+    """
     state = cluster.state
     if state.mode[host] == EMPTY:
         found = lifetime_class(request.exit_s - now)
         state.mode[host] = OPEN
         state.lifetime_class[host] = found
+        state.opened_s[host] = now
         state.deadline_s[host] = now + DEADLINE_S[found - 1]
     state.entered[request.row] = state.epoch[host]
     state.n_requests[host] += 1
-    if state.mode[host] == OPEN and is_full(cluster, host):
+    if state.mode[host] == OPEN and is_fuller_than(cluster, host, full_pct):
         state.mode[host] = RECYCLING
-        state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
         name_residuals(state, host)
+        if is_restarting:
+            state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
 
 
 @kernel
-def _departed(cluster: Cluster, host: int, row: int, now: int, is_falling: bool) -> None:
+def leave_host(cluster: Cluster, host: int, row: int, now: int, n_down: int, is_restarting: bool) -> None:
+    """With its last residual gone, a host's class falls by n_down and what remains are its residuals.
+
+    is_restarting: whether its deadline begins again then.
+    """
     state = cluster.state
     state.n_requests[host] -= 1
     if state.mode[host] != RECYCLING or state.entered[row] >= state.epoch[host]:
@@ -105,21 +116,27 @@ def _departed(cluster: Cluster, host: int, row: int, now: int, is_falling: bool)
     state.n_residuals[host] -= 1
     if state.n_residuals[host] == 0 and state.n_requests[host] > 0:
         name_residuals(state, host)
-        if is_falling:
-            state.lifetime_class[host] = max(state.lifetime_class[host] - 1, 1)
+        state.lifetime_class[host] = max(state.lifetime_class[host] - n_down, 1)
+        if is_restarting:
             state.deadline_s[host] = now + DEADLINE_S[state.lifetime_class[host] - 1]
 
 
 @kernel
+def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
+    """As `enter_host`: full is more than 90 %, and the deadline begins again."""
+    enter_host(cluster, host, request, now, FULL_PCT, True)
+
+
+@kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """With its last residual gone, a host's class falls by one and what remains are its residuals."""
-    _departed(cluster, host, row, now, True)
+    """As `leave_host`: the class falls by one, and the deadline begins again."""
+    leave_host(cluster, host, row, now, 1, True)
 
 
 @kernel
 def departed_without_falling(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The same, but the class stays."""
-    _departed(cluster, host, row, now, False)
+    """The same, but class and deadline stay."""
+    leave_host(cluster, host, row, now, 0, False)
 
 
 @kernel

@@ -6,10 +6,9 @@ buckets; the lifetime level below that of opening a host, and below all of packi
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 BUCKET_S = (1800, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400, 604800)
 """Lower edges of buckets 1 to 10; below the first the cost is 0 (LAVA, section 4.2)."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.nilas import bucket_of
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 
 @kernel

@@ -6,9 +6,8 @@ depend on the request, which is what lets the engine keep hosts sorted (simulato
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import PerResource
+from sojourn.simulator.policies.policy import PerResource, kernel
 
 
 @kernel

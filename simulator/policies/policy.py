@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
+
+__all__ = ["Filter", "Hooks", "HostScores", "PerResource", "Policy", "ResourceScorer", "Scorer", "kernel"]
 
 Scorer = Callable[[Cluster, int, Request, int], float]
 """Score of one host for a request at `now`: finite, >= 0, lower is better, 0 the best there is. Compiled by

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 
 @kernel

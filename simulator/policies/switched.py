@@ -6,10 +6,9 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import PerResource, Policy, Scorer
+from sojourn.simulator.policies.policy import PerResource, Policy, Scorer, kernel
 
 
 @functools.cache

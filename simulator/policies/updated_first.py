@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies.policy import Policy, kernel
 
 
 @kernel

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.packing import PACKING, opens_host
-from sojourn.simulator.policies.policy import Hooks, Policy
+from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 MOST_RESOURCES = 62
 """As many as the mask of what was short has bits for."""

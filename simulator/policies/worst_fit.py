@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.policies.policy import PerResource, Policy, kernel
 
 
 @kernel

@@ -62,6 +62,23 @@ def test_utilisation_names_the_binding_resource() -> None:
     assert describe(small()).binding is None
 
 
+def test_further_resources_are_described_in_their_own_units() -> None:
+    table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [100, 50], "cpu_cores": [1.0, 1.0],
+                          "mem_gib": [1.0, 1.0], "disk_gib": [10.0, 30.0], "net_gbps": [0.5, 0.25],
+                          "slots": [1.0, 2.0]})
+    hosts = pd.DataFrame({"host_id": [1], "cpu_cores": [8.0], "mem_gib": [8.0], "disk_gib": [50.0], "slots": [4.0]})
+    summary = describe(Trace(table, 100, Roles(resources=("disk_gib", "net_gbps", "slots")), hosts))
+    # Disk: 40 GiB until 50 s, then 10; of 50. The hosts do not say how fast their network is.
+    assert [line for line in summary.lines() if line.startswith(("demand", "utilisation"))][2:] == [
+        "demand disk_gib         mean 25, peak 40 GiB",
+        "demand net_gbps         mean 0.625, peak 0.75 Gbit/s",
+        "demand slots            mean 2, peak 3",
+        "utilisation cpu_cores   mean 18.8 %, peak 25.0 % of 8 cores",
+        "utilisation mem_gib     mean 18.8 %, peak 25.0 % of 8 GiB",
+        "utilisation disk_gib    mean 50.0 %, peak 80.0 % of 50 GiB (binding)",
+        "utilisation slots       mean 50.0 %, peak 75.0 % of 4"]
+
+
 def test_usage_counts() -> None:
     usage = pd.DataFrame({"request_id": [2, 2, 4], "time_s": [0, 300, 1800], "cpu_frac": [0.2, 0.3, 0.4]})
     assert describe(small(usage=usage)).lines()[-1] == \

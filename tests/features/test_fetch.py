@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_server import BODY, Publisher, publishing
@@ -163,7 +163,7 @@ def test_two_at_once(publisher: Publisher, tmp_path: Path) -> None:
     assert get(publisher, tmp_path).read_bytes() == BODY
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None)
 @given(plan=st.lists(st.sampled_from(["500", "short", "whole", "odd", "416", "well"]), max_size=6))
 def test_whatever_the_publisher_does_the_file_is_whole_or_absent(publisher: Publisher, tmp_path: Path,
                                                                  plan: list[str]) -> None:

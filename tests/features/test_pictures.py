@@ -9,7 +9,7 @@ from matplotlib.patches import StepPatch
 from sojourn.features.describe import describe
 from sojourn.features.pictures import trace_figure
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
+from sojourn.features.trace import Roles, Trace
 
 
 def steps(axes: Axes) -> list[StepPatch]:
@@ -46,6 +46,18 @@ def test_what_is_in_use_has_the_mean_of_the_summary() -> None:
         assert np.mean(values) == pytest.approx(100 * summary.mean[name] / summary.capacity[name])
         assert values.max() <= 100 * summary.peak[name] / summary.capacity[name]
         assert str(patch.get_label()).startswith(f"{name} (binding)" if name == summary.binding else f"{name}, ")
+
+
+def test_every_resource_of_the_hosts_is_drawn() -> None:
+    names = ["cpu_cores", "mem_gib", "gpu", "disk_gib", "slots"]
+    table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [3600]} | {name: [1.0] for name in names})
+    hosts = pd.DataFrame({"host_id": [1]} | {name: [float(idx + 2)] for idx, name in enumerate(names)})
+    axes = trace_figure(Trace(table, 3600, Roles(resources=("disk_gib", "slots")), hosts)).axes[2]
+    drawn = steps(axes)
+    assert [str(patch.get_label()).partition(",")[0].partition(" ")[0] for patch in drawn] == names
+    # One of each is held all the time, of 2, 3, 4, 5 and 6.
+    assert [patch.get_data()[0].tolist() for patch in drawn] == [[pytest.approx(100 / size)] for size in range(2, 7)]
+    assert len({patch.get_edgecolor() for patch in drawn}) == len(names)
 
 
 def test_without_hosts_cores_are_drawn() -> None:

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import BATCH_TASKS, batch_task_file
 from mutations import EDITS, Edits, check_read_or_refused, mutated
@@ -98,7 +98,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     sample = "\n".join([*BATCH_TASKS, ""]).encode()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import CONTAINER_USAGE, CONTAINERS, container_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
@@ -145,7 +145,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["container_meta.csv", "container_usage.csv", "container_meta.csv.gz"])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, file: str, edits: Edits) -> None:
     folder = container_folder(tmp_path / "c")

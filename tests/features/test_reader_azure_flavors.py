@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_files import DURATION_BINS, FLAVORS, flavors_folder, flavors_table
@@ -132,7 +132,7 @@ def test_a_side_table_with_a_bad_row_raises(tmp_path: Path, file: str, text: str
         read_trace("azure-flavors", folder)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None)
 @given(edits=EDITS, name=st.sampled_from(["dev.parquet", "dev.parquet", "flavors.csv", "duration_bins.csv"]))
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Edits, name: str) -> None:
     folder = flavors_folder(tmp_path / "f")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import VM_TYPES, VMS, packing_file
 from mutations import EDITS, Edits, check_read_or_refused, mutated
@@ -109,7 +109,7 @@ def test_a_table_without_end_is_refused(tmp_path: Path) -> None:
         read_trace("azure-packing", path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Edits) -> None:
     path = packing_file(tmp_path / "p.sqlite")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import bitbrains_folder, bitbrains_meta, bitbrains_usage
 from mutations import EDITS, Edits, mutated
@@ -100,7 +100,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["vm_meta.parquet", "rnd_2013-7.parquet"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str, edits: Edits) -> None:
     folder = bitbrains_folder(tmp_path / "b")

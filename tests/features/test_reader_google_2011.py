@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import TASK_EVENTS, TASK_EVENTS_LATER, TASK_TAIL, google_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
@@ -119,7 +119,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     sample = "\n".join([*TASK_EVENTS, *TASK_EVENTS_LATER, ""]).encode()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from made_files import surf_folder, surf_tables
 from mutations import EDITS, Edits, mutated
@@ -133,7 +133,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tasks.parquet", "fragments.parquet"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str, edits: Edits) -> None:
     folder = surf_folder(tmp_path / "surf")

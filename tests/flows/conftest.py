@@ -1,19 +1,46 @@
-"""One Prefect server for all flow tests, in a folder of its own."""
+"""One Prefect server for all flow tests, in a folder of its own; one migrated MLflow database, copied to each store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from sojourn.flows.environment import be_quiet
 
+os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "600"  # a busy machine fails no test
 be_quiet()
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    from prefect.testing.utilities import prefect_test_harness
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Prefect's own test harness draws its port at random, and may draw one that is taken meanwhile."""
+    from sojourn.flows.prefect_server import prefect_server
 
-    with prefect_test_harness(server_startup_timeout=60):
+    with prefect_server(tmp_path_factory.mktemp("prefect")):
         yield
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database as a first run makes it, which takes 8 s."""
+    from sojourn.flows.mlflow_database import ready_database
+
+    folder = tmp_path_factory.mktemp("empty_database")
+    ready_database(folder / "mlflow.db", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def new_store(empty_database: Path) -> Callable[[Path], Path]:
+    """Makes a folder a store with an empty database; returns the folder."""
+
+    def make(folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(empty_database, folder / "mlflow.db")
+        return folder
+
+    return make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from made_bundles import make
 from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.simulator import POLICIES
 
@@ -146,3 +148,33 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
     code, _, err = _run("predict", bundle, "{broken")
     assert code == 2
     assert "request 1 must be a JSON object" in err
+
+
+def test_a_horizon_is_declared_and_doubted_ones_are_told(tmp_path: Path) -> None:
+    rows = [f"v{idx},s,d,{10 + idx},{1_000 + 100 * idx if idx < 200 else 60_000},9,1,5,Interactive,2,4"
+            for idx in range(300)]
+    table = tmp_path / "vmtable.csv"
+    table.write_text("\n".join(rows) + "\n")
+    code, out, _ = _run("trace", "describe", table, "--reader", "azure-vm")
+    assert (code, "running at the horizon  100 " in out, "--horizon" in out) == (0, True, False)
+    table.write_text("\n".join([*rows[:-1], rows[-1].replace("60000", "60600")]) + "\n")
+    code, out, _ = _run("trace", "describe", table, "--reader", "azure-vm")
+    assert (code, "running at the horizon  100 " in out) == (0, True)
+    assert "1 row beyond the horizon, up to 60,600 s" in out
+    code, out, _ = _run("trace", "describe", table, "--reader", "azure-vm", "--horizon", 5_000)
+    assert (code, "horizon 5,000 s, as declared" in out, "span                    0.1 days" in out) == (0, True, True)
+    code, out, _ = _run("simulate", "--trace", table, "--reader", "azure-vm", "--policy", "best-fit")
+    assert (code, "1 row beyond the horizon" in out) == (0, True)
+    code, _, err = _run("retrain", "--horizon", 5_000, "--store", tmp_path / "store")
+    assert (code, err) == (2, "error: horizon_s must be given with a trace file, got 5000 for the synthetic trace\n")
+
+
+def test_a_trace_with_further_resources_is_described_and_replayed(tmp_path: Path) -> None:
+    made = synthesize(300, seed=1, days=7)
+    roles = replace(made.roles, numbers=(), resources=("disk_gib",))
+    assert made.hosts is not None
+    Trace(made.requests, made.horizon_s, roles, made.hosts.assign(disk_gib=1e6), meta=made.meta).save(tmp_path / "own")
+    code, out, _ = _run("trace", "describe", tmp_path / "own", "--picture", tmp_path / "p.png")
+    assert (code, "utilisation disk_gib" in out, (tmp_path / "p.png").stat().st_size > 5_000) == (0, True, True)
+    code, out, _ = _run("simulate", "--trace", tmp_path / "own", "--policy", "best-fit")
+    assert (code, "disk_gib not replayed" in " ".join(out.split())) == (0, True)

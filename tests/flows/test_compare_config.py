@@ -9,10 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
+from sojourn.flows.command_options import PRESET_HELP
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.config import load_settings
 from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES
+
+
+def test_the_help_names_every_preset() -> None:
+    assert f"A named comparison: {', '.join(PRESETS)}; other options win over it." == PRESET_HELP
 
 
 def test_seeds_are_a_number_or_a_list() -> None:
@@ -77,7 +82,7 @@ def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
     (("--policy", "best"), "policy must be one of aligned-fit, best-fit, first-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
     (("--preset", "everything"), "preset must be one of lava-table, recall-sweep, load-sweep, ablations, "
-                                   "ab-pool, lars, got"),
+                                   "lava-readings, ab-pool, lars, got"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
     (("--reader", "csv"), "reader must be one of synthetic,"),
     (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),

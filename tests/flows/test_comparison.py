@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,9 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
+from sojourn.flows import cell_replay, fitted_curves
 from sojourn.flows import comparison as comparing
-from sojourn.flows import learning
-from sojourn.flows import replay as replaying
+from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
@@ -29,16 +30,16 @@ from sojourn.flows.comparison_report import comparison_markdown, comparison_tabl
 from sojourn.flows.comparison_tables import cells_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
-from sojourn.flows.predictors import parse_predictor
+from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.replay import source_of, workload_of
-from sojourn.flows.simulation import asked_rows
 from sojourn.flows.sources import TableSource
-from sojourn.flows.train import windows
+from sojourn.flows.windows import windows
 from sojourn.flows.workers import local_workers
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
-from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.host_classes import HostMap
 
 HERE = local_workers(1)
 
@@ -57,7 +58,7 @@ def test_a_model_is_fitted_once_per_trace(tmp_path: Path, monkeypatch: pytest.Mo
             fitted.append(self.name)
             return super().fit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(learning, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
+    monkeypatch.setattr(fitted_curves, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
     settings: dict[str, object] = {"predictors": ("km", "one-shot:km"), "loads": (0.5, 0.8), "policies": ("nilas",)}
     assert run_cells(_config(tmp_path, **settings).cells(), HERE) == {}
     assert fitted == ["km"]
@@ -170,7 +171,7 @@ def test_a_host_map_has_the_states_of_its_own_policy(tmp_path: Path, monkeypatch
         found = host_map(workload, result)
         return replace(found, state=np.zeros_like(found.lifetime_class), state_names=("calm", "busy"))
 
-    monkeypatch.setattr(replaying, "host_map", named)
+    monkeypatch.setattr(cell_replay, "host_map", named)
     cells = _config(tmp_path, policies=("first-fit",)).cells()
     assert run_cells(cells, HERE) == {}
     assert _data(cells).host_maps["first-fit"].state_names == ("calm", "busy")
@@ -192,6 +193,9 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     child = next(run for run in runs if run.data.params["predictor"] == "recall:0.8")
     by_seed = {each.step: each.value for each in client.get_metric_history(child.info.run_id, "seed/gain_pp")}
     assert sorted(by_seed) == [0, 1]
+    assert child.inputs is not None
+    assert sorted(each.dataset.name for each in child.inputs.dataset_inputs) == ["synthetic, seed 0",
+                                                                                 "synthetic, seed 1"]
     assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
     written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
     assert written.exit_code == 0
@@ -229,6 +233,37 @@ def test_a_section_of_the_results_page() -> None:
     titles = [title.strip() for title in lines[-6].split("|")[1:-1]]
     assert titles[-6:] == ["bound %", "stranded CPU %", "stranded CPU at misfit %", "stranded memory %",
                            "stranded memory at misfit %", "decision us"]
+
+
+def caveat_rows() -> list[dict[str, Any]]:
+    """Best-fit, and two that can be deployed: one loses, the other is not sure to gain and rejects more; 14 hosts."""
+    row = {"workload": "trace, cold start", "load": 0.8, "policy": "best-fit", "predictor": "", "label": "best-fit",
+           "n_seeds": 3, "n_hosts": 14.0, "empty_hosts_pct": 30.0, "gain_pp": 0.0, "gain_low_pp": 0.0,
+           "gain_high_pp": 0.0, "gap_closed_pct": 0.0, "packing_density_pct": 70.0, "n_rejected": 0,
+           "rejected_pct": 0.0, "events_per_s": 1e6, "bound_empty_hosts_pct": 40.0, "decision_us": 1.0}
+    loses = {"policy": "lava", "predictor": "km", "label": "lava (km)", "gain_pp": -1.0, "gain_low_pp": -2.0}
+    rejects = {"policy": "nilas", "predictor": "km", "label": "nilas (km)", "gain_pp": 1.0, "gain_low_pp": -0.5,
+               "n_rejected": 12, "rejected_pct": 0.5}
+    return [row, {**row, **loses}, {**row, **rejects}]
+
+
+CAVEATS = ("Nothing deployable is sure to beat best-fit.",
+           "More requests rejected than by best-fit: nilas (km). Part of the empty hosts may be work that was not "
+           "taken.",
+           "Only 14 hosts and 3 seeds: differences of a point or two may be chance.")
+
+
+def test_a_printed_table_says_what_must_be_held_against_it() -> None:
+    placement = comparison_tables(pd.DataFrame(caveat_rows()), {("trace, cold start", 0.8): "a trace"})[0]
+    assert tuple(str(placement.caption).split("\n")[-3:]) == CAVEATS
+    rejected = next(column for column in placement.columns if column.header == "rejected")
+    assert list(rejected.cells) == ["0", "0", "12 (more)"]
+
+
+def test_a_section_of_the_results_page_says_it_too() -> None:
+    lines = comparison_markdown({"name": "", "about": "", "trace": "x", "data_hash": "0", "code_version": "1",
+                                 "workloads": [{"load": 0.8, "description": "d", "rows": caveat_rows()}]})
+    assert lines[-2] == " ".join(CAVEATS)
 
 
 def test_violations_are_told_where_usage_is_known() -> None:

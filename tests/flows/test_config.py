@@ -36,6 +36,7 @@ def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for(
     ({"reader": "csv"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'csv'"),
     ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
     ({"load": 0.0}, "load"),
+    ({"store": Path("/data/a?b")}, r"store must be a path without a question mark, got '/data/a\?b'"),
 ])  # fmt: skip
 def test_refusals_name_the_setting(given: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

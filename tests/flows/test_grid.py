@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows import grid
+from sojourn.flows import cell_replay, grid
 from sojourn.flows import replay as replaying
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.code_version import source_hash
@@ -41,7 +41,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         seen.append((policy, digest))
         return simulate(workload, policy, source)
 
-    monkeypatch.setattr(replaying, "simulate", counted)
+    monkeypatch.setattr(cell_replay, "simulate", counted)
     return seen
 
 
@@ -99,17 +99,6 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     assert {cell.key() for cell in again} <= keys
 
 
-def test_another_cut_is_another_key_for_what_is_not_learnt_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The later part begins where `features.split`, `features.creation` and `flows.train` say."""
-    cells = _config(tmp_path, seeds=(0,), policies=("nilas",), predictors=("km", "oracle")).cells()
-    whole = _config(tmp_path, seeds=(0,), policies=("nilas",)).cells()
-    before = [cell.key() for cell in (*cells, *whole)]
-    monkeypatch.setattr(grid, "source_hash", lambda *names: source_hash(*names) + "+" * ("sojourn.features" in names))
-    is_new = [cell.key() != key for cell, key in zip((*cells, *whole), before, strict=True)]
-    assert [cell.label for cell in cells] == ["best-fit", "nilas (km)", "nilas (oracle)"]
-    assert is_new == [True] * 3 + [False] * 2
-
-
 def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, loads=(0.5, 0.8), policies=("nilas", "first-fit")).cells()
     assert run_cells(cells, HERE) == {}
@@ -157,7 +146,7 @@ def test_one_cell_fails_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest
             raise ZeroDivisionError("a policy's own")
         return simulate(workload, policy, source)
 
-    monkeypatch.setattr(replaying, "simulate", failing)
+    monkeypatch.setattr(cell_replay, "simulate", failing)
     cells = _config(tmp_path, seeds=(0,)).cells()
     failed = run_cells(cells, HERE)
     assert {cell.label: reason for cell, reason in failed.items()} == {
@@ -190,7 +179,7 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
             edit = "edited" * (next(n_calls) == 2)
             with monkeypatch.context() as other:
-                other.setattr(grid, "source_hash", lambda *names: source_hash(*names) + edit)
+                other.setattr(grid, "source_hash", lambda *names, **more: source_hash(*names, **more) + edit)
                 return super().submit(fn, *args, **kwargs)
 
     failed = run_cells(cells, [Edited])

@@ -16,7 +16,7 @@ from sojourn.flows.grid import TraceSpec
 from sojourn.flows.ingest import content_hash, input_hash
 from sojourn.flows.learning import learn
 from sojourn.flows.learnt_curves import cut_s
-from sojourn.flows.predictors import parse_predictor
+from sojourn.flows.predictor_text import parse_predictor
 
 
 def _spec(store: Path) -> TraceSpec:
@@ -40,7 +40,7 @@ def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_tra
     from_s = cut_s(spec)
     assert from_s is not None
     assert "must be trained on what came before second" in _learnt(spec, folder, {**own, "to_s": from_s + 1})
-    monkeypatch.setattr(ingesting, "source_hash", lambda *names: "edited")
+    monkeypatch.setattr(ingesting, "trace_code", lambda config: "edited")
     edited = _spec(tmp_path / "store")
     assert edited.data_hash != spec.data_hash
     assert "must be trained on what came before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})

@@ -15,9 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from made_bundles import Made, make
+from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
 from sojourn.flows.pull import ModelUri, find_version, follow, pull
 from sojourn.flows.tracking import CHAMPION, Tracker
+from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import BundleError, Predictor, WatchEvent, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
 
@@ -130,6 +132,26 @@ def test_a_folder_of_other_things_is_left_alone(made: Made, tmp_path: Path) -> N
     assert (tmp_path / "home" / "thesis.txt").read_text() == "years of work"
 
 
+def test_what_a_killed_pull_left_goes_with_the_next_and_what_another_uses_stays(made: Made, tmp_path: Path) -> None:
+    registry, folder = MemoryRegistry(made), tmp_path / "served"
+    left = [tmp_path / name for name in (".served.pull.abcd1234", ".served.zz_9zz_9", ".served.old.abcd1234")]
+    other = [tmp_path / name for name in (".served2.abcd1234", ".serves", ".served.cfg")]
+    for path in (*left, *other):
+        path.mkdir()
+    fetch = registry.fetch
+
+    def beside(name: str, version: int, folder: Path) -> Path:
+        registry.fetch = fetch  # type: ignore[method-assign]
+        assert [path for path in left if path.exists()] == []
+        pull(registry, NAME, 2, tmp_path / "served")  # of another process, at the same time
+        return fetch(name, version, folder)
+
+    registry.fetch = beside  # type: ignore[method-assign]
+    assert pull(registry, NAME, 1, folder).is_new
+    assert load_bundle(folder).version == load_bundle(made.folders["hazard"]).version
+    assert _siblings(folder) == sorted(["served", *(path.name for path in other)])
+
+
 def _followed(registry: MemoryRegistry, folder: Path, steps: list[Callable[[], object]]) -> list[str]:
     """What `follow` reports while, at each wait, the next step happens; it ends after the last one."""
     lines: list[str] = []
@@ -206,13 +228,13 @@ def test_following_what_never_was_ends_at_once(made: Made, tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def store(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two registered versions, as `retrain` leaves them."""
-    folder = tmp_path_factory.mktemp("store")
-    tracker = Tracker(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    folder = new_store(tmp_path_factory.mktemp("store"))
+    tracker = Tracker(TrackingUri.of_file(folder / "mlflow.db"), folder / "artifacts")
     for kind in ("hazard", "once"):
         run = tracker.start(kind, {})
-        source = tracker.log_bundle(run, made.folders[kind], 54)
+        source = tracker.log_bundle(run, made.folders[kind], made.encoder, made.request(0))
         tracker.set_alias(NAME, CHAMPION, tracker.register(NAME, source, run, "", {}))
     return folder
 
@@ -231,6 +253,15 @@ def test_the_command_pulls_an_alias_and_a_version(made: Made, store: Path, tmp_p
         version = load_bundle(made.folders[kind]).version
         assert (code, out) == (0, f"pulled   {NAME} version {number}, bundle {version}\nfolder   {folder}\n")
         assert Predictor.load(folder).version == version
+
+
+def test_the_small_extra_pulls_predicts_and_exports(made: Made, store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "served"
+    code, out, err = run_without(OF_PIPELINE, "pull", f"models:/{NAME}@champion", str(folder), "--store", str(store))
+    assert (code, err, out.startswith("pulled   made version 2")) == (0, "", True)
+    assert load_bundle(folder).version == load_bundle(made.folders["once"]).version
+    assert run_without(OF_PIPELINE, "predict", str(folder), '{"cpu_cores": 2}')[0] == 0
+    assert run_without(OF_PIPELINE, "export-c", str(folder), "--output", str(tmp_path))[0] == 0
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -254,7 +285,7 @@ def test_the_command_names_what_is_wrong(store: Path, tmp_path: Path, arguments:
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     code, _, err = _run("models:/made@champion", tmp_path / "served", "--store", tmp_path / "none")
-    assert (code, "run `sojourn retrain` first" in err) == (2, True)
+    assert (code, "run `sojourn retrain`" in err) == (2, True)
     assert not (tmp_path / "none").exists()
 
 

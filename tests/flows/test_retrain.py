@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,18 @@ import pytest
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import content_hash
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, load_bundle
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("store")
+def store(new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_store(tmp_path_factory.mktemp("store"))
 
 
 def _config(store: Path, **settings: object) -> RetrainConfig:
-    return RetrainConfig(store=store, n_requests=3_000, n_threads=1, n_replicas=2, **settings)  # type: ignore[arg-type]
+    return RetrainConfig(store=store, n_requests=6_000, n_threads=1, n_replicas=2, max_replicas=2, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -46,13 +47,20 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     second = retrain(_config(store))
     assert second.promotion.alias == CHAMPION, second.promotion.gates
     names = [gate.name for gate in second.promotion.gates]
-    assert "accuracy against champion v1" in names
+    assert {"accuracy against km", "accuracy against champion v1", "empty hosts by nilas against champion v1"
+            } <= {*names}
+    # level with version 1, so that is still the best so far, which a later candidate is compared with, too
+    tags = tracker.version_tags("sojourn-lifetime", 2)
+    assert (tags["best.accuracy"], tags["best.placement"]) == ("1", "1")
     served = second.bundle / "MANIFEST.json"
     assert second.bundle == store / "bundles" / "sojourn-lifetime"
     inode = served.stat().st_ino
     third = retrain(_config(store, max_bundle_mb=0.001))
     assert third.promotion.alias == CHALLENGER
-    assert third.bundle == store / "candidates" / "sojourn-lifetime"
+    assert {"accuracy against champion v2", "accuracy against best so far v1"} <= {
+        gate.name for gate in third.promotion.gates}
+    assert third.bundle.parent == store / "candidates" / "sojourn-lifetime"
+    assert load_bundle(third.bundle).version == load_bundle(tracker.fetch("sojourn-lifetime", 3, store / "3")).version
     assert served.stat().st_ino == inode  # what a scheduler loads is the champion still
     assert tracker.version_of("sojourn-lifetime", CHAMPION) == 2
     assert tracker.version_of("sojourn-lifetime", CHALLENGER) == 3
@@ -76,10 +84,16 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
 def test_metrics_have_the_same_names_across_versions(store: Path) -> None:
     import mlflow
 
-    client = mlflow.MlflowClient(_config(store).mlflow_uri, _config(store).mlflow_uri)
+    client = mlflow.MlflowClient(*[_config(store).mlflow_uri.plain] * 2)
     versions = client.search_model_versions("name = 'sojourn-lifetime'")
     names = [set(client.get_run(version.run_id or "").data.metrics) for version in versions]
     assert len(versions) == 3
-    assert {"creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"} <= names[0]
+    assert {"ages.ibs", "creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"} <= names[0]
     assert names[0] == names[1] == names[2]
-    assert all(version.description and "Gates" in version.description for version in versions)
+    inputs = [client.get_run(version.run_id or "").inputs for version in versions]
+    data = [{(each.dataset.name, each.dataset.digest) for each in found.dataset_inputs} for found in inputs if found]
+    assert len(data[0]) == 2
+    assert data[0] == data[1] == data[2]
+    cards = [version.description or "" for version in versions]
+    assert all("Gates" in card for card in cards)
+    assert all(card.index("Brier score over ages") < card.index("mae_log10") for card in cards)

@@ -1,29 +1,106 @@
-"""The registry's aliases, and a store that does not answer."""
+"""Runs and how they end, the registry's aliases, and a store that does not answer."""
 
 from __future__ import annotations
 
 import math
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
+import sojourn.flows
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.tracking import CHALLENGER, CHAMPION, STUDY, Tracker
+from sojourn.flows.tracking_uri import TrackingUri
 
 
-def test_metrics_under_several_steps_are_more_than_a_batch(tmp_path: Path) -> None:
-    tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path / "artifacts")
+@pytest.fixture()
+def tracker(new_store: Callable[[Path], Path], tmp_path: Path) -> Tracker:
+    return Tracker(TrackingUri.of_file(new_store(tmp_path) / "mlflow.db"), tmp_path / "artifacts",
+                   run_tags={"made by": "a test"})
+
+
+def _status(tracker: Tracker) -> dict[str, str]:
+    client = MlflowClient(tracker.uri.plain)
+    found = client.search_runs([tracker._experiment])
+    assert all(run.data.tags["made by"] == "a test" for run in found)
+    return {run.info.run_name: run.info.status for run in found}
+
+
+@pytest.mark.parametrize(("error", "status"), [
+    (None, "FINISHED"), (ValueError, "FAILED"), (KeyboardInterrupt, "KILLED"), (SystemExit, "KILLED"),
+])  # fmt: skip
+def test_a_run_and_its_children_end_with_their_blocks(tracker: Tracker, error: type[BaseException] | None,
+                                                      status: str) -> None:
+    def work() -> None:
+        with tracker.run("parent", {}) as parent, tracker.run("child", {}, parent) as child:
+            assert tracker.running().keys() == {parent, child}
+            if error is not None:
+                raise error
+
+    if error is None:
+        work()
+    else:
+        with pytest.raises(error):
+            work()
+    assert _status(tracker) == {"parent": status, "child": status}
+    assert tracker.running() == {}
+
+
+def test_a_block_may_give_its_run_another_end(tracker: Tracker) -> None:
+    with tracker.run("run", {}) as run:
+        tracker.end(run, "FAILED")
+    assert _status(tracker) == {"run": "FAILED"}
+
+
+TERMINATED = """
+import sys
+from pathlib import Path
+from sojourn.flows.environment import be_quiet
+be_quiet()
+from sojourn.flows.tracking import Tracker
+from sojourn.flows.tracking_uri import TrackingUri
+with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:
+    print(run, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run(tracker: Tracker, tmp_path: Path, number: signal.Signals) -> None:
+    code = TERMINATED.format(uri=tracker.uri.plain, artifacts=str(tmp_path / "artifacts"))
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+    assert process.returncode == (128 + signal.SIGTERM if number == signal.SIGTERM else -signal.SIGINT)
+    assert _status(tracker) == {"run": "KILLED"}
+
+
+def test_every_run_is_begun_by_a_block_that_ends_it() -> None:
+    folder = Path(sojourn.flows.__path__[0])
+    begins = {file.name for file in folder.rglob("*.py") if re.search(r"\.start\([^)]*tags", file.read_text())}
+    assert begins == {"tracking.py"}
+
+
+def test_metrics_under_several_steps_are_more_than_a_batch(tracker: Tracker) -> None:
     run = tracker.start("run", {})
     names = [f"seed/m{k}" for k in range(600)]
     tracker.log_by_step(run, {7: dict.fromkeys(names, 1.5), 3: {**dict.fromkeys(names, 2.5), "seed/m0": math.nan}})
-    history = MlflowClient(tracker.uri).get_metric_history
+    history = MlflowClient(tracker.uri.plain).get_metric_history
     assert [(each.step, each.value) for each in history(run, "seed/m599")] == [(3, 2.5), (7, 1.5)]
     assert [(each.step, each.value) for each in history(run, "seed/m0")] == [(7, 1.5)]
 
 
-def test_no_alias_is_none_but_a_broken_store_is_not(tmp_path: Path) -> None:
+def test_no_alias_is_none_but_a_broken_store_is_not(tracker: Tracker, tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
-    tracker = Tracker(f"sqlite:///{database}", tmp_path / "artifacts")
     assert tracker.version_of("none", CHAMPION) is None
     version = tracker.register("made", str(tmp_path), tracker.start("run", {}), "", {})
     tracker.set_alias("made", CHAMPION, version)
@@ -33,3 +110,16 @@ def test_no_alias_is_none_but_a_broken_store_is_not(tmp_path: Path) -> None:
     # taken for "no champion", it would let any candidate become one
     with pytest.raises(OSError, match=r"the tracking store must answer at sqlite:///.*, got"):
         tracker.version_of("made", CHAMPION)
+
+
+def test_a_stores_name_may_hold_blanks_and_marks(tmp_path: Path, new_store: Callable[[Path], Path]) -> None:
+    store = new_store(tmp_path / "a b#c%41d@e:f")
+    before = (store / "mlflow.db").read_bytes()
+    tracker = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts")
+    with tracker.run("study", {"kind": STUDY, "trace": "small"}) as run:
+        tracker.log_text(run, '{"trace": "small"}', f"{STUDY}.json")
+    assert tracker.studies() == [{"trace": "small"}]
+    assert (store / "mlflow.db").read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == [store.name]
+    version = tracker.register("made", str(store), run, "", {})
+    assert tracker.versions("made") == [version]

@@ -9,8 +9,8 @@ import pytest
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.measures import average_precision, harrell_c, integrated_brier_score, score_model
-from sojourn.models.measures.assessment import assess, by_week, mean_brier, of_owners
+from sojourn.models.measures import BrierOverAges, average_precision, harrell_c, integrated_brier_score, score_model
+from sojourn.models.measures.assessment import assess, by_week, of_owners
 from sojourn.models.measures.bootstrap import OwnerDraws
 
 N = 4_000
@@ -109,7 +109,13 @@ def test_weeks_and_owners_part_the_rows(true_s: np.ndarray) -> None:
     assert "seen.ap_long" not in of_owners(table, rows, 7_200, np.zeros(N, bool))
 
 
-def test_the_choice_counts_each_age_by_those_alive() -> None:
-    scores = {"creation.ibs": 0.1, "age_1h.ibs": 0.2, "age_1h.n_alive": 50.0, "age_6h.n_alive": 10.0}
-    assert mean_brier(scores, 100) == pytest.approx((0.1 * 100 + 0.2 * 50) / 150)
-    assert mean_brier({}, 100) == np.inf
+def test_the_choice_counts_each_age_by_those_asked_at_it(true_s: np.ndarray) -> None:
+    scores = score_model(_table(_means()), _examples(true_s), 7_200)
+    n_asked = [N, scores["age_10m.n_alive"], scores["age_1h.n_alive"], scores["age_6h.n_alive"]]
+    parts = [scores[f"{age}.ibs"] for age in ("creation", "age_10m", "age_1h", "age_6h")]
+    assert scores["ages.ibs"] == pytest.approx(np.average(parts, weights=n_asked))
+    draws = list(OwnerDraws(np.arange(N) // 20, 2, seed=1))
+    assessed = assess(_table(_means()), _examples(true_s), 7_200, (), draws)
+    briers = BrierOverAges.of(_table(_means()), _examples(true_s))
+    assert assessed.replicates["ages.ibs"].tolist() == [briers.score(weight) for weight in draws]
+    assert np.isnan(BrierOverAges(np.zeros(2), np.zeros(2)).score())

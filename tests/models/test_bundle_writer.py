@@ -13,7 +13,7 @@ import pytest
 from sojourn.models import bundle_writer
 from sojourn.models.bundle_writer import packed_arrays, write_bundle
 from sojourn.models.lifetime import Exported
-from sojourn.serving import Predictor, load_bundle
+from sojourn.serving import Predictor, load_bundle, publishing
 from sojourn.serving.bundle import FILES
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import LEQ, Forest
@@ -84,7 +84,7 @@ def test_an_older_bundle_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-@pytest.mark.parametrize("step", ["to_onnx", "packed_arrays", "replace_folder"])
+@pytest.mark.parametrize("step", ["to_onnx", "packed_arrays", "publishing._rename"])
 def test_a_failure_leaves_the_old_bundle_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                        step: str) -> None:
     folder = write(tmp_path / "bundle")
@@ -93,7 +93,8 @@ def test_a_failure_leaves_the_old_bundle_and_no_litter(tmp_path: Path, monkeypat
     def fail(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(bundle_writer, step, fail)
+    module, _, name = step.rpartition(".")
+    monkeypatch.setattr(publishing if module else bundle_writer, name, fail)
     with pytest.raises(OSError, match="no space left"):
         write(folder, leaf=4.0)
     assert contents(folder) == before

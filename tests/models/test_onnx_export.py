@@ -11,9 +11,9 @@ import pytest
 from sojourn.models.lightgbm_forest import forest_from_text
 from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
-from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.curve import PointCurve
 from sojourn.serving.forest import MEMBER, Forest
+from sojourn.serving.onnx_reader import read_forest
 from sojourn.serving.runtime import OnnxForest
 from sojourn.serving.varying_walk import RangeWalk
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_bundles import Made, rewrite, rewrite_schema
@@ -141,7 +141,7 @@ def test_a_model_of_another_kind_is_refused(made: Made, folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60)
 def test_a_mutated_bundle_is_refused_or_answers(made: Made, tmp_path: Path, kind: str, data: st.DataObject) -> None:
     """Whether the manifest vouches for the change or not: BundleError, or one answer by both paths."""
     folder = tmp_path / "mutated"

@@ -20,10 +20,11 @@ from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
 from sojourn.serving import BundleError, load_bundle
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.c_source import CSource, c_source, plain_text
-from sojourn.serving.curve import lifetime_class
-from sojourn.serving.curve_builder import N_STEPS_MAX, CurveBuilder
+from sojourn.serving.curve import LONGEST_S, lifetime_class
+from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.forest import LEQ, MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.uptime_kind import N_STEPS_MAX
 
 pytestmark = needs_c
 KINDS = ("hazard", "uptime", "once")
@@ -129,20 +130,31 @@ def test_bad_arguments_give_nan_and_class_0(models: CModels, kind: str) -> None:
 
 
 def test_a_model_without_splits_on_the_age_and_without_a_grid_is_written(tmp_path: Path) -> None:
+    found = _stump_answers(tmp_path, (2.0, 3.0), np.array([[0.0, 0.5, 60.0], [7.0, 0.5, 60.0]]))
+    assert found["hazard"][0, 3] == math.inf
+
+
+def test_an_uptime_and_a_total_beyond_three_years_are_answered_as_in_python(tmp_path: Path) -> None:
+    found = _stump_answers(tmp_path, (8.5, 9.5), np.array([[0.0, 0.5, 60.0], [1.0, 0.9, 1e8], [2e8, 0.5, 1e8]]))
+    assert found["once"][:, 1].tolist() == [LONGEST_S] * 3
+
+
+def _stump_answers(folder: Path, leaves: tuple[float, float], asked: np.ndarray) -> dict[str, np.ndarray]:
+    """What the C of a forest of one split answers, by kind; asserts that it is what Python answers."""
     stump = {"mode": np.array([LEQ], np.uint8), "roots": np.array([0]), "feature": np.array([0]),
              "split": np.array([1.0]), "on_true": np.array([~0]), "on_false": np.array([~1]),
-             "is_nan_true": np.array([True]), "leaves": np.array([2.0, 3.0]), "member_start": np.array([0, 0]),
+             "is_nan_true": np.array([True]), "leaves": np.array(leaves), "member_start": np.array([0, 0]),
              "members": np.array([])}
     widths = {"hazard": N_FEATURES + 3, "uptime": N_FEATURES + 1, "once": N_FEATURES}
     bundles = {kind: made_bundle(Forest(n, is_zero_missing=np.zeros(n, bool), **stump), kind, grid=[])
                for kind, n in widths.items()}
-    models = CModels(tmp_path, [c_source(bundle, kind) for kind, bundle in bundles.items()])
-    features, asked = np.full((1, N_FEATURES), np.nan), np.array([[0.0, 0.5, 60.0], [7.0, 0.5, 60.0]])
+    models = CModels(folder, [c_source(bundle, kind) for kind, bundle in bundles.items()])
+    features, found = np.full((1, N_FEATURES), np.nan), {}
     for kind, bundle in bundles.items():
         builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
-        assert models.answers(kind, features, asked)[0].tolist() == [
-            list(answer) for answer in answers_of(builder, features[0].tolist(), asked)]
-    assert models.answers("hazard", features, asked)[0, 0, 3] == math.inf
+        found[kind] = models.answers(kind, features, asked)[0]
+        assert found[kind].tolist() == [list(answer) for answer in answers_of(builder, features[0].tolist(), asked)]
+    return found
 
 
 def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:

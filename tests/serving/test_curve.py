@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from made_curves import curves, hazard_curves, once_curves, point_curves, shares, uptimes
@@ -97,6 +97,9 @@ def test_survival_falls_from_one(curve: LifetimeCurve, uptime_s: float, horizons
 
 
 @given(curves, uptimes, shares)
+@example(OnceCurve.from_score(6.0, 1.0, [0.0, 2.0]), 1, 0.99)  # a total beyond three years
+@example(OnceCurve.from_score(8.0, 1.0, [0.0, 2.0]), 2e8, 0.5)  # an uptime beyond three years
+@example(PointCurve.from_scores([], [9.0], 1.0, [0.0, 2.0]), 2e8, 0.5)
 @settings(deadline=None)
 def test_quantile_is_where_survival_crosses(curve: LifetimeCurve, uptime_s: float, q: float) -> None:
     quantile_s = curve.quantile(q, uptime_s)

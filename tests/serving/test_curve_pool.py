@@ -173,6 +173,9 @@ def test_refusals_name_what_is_wrong(is_compiled: bool) -> None:
                 ask([slot, bad], [0.0, 0.0])
         with pytest.raises(ValueError, match="slots must be whole numbers in one dimension, got"):
             ask([0.0], [0.0])
+        for truth in ([True, 0.0], [np.bool_(False), 1.0], np.array([True, False]), ["60", "1"]):
+            with pytest.raises(ValueError, match="uptimes_s must be numbers, got"):
+                ask([0, 1], truth)
         with pytest.raises(ValueError, match=r"uptimes_s must have 2 elements, got shape \(1,\)"):
             ask([slot, slot], [0.0])
         for bad_s in (-1.0, np.nan, np.inf):

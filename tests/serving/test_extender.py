@@ -23,8 +23,9 @@ from typer.testing import CliRunner
 
 from made_bundles import Made
 from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, ask, connect, example, fixed_calls, pod, serving
+from made_prometheus import parsed
 from sojourn.flows.cli import app
-from sojourn.serving import load_bundle
+from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.extender import Settings, bind, default_epoch_s, main
 from sojourn.serving.extender_calls import ExtenderCalls
@@ -40,7 +41,7 @@ TOTALS_S = {"train-7-x2x9q": 3.0 * HOUR_S, "train-5-aaaaa": 5.0 * HOUR_S, "train
 def server(made: Made) -> Iterator[JsonServer]:
     """A real bundle's extender; the clock stands at the end of its trace."""
     clock = Clock(made.trace.horizon_s)
-    with serving(bind(load_bundle(made.folders["hazard"]), "127.0.0.1", 0, Settings(epoch_s=0), clock)) as running:
+    with serving(bind(Predictor.load(made.folders["hazard"]), "127.0.0.1", 0, Settings(epoch_s=0), clock)) as running:
         yield running
 
 
@@ -139,15 +140,14 @@ def test_a_bundle_is_served_with_health_and_metrics(made: Made, server: JsonServ
     connection.request("GET", "/metrics")
     response = connection.getresponse()
     assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    lines = response.read().decode().splitlines()
-    for line in ("sojourn_predictor_predictions_total 2", "sojourn_extender_pods 1", "sojourn_extender_nodes_in_use 1",
-                 'sojourn_extender_requests_total{verb="placed",outcome="ok"} 1',
-                 'sojourn_extender_requests_total{verb="ended",outcome="refused"} 1',
-                 'sojourn_extender_requests_total{verb="filter",outcome="refused"} 1',
-                 "# TYPE sojourn_extender_requests_total counter"):  # fmt: skip
-        assert line in lines
-    form = re.compile(r'# TYPE \w+ (counter|gauge)|\w+(\{\w+="\w+"(,\w+="\w+")?\})? [0-9.]+')
-    assert all(map(form.fullmatch, lines))
+    samples, types, helps = parsed(response.read().decode())
+    assert samples["sojourn_predictions_total", ()] == 2
+    assert samples["sojourn_extender_pods", ()] == samples["sojourn_extender_nodes_in_use", ()] == 1
+    for verb, outcome in [("placed", "ok"), ("ended", "refused"), ("filter", "refused")]:
+        assert samples["sojourn_extender_requests_total", (("verb", verb), ("outcome", outcome))] == 1
+    assert samples["sojourn_bundle_info", (("version", version), ("family", "made-hazard"), ("kind", "hazard"))] == 1
+    assert types["sojourn_extender_requests_total"] == "counter"
+    assert set(helps) == set(types)
     connection.close()
 
 
@@ -185,7 +185,7 @@ def test_eight_threads_leave_what_one_would(server: JsonServer) -> None:
     connection.close()
     assert f"sojourn_extender_pods {8 * 13}\n" in text
     assert "sojourn_extender_nodes_in_use 13\n" in text
-    assert f"sojourn_predictor_ended_total {8 * 12}\n" in text
+    assert f"sojourn_ended_total {8 * 12}\n" in text
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -197,7 +197,7 @@ EXAMPLES = st.sampled_from(["filter_args_node_names", "filter_args_nodes", "pod_
 @pytest.fixture(scope="module")
 def calls_of_bundle(made: Made) -> Iterator[JsonServer]:
     """A bound server that is asked without the network."""
-    server = bind(load_bundle(made.folders["hazard"]), "127.0.0.1", 0, Settings(n_pods_max=50))
+    server = bind(Predictor.load(made.folders["hazard"]), "127.0.0.1", 0, Settings(n_pods_max=50))
     yield server
     server.server_close()
 
@@ -254,12 +254,12 @@ def test_the_default_epoch_keeps_hours_and_weekdays(unix_epoch_s: int) -> None:
 
 
 def test_a_wrong_setting_is_refused(made: Made) -> None:
-    bundle = load_bundle(made.folders["hazard"])
+    predictor = Predictor.load(made.folders["hazard"])
     for settings_, message in [(Settings({"x": "requests.cpu"}), "columns must be of cpu_cores"),
                                (Settings(drain_quantile=1.0), "drain_quantile must be between 0 and 1, got 1.0"),
                                (Settings(n_pods_max=0), "n_pods_max must be above 0, got 0")]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
-            bind(bundle, "127.0.0.1", 0, settings_)
+            bind(predictor, "127.0.0.1", 0, settings_)
 
 
 def test_the_program_says_what_is_wrong_in_one_line(made: Made, tmp_path: Path,

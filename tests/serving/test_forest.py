@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import naive_forest
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.onnx_reader import read_forest
 from sojourn.serving.runtime import OnnxForest
 from sojourn.serving.varying_walk import RangeWalk, varying_walk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 from sojourn.serving.history import CATEGORY_FEATURES, Admission, HistoryDefinition, HistoryKey, HistoryState
 from sojourn.serving.history_rows import UNKNOWN
 from sojourn.serving.owner import OWNER_FEATURES
+from sojourn.serving.whole_arrays import whole_arrays, whole_history
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")),
                                window=3, category_memory=4, prior_strength=2.0)  # fmt: skip
 Keys = tuple[tuple[str, ...] | None, ...]
 ANN: Keys = (("ann",), ("z",))
+ZONES = {"c": "y", "d": "x"}
+"""Zones of the owners that have another one than z."""
 
 
 def is_known(state: HistoryState, idx: int, key: tuple[str, ...]) -> bool:
@@ -142,7 +146,8 @@ class Event:
 
 
 @st.composite
-def logs(draw: st.DrawFn, n_max: int = 25, steps_s: tuple[int, ...] = (0, 1, 100, 300, 301, 5_000)) -> list[Event]:
+def logs(draw: st.DrawFn, n_max: int = 25, steps_s: tuple[int, ...] = (0, 1, 100, 300, 301, 5_000),
+         owners: str = "ab") -> list[Event]:
     """A log in time order: admissions, and ends or withdrawals of those that still run."""
     events: list[Event] = []
     running: list[int] = []
@@ -151,7 +156,7 @@ def logs(draw: st.DrawFn, n_max: int = 25, steps_s: tuple[int, ...] = (0, 1, 100
         now_s += draw(st.sampled_from(steps_s))
         kind = draw(st.sampled_from(["admit", "admit", "end", "withdraw"]))
         if kind == "admit" or not running:
-            events.append(Event("admit", draw(st.sampled_from("ab")), now_s, number))
+            events.append(Event("admit", draw(st.sampled_from(owners)), now_s, number))
             running.append(number)
         else:
             target = running.pop(draw(st.integers(0, len(running) - 1)))
@@ -165,7 +170,7 @@ def replay(events: list[Event], state: HistoryState | None = None) -> tuple[Hist
     admissions: dict[int, Admission] = {}
     for event in events:
         if event.kind == "admit":
-            admissions[event.target] = state.admit(((event.owner,), ("z",)), event.now_s)
+            admissions[event.target] = state.admit(((event.owner,), (ZONES.get(event.owner, "z"),)), event.now_s)
         elif event.kind == "end":
             state.ended(admissions.pop(event.target), event.now_s)
         else:
@@ -173,9 +178,9 @@ def replay(events: list[Event], state: HistoryState | None = None) -> tuple[Hist
     return state, admissions
 
 
-def seen(state: HistoryState, now_s: int) -> bytes:
-    """All features of both owners at a moment, as bits."""
-    return np.array([state.features(((owner,), ("z",)), now_s) for owner in "ab"]).tobytes()
+def seen(state: HistoryState, now_s: int, owners: str = "ab") -> bytes:
+    """All features of the owners at a moment, as bits."""
+    return np.array([state.features(((owner,), (ZONES.get(owner, "z"),)), now_s) for owner in owners]).tobytes()
 
 
 def naive_owner(events: list[Event], owner: str, now_s: int) -> list[float]:
@@ -258,6 +263,104 @@ def test_a_restored_state_goes_on_to_the_bit(events: list[Event], more: list[Eve
     replay(later, state)
     replay(later, restored)
     assert seen(restored, later[-1].now_s) == seen(state, later[-1].now_s)
+
+
+def whole(state: HistoryState, n_admitted: int | None = None) -> HistoryState:
+    """The state that goes through arrays with all that runs."""
+    cut = state.cut()
+    state.release()
+    return whole_history(state.definition, cut.n_admitted if n_admitted is None else n_admitted, whole_arrays(cut))
+
+
+def in_bytes(state: HistoryState) -> dict[str, bytes]:
+    cut = state.cut()
+    state.release()
+    return {name: array.tobytes() for name, array in whole_arrays(cut).items()}
+
+
+SMALL = HistoryDefinition(DEFINITION.keys, window=3, category_memory=4, prior_strength=2.0, n_keys_max=2)
+
+
+@given(logs(n_max=40, owners="abcd"), logs(n_max=40, owners="abcd"), st.sampled_from([DEFINITION, SMALL]))
+@settings(deadline=None, max_examples=200)
+def test_a_state_read_whole_goes_on_to_the_bit(events: list[Event], more: list[Event],
+                                               definition: HistoryDefinition) -> None:
+    """What runs included: its ends, its withdrawals and the evictions that follow are those of the one left alone."""
+    state, running = replay(events, HistoryState(definition))
+    copy = whole(state)
+    assert in_bytes(copy) == in_bytes(state)
+    shift_s = events[-1].now_s - more[0].now_s
+    later = [Event(event.kind, event.owner, event.now_s + shift_s, event.target) for event in more]
+    for each in (state, copy):
+        left = dict(running)
+        for number, target in enumerate(sorted(left)):
+            if number % 3 == 0:
+                each.withdraw(left.pop(target))
+            elif number % 3 == 1:
+                each.ended(left.pop(target), events[-1].now_s)
+        replay(later, each)
+        for receipt in left.values():
+            each.withdraw(receipt)
+    assert seen(copy, later[-1].now_s, "abcd") == seen(state, later[-1].now_s, "abcd")
+    assert in_bytes(copy) == in_bytes(state)
+    assert [list(owners) for owners in copy._owners] == [list(owners) for owners in state._owners]
+    assert [list(names) for names in copy._categories] == [list(names) for names in state._categories]
+
+
+@given(logs(n_max=40, owners="abcd"), logs(n_max=40, owners="abcd"), st.sampled_from([DEFINITION, SMALL]))
+@settings(deadline=None, max_examples=200)
+def test_a_cut_stays_as_it_was(events: list[Event], more: list[Event], definition: HistoryDefinition) -> None:
+    """Whatever happens between the cut and its reading, and however often it does."""
+    state, running = replay(events, HistoryState(definition))
+    expected = in_bytes(state)
+    for _ in range(2):
+        expected = in_bytes(state)
+        cut = state.cut()
+        shift_s = events[-1].now_s - more[0].now_s
+        replay([Event(event.kind, event.owner, event.now_s + shift_s, event.target) for event in more], state)
+        for target in list(running)[:3]:
+            state.withdraw(running.pop(target))
+        assert {name: array.tobytes() for name, array in whole_arrays(cut).items()} == expected
+        state.release()
+
+
+def damaged(arrays: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    """The arrays with one of them left out, reshaped, of another type, or one of its numbers another."""
+    for name, array in arrays.items():
+        yield {other: arrays[other] for other in arrays if other != name}
+        other_type = np.int64 if array.dtype == np.float64 else np.float64
+        changes = [array[:0], array[:-1], np.concatenate([array, array[-1:]]), array.astype(other_type), array[None, :]]
+        for at in range(array.size):
+            for value in (-1, 0, 1, 7, 2**53, 2**62, -2**63) if array.dtype == np.int64 else (0, 1, 200):
+                changed = array.copy()
+                changed.flat[at] = value
+                changes.append(changed)
+        yield from (arrays | {name: changed} for changed in changes)
+
+
+def test_arrays_of_a_whole_state_that_do_not_fit_are_refused_or_answered() -> None:
+    """Whoever changes a number gets an error, or a state that answers and takes more; never another exception."""
+    state, _ = replay([Event("admit", "a", 0, 0), Event("admit", "a", 9_000, 1), Event("admit", "b", 9_100, 2),
+                       Event("admit", "a", 9_200, 3), Event("end", "a", 9_300, 1), Event("admit", "a", 9_400, 5),
+                       Event("end", "b", 9_500, 2), Event("admit", "a", 20_000, 7)])
+    cut = state.cut()
+    state.release()
+    n_refused = n_all = 0
+    for arrays in damaged(whole_arrays(cut)):
+        n_all += 1
+        try:
+            other = whole_history(DEFINITION, cut.n_admitted, arrays)
+        except (ValueError, KeyError):
+            n_refused += 1
+            continue
+        seen(other, 30_000)
+        for owner in "ab":
+            other.withdraw(other.admit(((owner,), ("z",)), 20_100))
+            other.ended(other.admit(((owner,), ("z",)), 20_200), 20_300)
+        for number in range(cut.n_admitted):
+            other.ended(Admission(0, number, ANN, 0), 20_400)
+        in_bytes(other)
+    assert n_refused > 0.4 * n_all
 
 
 def test_any_text_is_a_name() -> None:

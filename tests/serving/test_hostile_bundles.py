@@ -14,7 +14,9 @@ import sys
 import threading
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,12 +29,13 @@ from made_forests import made_bundle, random_forest
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving._onnx_reader import read_forest
 from sojourn.serving.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
 from sojourn.serving.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
-from sojourn.serving.curve_builder import N_STEPS_MAX, CurveBuilder
+from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.forest import DEPTH_MAX, LEQ, Forest
+from sojourn.serving.onnx_reader import read_forest
+from sojourn.serving.uptime_kind import N_STEPS_MAX
 
 KINDS = ("hazard", "uptime", "once")
 UPTIMES_S = (0.0, 60.0, 7_200.0, 1e12, 1e300)
@@ -264,6 +267,7 @@ EIGHT = bytes(16)
     (npy("'<f8'", "()", EIGHT[:8]), "not of plain numbers"),
     (npy("'<f8'", "(1, 1, 2)", EIGHT), "not of plain numbers"),
     (npy("'|O'", "(2,)", EIGHT), "not of plain numbers"),
+    (npy("'<f8'", "(2,)", EIGHT).replace(b"False", b"True "), "not of plain numbers"),  # Fortran order
     (npy("'>f8'", "(2,)", EIGHT), "not of plain numbers"),
     (npy("[('a', '<f8')]", "(2,)", EIGHT), "not of plain numbers"),
     (npy("__import__('os').system('true')", "(2,)", EIGHT), "not of plain numbers"),
@@ -295,6 +299,16 @@ def test_every_array_of_the_history_changed(made: Made, folder: Path) -> None:
             load_bundle(folder)
 
 
+FLOOD = b"PK\x01\x02" + bytes(42)
+"""An entry of an archive's directory with no name: zipfile would make an object of each."""
+
+
+def said(archive: bytes, size: int) -> bytes:
+    """An archive whose directory gives its first entry another size."""
+    at = archive.index(b"PK\x01\x02") + 24
+    return archive[:at] + struct.pack("<I", size) + archive[at + 4:]
+
+
 def test_archives_that_are_not_as_written_are_refused(made: Made, folder: Path) -> None:
     whole = (folder / "history.npz").read_bytes()
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
@@ -306,6 +320,11 @@ def test_archives_that_are_not_as_written_are_refused(made: Made, folder: Path) 
     longer[whole.index(b"PK\x01\x02") + 24] ^= 64
     for content, message in [
         (zipped([*entries, entries[0]]), "twice"), (bytes(encrypted), "encrypted"),
+        (zipped([*entries, (entries[0][0].removesuffix(".npy"), entries[0][1])]), "twice"),
+        (whole.replace(b"0:last.npy", b"1:last.npy", 1), "File name in directory '0:last.npy' and header"),
+        (said(whole, 7), r"of at least 8 bytes, where the archive says 7"),
+        (said(whole, 10**6), "bytes, where the archive says 1000000"),
+        (whole[:-22] + FLOOD * 20_000 + whole[-22:], r"200\d\d entries, more than 1000"),
         (zipped(entries, zipfile.ZIP_LZMA), "compressed otherwise than by deflate"), (bytes(longer), ""),
         (zipped(entries[1:]), "KeyError"), (b"PK\x05\x06" + bytes(18), "KeyError: 'overall'"),
         (zipped([(f"{idx}.npy", b"") for idx in range(1_001)]), "1001 entries, more than 1000"),
@@ -464,6 +483,7 @@ def test_a_file_over_its_limit_is_refused_unread(folder: Path, name: str) -> Non
         load_bundle(folder)
 
 
+@cache
 def zeros(n_mib: int) -> bytes:
     """An archive of an array of zeros, a thousandth of its size."""
     stream = io.BytesIO()
@@ -479,12 +499,24 @@ def test_a_bomb_is_refused_and_does_not_fill_memory(folder: Path) -> None:
     bomb = zeros(900)
     assert len(bomb) < 1 << 20
     rewrite(folder, "history.npz", bomb)
-    n_mib, said = loaded_apart(folder)
-    assert "history.npz must hold" in said and f"more than {N_BYTES_FREE + EXPANSION_MAX * len(bomb)}" in said
+    n_mib, told = loaded_apart(folder)
+    assert "history.npz must hold" in told and f"more than {N_BYTES_FREE + EXPANSION_MAX * len(bomb)}" in told
     assert n_mib < 100
     rewrite(folder, "history.npz", zipped([("overall.npy", npy("'<f8'", f"({10**11},)", b""))]))
-    n_mib, said = loaded_apart(folder)
-    assert "of shape (100000000000,) in 0 bytes" in said and n_mib < 100
+    n_mib, told = loaded_apart(folder)
+    assert "of shape (100000000000,) in 0 bytes" in told and n_mib < 100
+
+
+@pytest.mark.parametrize("size", [0, 128, 128 + 8_000_000])
+def test_a_bomb_that_lies_about_its_size_is_refused_before_it_grows(folder: Path, size: int) -> None:
+    """The directory says little, the data inflates to 300 MiB, and its checksum vouches for what it says."""
+    with_lie = said(zeros(300), size)
+    at = with_lie.index(b"PK\x01\x02") + 16
+    header = npy("'<f8'", f"({300 << 17},)", b"") + bytes(8_000_000)
+    rewrite(folder, "history.npz", with_lie[:at] + struct.pack("<I", zlib.crc32(header[:size])) + with_lie[at + 4:])
+    n_mib, told = loaded_apart(folder)
+    assert f"of at least {size + 1} bytes, where the archive says {size}" in told
+    assert n_mib < 100
 
 
 def test_an_archive_may_expand_so_far_and_no_further() -> None:
@@ -513,8 +545,8 @@ def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Pat
     assert 900_000 < len(history) + len(bundle.model) + len(schema) < 1_000_000
     for name, content in zip(FILES, (bundle.model, schema, history), strict=True):
         rewrite(tmp_path, name, content)
-    n_mib, said = loaded_apart(tmp_path)
-    assert said == "loaded" and 200 < n_mib < 1_024
+    n_mib, told = loaded_apart(tmp_path)
+    assert told == "loaded" and 200 < n_mib < 1_024
 
 
 AUDITED = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -11,40 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from made_bundles import Made, rewrite_schema
+from made_prometheus import parsed
 from sojourn.serving import Predictor, prometheus_text
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.prometheus import _escaped
 
-NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
-ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 HOSTILE = 'a "b"\n} 1\n# TYPE evil counter\\ \r\u2028ü'
-
-
-def parsed(text: str) -> tuple[dict[tuple[str, tuple[tuple[str, str], ...]], float], dict[str, str], dict[str, str]]:
-    """Samples by name and labels, types and help texts; ValueError at the first line that is not of the format."""
-    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-    types: dict[str, str] = {}
-    helps: dict[str, str] = {}
-    *lines, last = text.split("\n")
-    if last:
-        raise ValueError("the text must end with a line feed")
-    for line in lines:
-        if found := re.fullmatch(rf"# HELP ({NAME}) ((?:[^\\]|\\[\\n])+)", line):
-            helps[found[1]] = found[2]
-        elif found := re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge)", line):
-            if found[1] in types or found[1] not in helps:
-                raise ValueError(f"a type must come once, after its help: {line!r}")
-            types[found[1]] = found[2]
-        elif found := re.fullmatch(rf"({NAME})(?:{{((?:{LABEL},)*{LABEL})}})? ([0-9]+)", line):
-            labels = tuple((name, re.sub(r"\\.", lambda part: ESCAPES[part[0]], value))
-                           for name, value in re.findall(LABEL, found[2] or ""))
-            if found[1] not in types or (found[1], labels) in samples:
-                raise ValueError(f"a sample must come once, after its type: {line!r}")
-            samples[found[1], labels] = float(found[found.lastindex or 0])
-        else:
-            raise ValueError(f"not of the format: {line!r}")
-    return samples, types, helps
 
 
 def test_the_values_are_the_counters(made: Made) -> None:
@@ -59,9 +30,9 @@ def test_the_values_are_the_counters(made: Made) -> None:
     assert counters == predictor.counters
     assert {name: counters[name] for name in ("predictions", "ended", "errors", "reloads")} == {
         "predictions": 3, "ended": 1, "errors": 1, "reloads": 1}
-    assert samples == {("sojourn_model_info", (("version", predictor.version), ("family", "made-hazard"),
+    assert samples == {("sojourn_bundle_info", (("version", predictor.version), ("family", "made-hazard"),
                                                ("kind", "hazard"))): 1.0}
-    assert types.pop("sojourn_model_info") == "gauge"
+    assert types.pop("sojourn_bundle_info") == "gauge"
     assert types == {f"sojourn_{name}_total": "counter" for name in COUNTERS}
     assert helps["sojourn_reloads_total"] == COUNTERS["reloads"]
     assert list(predictor.counters) == list(COUNTERS)
@@ -73,7 +44,7 @@ def test_a_hostile_family_stays_a_label(made: Made, tmp_path: Path) -> None:
     text = prometheus_text(Predictor.load(folder))
     samples, types, _ = parsed(text)
     ((name, labels),) = [key for key in samples if key[1]]
-    assert (name, dict(labels)["family"]) == ("sojourn_model_info", HOSTILE + "?")
+    assert (name, dict(labels)["family"]) == ("sojourn_bundle_info", HOSTILE + "?")
     assert "evil" not in types
     assert text.encode()
 

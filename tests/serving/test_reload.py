@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +14,9 @@ from typing import Any
 import pytest
 
 from made_bundles import Made, publish, rewrite_schema
-from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving import bundle as bundle_module
+from sojourn.serving import BundleError, Predictor, folder_files, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
+from sojourn.serving.folder_files import FolderFiles
 from sojourn.serving.served import Served
 
 NOW_S = 10**7
@@ -184,16 +186,16 @@ def test_a_load_that_meets_a_publisher_reads_one_version(made: Made, folder: Pat
 def test_a_folder_replaced_between_two_reads_is_read_again(made: Made, folder: Path, moment: str,
                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     """The publish falls just before one of the files is read, with the old folder opened and its files removed."""
-    read, n_published = bundle_module._read, 0
+    read, n_published = FolderFiles.read, 0
 
-    def reading(root: Path, descriptor: int, name: str) -> bytes:
+    def reading(files: FolderFiles, root: Path, descriptor: int, name: str, limit: int) -> bytes:
         nonlocal n_published
         if name == moment and n_published == 0:
             n_published += 1
             publish(made.folders["once"], folder)
-        return read(root, descriptor, name)
+        return read(files, root, descriptor, name, limit)
 
-    monkeypatch.setattr(bundle_module, "_read", reading)
+    monkeypatch.setattr(FolderFiles, "read", reading)
     bundle = load_bundle(folder)
     assert n_published == 1
     assert bundle.version == load_bundle(made.folders["once"]).version
@@ -202,36 +204,36 @@ def test_a_folder_replaced_between_two_reads_is_read_again(made: Made, folder: P
 def test_files_copied_over_the_old_ones_are_read_again(made: Made, folder: Path,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     """No renaming publisher, but a copy into the folder: the manifest that was read is not the one that is there."""
-    read, n_copied = bundle_module._read, 0
+    read, n_copied = FolderFiles.read, 0
 
-    def reading(root: Path, descriptor: int, name: str) -> bytes:
+    def reading(files: FolderFiles, root: Path, descriptor: int, name: str, limit: int) -> bytes:
         nonlocal n_copied
         if name == "schema.json" and n_copied == 0:
             n_copied += 1
             for file in (*FILES, MANIFEST):
                 shutil.copy(made.folders["once"] / file, folder / file)
-        return read(root, descriptor, name)
+        return read(files, root, descriptor, name, limit)
 
-    monkeypatch.setattr(bundle_module, "_read", reading)
+    monkeypatch.setattr(FolderFiles, "read", reading)
     assert load_bundle(folder).version == load_bundle(made.folders["once"]).version
 
 
 def test_a_folder_that_never_rests_is_given_up(made: Made, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [made.folders["once"], made.folders["uptime"]]
-    read, n_read = bundle_module._read, 0
+    read, n_read = FolderFiles.read, 0
 
-    def reading(root: Path, descriptor: int, name: str) -> bytes:
+    def reading(files: FolderFiles, root: Path, descriptor: int, name: str, limit: int) -> bytes:
         nonlocal n_read
         if name == "history.npz":
             n_read += 1
             publish(sources[n_read % 2], folder)
-        return read(root, descriptor, name)
+        return read(files, root, descriptor, name, limit)
 
-    monkeypatch.setattr(bundle_module, "_read", reading)
-    monkeypatch.setattr(bundle_module, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(FolderFiles, "read", reading)
+    monkeypatch.setattr(folder_files, "_PAUSE_S", 0.0)
     with pytest.raises(BundleError, match=r"history\.npz must be a readable file of the bundle"):
         load_bundle(folder)
-    assert n_read == bundle_module._N_ATTEMPTS
+    assert n_read == folder_files._N_ATTEMPTS
 
 
 @pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="open descriptors are not listed on this system")
@@ -245,3 +247,31 @@ def test_loading_leaves_no_descriptor_open(made: Made, folder: Path) -> None:
             load_bundle(folder)
         shutil.copy(made.folders["hazard"] / "schema.json", folder / "schema.json")
     assert len(list(DESCRIPTORS.iterdir())) == before
+
+
+GROWS = """
+import gc, sys
+from pathlib import Path
+from sojourn.serving import Predictor
+def rss_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+predictor, folders = Predictor.load(sys.argv[1]), sys.argv[1:3]
+def reload(n):
+    for number in range(n):
+        predictor.reload(folders[number % 2])
+        predictor.predict({"cpu_cores": 2.0}, 10**7).remaining(60.0)
+reload(40)
+gc.collect()
+gc.disable()  # what is old is freed without the collector
+before = rss_mib()
+reload(200)
+print(round(rss_mib() - before, 1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no resident size to read on this system")
+def test_memory_stays_flat_over_two_hundred_reloads(made: Made) -> None:
+    folders = [str(made.folders[kind]) for kind in ("hazard", "uptime")]
+    found = subprocess.run([sys.executable, "-c", GROWS, *folders], capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 12.0

@@ -13,6 +13,9 @@ import pytest
 
 from made_bundles import Made, publish
 from sojourn.serving import BundleError, Predictor, Watch, WatchEvent, load_bundle
+from sojourn.serving import watch as watch_module
+from sojourn.serving.bundle import FILES
+from sojourn.serving.watch import N_LOOKS_UNCHECKED
 
 LONG_S = 3_600.0
 """An interval in which the thread does not look, so that a test can, with `poll`."""
@@ -162,7 +165,56 @@ def test_a_callback_may_stop_the_watch(made: Made, folder: Path, predictor: Pred
     assert not stopped[0]._thread.is_alive()
 
 
-@pytest.mark.parametrize("interval_s", [0.0, -1.0, float("nan"), float("inf"), "5", None])
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_a_served_file_that_is_changed_in_place_is_reported_once(folder: Path, predictor: Predictor, name: str,
+                                                                 is_hidden: bool) -> None:
+    """Also where size and time of the file are what they were; and the loaded model serves on."""
+    events: list[WatchEvent] = []
+    path, whole = folder / name, (folder / name).read_bytes()
+    n_looks = N_LOOKS_UNCHECKED if is_hidden else 1
+
+    def put(content: bytes) -> None:
+        before = path.stat()
+        path.write_bytes(content)
+        if is_hidden:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        else:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+
+    with predictor.watch(interval_s=LONG_S, on_event=events.append) as watch:
+        for n_found in (1, 2):
+            watch.poll()
+            put(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+            for _ in range(2 * n_looks):
+                watch.poll()
+            assert len(events) == predictor.counters["corruptions"] == n_found
+            put(whole)
+            for _ in range(n_looks):
+                watch.poll()
+    assert {(event.version, event.is_served) for event in events} == {(predictor.version, False)}
+    assert events[0].reason.startswith(f"BundleError: {name}: sha256 must be")
+    assert (predictor.counters["reloads"], predictor.counters["reload_errors"]) == (0, 0)
+
+
+def test_served_files_that_cannot_be_read_are_no_news(folder: Path, predictor: Predictor,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[WatchEvent] = []
+
+    def failing(_: Path) -> str:
+        raise _unreadable()
+
+    with predictor.watch(interval_s=LONG_S, on_event=events.append) as watch:
+        with monkeypatch.context() as patch:
+            patch.setattr(watch_module, "check_files", failing)
+            watch.poll()
+        (folder / "history.npz").write_bytes(b"")
+        watch.poll()
+    (event,) = events
+    assert "history.npz: sha256 must be" in event.reason
+
+
+@pytest.mark.parametrize("interval_s", [0.0, -1.0, float("nan"), float("inf"), "5", None, True])
 def test_a_bad_interval_is_named(predictor: Predictor, interval_s: float) -> None:
     n_threads = threading.active_count()
     with pytest.raises(ValueError, match="interval_s must be finite and above 0, got"):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator._compose import plain_function
 from sojourn.simulator._policy_sources import policy_sources
+from sojourn.simulator._reached import plain_function
 from sojourn.simulator.policies import POLICIES
+from sojourn.source_closure import installed
 
 CODE = """
 import numpy as np, pandas as pd, sojourn.simulator as sim
@@ -96,3 +97,13 @@ def test_the_key_sees_what_a_scorer_imports(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("policy", sim.KNOWN_POLICIES.values(), ids=lambda policy: policy.name)
 def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
     assert len(policy_sources(policy)) > 20
+
+
+def test_the_key_holds_all_that_the_loop_imports_wherever_it_stands() -> None:
+    text = "\n".join(policy_sources(POLICIES["lava"]))
+    needed = installed().closure("sojourn.simulator._loop", "sojourn.simulator._compose", "sojourn.simulator._checks",
+                                 "sojourn.simulator.policies.lava")
+    assert {"sojourn.simulator.policies.nilas", "sojourn.simulator._agenda"} <= needed.keys()
+    assert not [name for name, source in needed.items() if source.decode() not in text]
+    for name in ("page", "comparison_data", "policies.waste_min", "workloads"):
+        assert installed().closure(f"sojourn.simulator.{name}")[f"sojourn.simulator.{name}"].decode() not in text, name

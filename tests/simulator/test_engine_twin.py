@@ -77,8 +77,9 @@ def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["lava-any-class", "lava-no-class-down", "lava-no-class-up", "nilas-60s",
-                                    "nilas-unbucketed"])
+@pytest.mark.parametrize("policy", ["lava-95", "lava-any-class", "lava-from-opening", "lava-no-class-down",
+                                    "lava-no-class-up", "lava-soft", "lava-soft-expected", "lava-soft-joint",
+                                    "nilas-60s", "nilas-unbucketed"])
 @settings(deadline=None, max_examples=60)
 @given(case=cases(are_hosts_alike=True))
 def test_ranked_variants_decide_as_the_slow_twin(policy: str, case: Any) -> None:

@@ -21,7 +21,7 @@ from sojourn.simulator.policies.lava import (
     departed,
     departed_without_falling,
     emptied,
-    is_full,
+    is_fuller_than,
     lava_state,
     lifetime_class,
     placed,
@@ -91,12 +91,12 @@ def test_deadlines_are_a_tenth_above_the_classes_bounds() -> None:
 def test_full_is_strictly_above_90_percent_on_any_resource(need: tuple[int, int], expected: bool) -> None:
     hosts = cluster()
     hosts.free[0] -= need
-    assert is_full(hosts, 0) == expected
+    assert is_fuller_than(hosts, 0, 90) == expected
 
 
 def test_a_resource_that_a_host_lacks_does_not_fill_it() -> None:
     hosts = Cluster(np.array([[1000, 0]]), np.array([[1000, 0]]), np.array([0]), np.array([0]))
-    assert not is_full(hosts, 0)
+    assert not is_fuller_than(hosts, 0, 90)
 
 
 def test_an_empty_host_opens_with_the_class_and_deadline_of_its_first_request() -> None:

@@ -16,7 +16,8 @@ import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
-from sojourn.simulator.comparison_data import ComparisonData, HostMap
+from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.host_classes import HostMap
 from sojourn.simulator.page import write_page
 from sojourn.simulator.page_decisions import MAX_HOSTS, shown_decision
 from sojourn.simulator.page_figures import (
@@ -40,7 +41,7 @@ def summary_of(gains: dict[tuple[str, str], float], half_pp: float = 0.5, load: 
     every = {("best-fit", ""): 0.0, **gains}
     return pd.DataFrame([{
         "workload": "trace", "load": load, "policy": policy, "predictor": predictor,
-        "label": f"{policy} ({predictor})" if predictor else policy, "n_seeds": 3, "empty_hosts_pct": 30.0 + gain,
+        "label": f"{policy} ({predictor})" if predictor else policy, "n_seeds": 5, "empty_hosts_pct": 30.0 + gain,
         "bound_empty_hosts_pct": 40.0, "gain_pp": gain, "gain_low_pp": gain - half_pp, "gain_high_pp": gain + half_pp,
         "gap_closed_pct": 10 * gain, "packing_density_pct": 70.0, "rejected_pct": 0.0,
     } for (policy, predictor), gain in every.items()])  # fmt: skip
@@ -171,37 +172,73 @@ SURE = f"+2.00 pp (95 % interval +1.50 to +2.50) in empty hosts over best-fit {W
 @pytest.mark.parametrize(("gains", "half_pp", "expected"), [
     ({("nilas", "km"): 2.0}, 0.5, [f"nilas (km) gains {SURE}"]),  # 2 of the 10 pp from 30 to 40
     ({("nilas", "km"): 0.4}, 0.5,
-     [f"No gain is certain {WHERE}: nilas (km) comes out best in empty hosts, at +0.40 pp (95 % interval -0.10 to "
-      "+0.90) over best-fit, and that interval includes 0."]),
+     [f"Nothing deployable is sure to beat best-fit {WHERE}: nilas (km) comes out best in empty hosts, at +0.40 pp "
+      "(95 % interval -0.10 to +0.90), and that interval includes 0."]),
     ({("nilas", "km"): -1.0}, 0.5,
-     [f"Nothing beats best-fit in empty hosts {WHERE}; nilas (km) comes closest, at -1.00 pp (95 % interval -1.50 to "
-      "-0.50)."]),
+     [f"Nothing deployable beats best-fit in empty hosts {WHERE}; nilas (km) comes closest, at -1.00 pp (95 % interval "
+      "-1.50 to -0.50)."]),
     ({("nilas", "km"): 2.0}, math.nan,
      [f"nilas (km) gains +2.00 pp in empty hosts over best-fit {WHERE}, 20 % of the way to the bound, in one replay: "
       "without further seeds there is no interval."]),
     ({("nilas", "oracle"): 2.0}, 0.5,
-     [f"nilas (oracle) gains {SURE}",
-      "Its predictor is made from the trace's own future: this is what predictions could bring at most."]),
-    ({("nilas", "one-shot:oracle"): 2.0, ("nilas", "km"): 0.4}, 0.5,
-     [f"nilas (one-shot:oracle) gains {SURE}",
-      "Best of those that need no knowledge of the future: nilas (km), +0.40 pp (95 % interval -0.10 to +0.90), which "
-      "includes 0.", "Chosen as the best of 2 by these same replays: the interval does not allow for it."]),
+     ["Nothing here can be deployed: every predictor is made from the trace's own future.",
+      "What predictions could bring at most: nilas (oracle), +2.00 pp (95 % interval +1.50 to +2.50), 20 % of the way "
+      "to the bound; it knows the trace's own future."]),
+    # what can be deployed stands first, however far below the oracle
+    ({("nilas", "one-shot:oracle"): 4.0, ("nilas", "km"): 2.0, ("nilas", "hazard"): -1.0}, 0.5,
+     [f"nilas (km) gains {SURE}",
+      "What predictions could bring at most: nilas (one-shot:oracle), +4.00 pp (95 % interval +3.50 to +4.50), 40 % of "
+      "the way to the bound; it knows the trace's own future.",
+      "Chosen as the best of 2 by these same replays: the interval does not allow for it."]),
 ])  # fmt: skip
-def test_the_headline_says_how_sure_it_is(gains: dict[tuple[str, str], float], half_pp: float,
-                                          expected: list[str]) -> None:
+def test_the_headline_is_of_what_can_be_deployed_and_says_how_sure_it_is(
+        gains: dict[tuple[str, str], float], half_pp: float, expected: list[str]) -> None:
     assert headline(summary_of(gains, half_pp)) == expected
 
 
-def test_the_headline_tells_of_rejections() -> None:
-    rows = summary_of({("nilas", "km"): 2.0})
-    rows.loc[rows["policy"] == "nilas", "rejected_pct"] = 1.5
-    assert headline(rows)[1] == ("It rejects 1.50 % of the requests, best-fit 0.00 %: part of its empty hosts may be "
-                                 "work that it did not take.")
+def rejecting() -> pd.DataFrame:
+    """Of two policies the second by gain rejects more than best-fit, whose 0.2 % the first does too."""
+    rows = summary_of({("nilas", "km"): 2.0, ("first-fit", ""): 1.0})
+    return rows.assign(rejected_pct=[0.2, 0.2, 1.5])
+
+
+def test_whatever_rejects_more_says_so_wherever_it_is_shown() -> None:
+    rows = rejecting()
+    assert headline(rows)[1] == ("More requests rejected than by best-fit: first-fit. Part of the empty hosts may be "
+                                 "work that was not taken.")
+    table = html_table(rows)
+    warned = re.findall(r'<td class="text" data-value="([^"]+)">[^<]+<small class="warning">([^<]+)<', table)
+    assert warned == [("first-fit", "rejects more than best-fit")]
+    figure = gain_figure(rows, {"first-fit": "#0072b2", "nilas": "#d55e00"})
+    assert figure["layout"]["yaxis"]["ticktext"] == ["⚠ first-fit <b>+1.00</b>", "nilas (km) <b>+2.00</b>"]
+    assert [text.endswith("; rejects more than best-fit") for text in figure["data"][0]["hovertext"]] == [True, False]
+    series = {label: pd.DataFrame({"time_s": [0, 60], "empty_hosts_pct": 30.0, "bound_empty_hosts_pct": 40.0})
+              for label in rows["label"]}
+    data = ComparisonData("", "", rows, rows, series, {}, [], 0)
+    lines = empty_hosts_figure(data, {"best-fit": "#000000", "nilas": "#0072b2", "first-fit": "#d55e00"})["data"]
+    assert [line["name"] for line in lines] == ["bound", "best-fit", "nilas (km)",
+                                                "first-fit<br>rejects more than best-fit"]
+    # of each seed by its own best-fit
+    cells = pd.concat([rows.assign(seed=0), rows.assign(seed=1, rejected_pct=[2.0, 0.2, 1.5])])
+    assert html_table(cells).count("rejects more than best-fit") == 1
+
+
+@pytest.mark.parametrize(("n_hosts", "n_seeds", "said"), [
+    (30.0, 5, []), (29.0, 5, ["Only 29 hosts: "]), (900.0, 4, ["Only 4 seeds: "]),
+    (1.0, 1, ["Only 1 host and 1 seed: "]),
+])  # fmt: skip
+def test_few_hosts_or_seeds_are_said(tmp_path: Path, n_hosts: float, n_seeds: int, said: list[str]) -> None:
+    rows = summary_of({("nilas", "km"): 2.0}).assign(n_hosts=n_hosts, n_seeds=n_seeds)
+    expected = [f"{words}differences of a point or two may be chance." for words in said]
+    assert headline(rows)[1:] == expected
+    page = Page(write_page(tmp_path / "page.html", ComparisonData("", "", pd.DataFrame(), rows, {}, {}, [], 0)))
+    # in the headline and above the figure
+    assert page.text.count("may be chance") == 2 * len(said)
 
 
 def test_what_was_compared() -> None:
     assert compared(made_data()) == (
-        "3 policies against best-fit with 3 predictors on plain at 60, 80 % peak load, 3 seeds each.")
+        "3 policies against best-fit with 3 predictors on plain at 60, 80 % peak load, 5 seeds each.")
 
 
 def test_the_table_has_only_what_is_known() -> None:
@@ -239,6 +276,33 @@ def test_bars_stand_best_on_top_and_far_losses_are_cut() -> None:
     assert long["layout"]["yaxis"]["ticktext"] == [f"{'x' * 39}… <b>+2.00</b>"]
     one_seed = gain_figure(summary_of({("nilas", "km"): 2.0}, math.nan), {"nilas": "#d55e00"})
     assert "error_x" not in one_seed["data"][0]
+
+
+def test_what_knows_the_future_stands_below_and_pale() -> None:
+    rows = summary_of({("nilas", "oracle"): 4.0, ("nilas", "km"): 2.0, ("nilas", "noise:1"): 3.0})
+    figure = gain_figure(rows, {"nilas": "#d55e00"})
+    assert [text.split(" <b>")[0] for text in figure["layout"]["yaxis"]["ticktext"]] == [
+        "nilas (noise:1)", "nilas (oracle)", "nilas (km)"]  # from below
+    assert figure["data"][0]["marker"]["opacity"] == [0.45, 0.45, 1.0]
+
+
+def test_the_table_begins_with_what_can_be_deployed(tmp_path: Path) -> None:
+    rows = summary_of({("nilas", "oracle"): 4.0, ("nilas", "km"): -2.0})
+    data = ComparisonData("", "", pd.DataFrame(), rows, {}, {}, [], 0)
+    page = write_page(tmp_path / "page.html", data).read_text("utf-8")
+    shown = re.findall(r'<tr><td class="text" data-value="[^"]+">[^<]+</td><td class="text" data-value="([^"]*)"', page)
+    assert shown[:3] == ["", "km", "oracle"]  # best-fit's gain of 0 is above -2
+
+
+def test_deployable_lines_are_shown_before_any_that_knows_the_future() -> None:
+    gains = {("nilas", f"noise:{k}"): 10.0 + k for k in range(8)} | {("nilas", "km"): 0.1, ("lava", "km"): -5.0}
+    summary = summary_of(gains)
+    series = {label: pd.DataFrame({"time_s": [0, 60], "empty_hosts_pct": 30.0, "bound_empty_hosts_pct": 40.0})
+              for label in summary["label"]}
+    data = ComparisonData("", "", summary, summary, series, {}, [], 0)
+    lines = empty_hosts_figure(data, {"best-fit": "#000000", "nilas": "#0072b2", "lava": "#d55e00"})["data"]
+    shown = [line["meta"] for line in lines if line.get("visible", True)]
+    assert shown == ["bound", "best-fit", "nilas (noise:6)", "nilas (noise:7)", "nilas (km)", "lava (km)"]
 
 
 def test_of_many_lines_best_fit_and_the_best_are_shown() -> None:

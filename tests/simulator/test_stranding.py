@@ -88,7 +88,15 @@ def test_the_draws_are_of_the_seed_and_the_moment_alone() -> None:
 
 def test_a_request_without_needs_does_not_fill_for_ever() -> None:
     workload = workload_of([(0, 90, 0.0, 0.0)], 100, 1)
-    assert sim.stranding(workload, sim.simulate(workload)).columns()["stranded_cpu_cores_pct"] == 100
+    assert np.isnan(sim.stranding(workload, sim.simulate(workload)).columns()["stranded_cpu_cores_pct"])
+
+
+def test_what_no_request_needs_is_not_stranded() -> None:
+    # 4 of 8 cores are in use and one more request of 4 fits; of the memory nobody asks for any
+    workload = workload_of([(0, 90, 4.0, 0.0)], 100, 1)
+    found = sim.stranding(workload, sim.simulate(workload)).columns()
+    assert found["stranded_cpu_cores_pct"] == 0
+    assert np.isnan([found["stranded_mem_gib_pct"], found["stranded_mem_gib_at_misfit_pct"]]).all()
 
 
 def test_comparisons_show_it_where_asked() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
+from sojourn.features.trace import Roles
 from sojourn.simulator.pictures import write_png
 
 OPENB = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "alibaba-gpu-2023"
@@ -93,3 +94,16 @@ def test_oracle_nilas_gains_on_openb() -> None:
     assert np.array_equal(workload.total_s, sim.build_workload("openb", trace, seed=0).total_s)
     gain = sim.compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table["gain_pp"].to_dict()
     assert 3 < gain["nilas (oracle)"] < 7  # +3.7 to +5.1 over five seeds
+
+
+def test_further_resources_are_replayed_on_hosts_that_have_them() -> None:
+    plain = naive.trace_of([(0, 50, 1.0, 1.0)] * 4, 100)
+    requests = plain.requests.assign(disk_gib=5.0)
+    hosts = pd.DataFrame({"host_id": ["a"], "cpu_cores": [8.0], "mem_gib": [8.0], "disk_gib": [20.0]})
+    trace = sim.Trace(requests, 100, Roles(resources=("disk_gib",)), hosts)
+    own = sim.build_workload("trace", trace)
+    assert set(own.resources) == {"cpu_cores", "mem_gib", "disk_gib"}
+    # a shape of cores and memory says nothing of disks: without this every request would be larger than every host
+    shaped = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
+    assert (set(shaped.resources), shaped.n_left_out) == ({"cpu_cores", "mem_gib"}, 0)
+    assert shaped.description.endswith("; disk_gib not replayed, since the hosts' shape has none")

@@ -1,0 +1,52 @@
+"""Runs the tests that use Hypothesis with new examples, a new seed a round, until the time is spent.
+
+A round takes the test files in its seed's order, so that short budgets reach all of them in the long run.
+
+A find is printed as an `@example(...)` to add, with the seed that draws it again. The exit code is 1 after a find; with
+`--report` it is 0, so that a change can land beside a fault that it did not make.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import time
+
+TESTS_FAILED = 1  # pytest's exit codes: 1 where tests failed, 2 and more where it could not run them
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="no test begins later")
+    parser.add_argument("--seed", type=int, help="of the first round; the next have the numbers after it")
+    parser.add_argument("--report", action="store_true", help="exit with 0 after a find")
+    parser.add_argument("tests", nargs="*", help="files or folders; all by default")
+    options = parser.parse_args()
+    seed = secrets.randbits(31) if options.seed is None else options.seed
+    failed: list[int] = []
+    n_rounds = 0
+    until_s = time.time() + options.seconds
+    while time.time() < until_s:
+        print(f"== round {n_rounds + 1}: --hypothesis-seed={seed}", flush=True)
+        code = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m", "hypothesis",
+             "-p", "no:cacheprovider", "-r", "fE", "--tb=short", "--hypothesis-profile=fuzz",
+             f"--hypothesis-seed={seed}", *options.tests],
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "SOJOURN_FUZZ_UNTIL_S": str(until_s)},
+            check=False).returncode
+        if code > TESTS_FAILED:
+            return code
+        if code == TESTS_FAILED:
+            failed.append(seed)
+        n_rounds += 1
+        seed += 1
+    print(f"{n_rounds} rounds of new examples, {len(failed)} with finds{': seeds ' if failed else ''}"
+          f"{', '.join(map(str, failed))}. Add each as an @example and mend what it shows.")
+    return 0 if options.report or not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What Sojourn does under faults: `python -m benchmarks.faults` kills, overtakes and starves it, then looks.
+
+Writes its tries as JSON, and from that the table of docs/reliability.md. A sweep is spread over its run's events, so a
+budget that ends early leaves a coarser one. `--short` is what the tests run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+
+from benchmarks.faults.damage import damaged_caches, small_disk
+from benchmarks.faults.hostile import bomb, handles, killed_server, password
+from benchmarks.faults.launcher import launcher
+from benchmarks.faults.outlier import outlier
+from benchmarks.faults.overlaps import at_once, held_database, overtaken
+from benchmarks.faults.report import page
+from benchmarks.faults.sweeps import full_disk, killed_compare, killed_first_run, killed_pull, killed_retrain
+from benchmarks.faults.tries import Bench, Row, Try
+
+ROWS: Mapping[str, Row] = MappingProxyType({
+    "killed-first-run": killed_first_run,
+    "killed-retrain": killed_retrain,
+    "killed-compare": killed_compare,
+    "killed-pull": killed_pull,
+    "killed-server": killed_server,
+    "overtaken": overtaken,
+    "at-once": at_once,
+    "held-database": held_database,
+    "full-disk": full_disk,
+    "small-disk": small_disk,
+    "damaged-caches": damaged_caches,
+    "outlier": outlier,
+    "bomb": bomb,
+    "handles": handles,
+    "password": password,
+})
+SHORT = ("bomb", "handles", "killed-retrain")
+SHORT_STEP = 40
+"""Of 116 events 3, and some of the promotion: a minute and a half on 2 free cores."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=tuple(ROWS))
+    parser.add_argument("--short", action="store_true", help=f"only {', '.join(SHORT)}, of a sweep some events")
+    parser.add_argument("--step", type=int, default=1, help="of a sweep's events every so many are tried")
+    parser.add_argument("--budget-s", type=float, default=3_600.0, help="shared evenly by the rows that are left")
+    parser.add_argument("--json", type=Path, default=Path("faults.json"), help="where the tries are written")
+    parser.add_argument("--page", type=Path, help="Markdown page to write from all tries in the JSON file")
+    parser.add_argument("--no-run", action="store_true", help="only write the page")
+    asked = parser.parse_args()
+    names = SHORT if asked.short else tuple(asked.rows)
+    known = [Try(**{**each, "problems": tuple(each["problems"])})
+             for each in json.loads(asked.json.read_text())] if asked.json.is_file() else []
+    tries: dict[str, list[Try]] = {}
+    for each in known:
+        tries.setdefault(each.row, []).append(each)
+    if not asked.no_run:
+        _run(names, asked.step if not asked.short else SHORT_STEP, asked.budget_s, tries, asked.json)
+    every = [each for of_row in tries.values() for each in of_row]
+    if asked.page is not None:
+        asked.page.write_text(page(every))
+    n_failed = sum(bool(each.problems) for each in every)
+    print(f"{len(every)} tries, {n_failed} with problems")
+    return 1 if n_failed else 0
+
+
+def _run(names: tuple[str, ...], step: int, budget_s: float, tries: dict[str, list[Try]], file: Path) -> None:
+    """Make the tries of the named rows; each row takes the place of what the file held of it."""
+    ends = time.monotonic() + budget_s
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder, launcher(Path(folder)) as started:
+        bench = Bench(started, Path(folder), step=step)
+        for idx, name in enumerate(names):
+            now = time.monotonic()
+            bench.deadline = now + (ends - now) / (len(names) - idx)
+            seen: set[str] = set()
+            for each in ROWS[name](bench):
+                if each.row not in seen:
+                    tries[each.row] = []
+                    seen.add(each.row)
+                tries[each.row].append(each)
+                print(f"{'✗' if each.problems else '✓'} {each.row}: {each.detail} ({each.seconds:.0f} s)"
+                      f"{''.join(f'{chr(10)}    {problem}' for problem in each.problems)}", flush=True)
+                file.write_text(json.dumps([asdict(one) for of_row in tries.values() for one in of_row], indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The candidate's bundle: written once, into a folder of its run; from then on known by its hash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn import __version__
+from sojourn.flows.bundle_bytes import BundleBytes
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.ingest import Ingested, content_hash
+from sojourn.flows.train import Training
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.explain import background_rows
+from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.history import HistoryState
+
+CANDIDATES = "candidates"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What the gates judge. bundle: as loaded from the folder; sha256: of its manifest."""
+
+    folder: Path
+    bundle: Bundle
+    sha256: str
+
+
+def candidate_folder(store: Path, name: str, run_id: str) -> Path:
+    """Where a run's candidate lies."""
+    return store / CANDIDATES / name / run_id
+
+
+def write_candidate(config: RetrainConfig, run_id: str, ingested: Ingested, encoder: Encoder, history: HistoryState,
+                    training: Training, horizon_s: int) -> Candidate:
+    """Write the candidate's bundle into its run's folder, and load it as a scheduler would."""
+    candidate = training.of(training.candidate)
+    exported = candidate.model.export()
+    if exported is None:
+        raise ValueError(f"the candidate must be servable, got {candidate.family}")
+    split = training.split
+    about = {
+        "training": {
+            "trace": ingested.name, "data_hash": ingested.data_hash, "content_hash": content_hash(config),
+            "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": horizon_s,
+            "threshold_s": training.threshold_s,
+        },
+        "metrics": candidate.validation,
+        "background": background_rows(candidate.model, split.past),
+        "code_version": __version__,
+    }  # fmt: skip
+    folder = candidate_folder(config.store, config.registered_name, run_id)
+    write_bundle(folder, candidate.family, exported, encoder, history, about)
+    bundle, sha256 = load_bundle(folder), BundleBytes.read(folder).sha256
+    if not sha256.startswith(bundle.version):
+        raise ValueError(f"{folder} must stay as it was written, got another bundle there")
+    return Candidate(folder, bundle, sha256)

@@ -1,0 +1,39 @@
+"""The `sojourn` program: the command line, or one line that says what to install for it."""
+
+from __future__ import annotations
+
+import sys
+
+EXTENDER = "extender"
+_OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
+
+
+def main() -> None:
+    """Run the command that the arguments name; exit code 2 where a library is missing for it."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == [EXTENDER]:  # it needs no command line library, and neither does a scheduler's image
+        from sojourn.serving.extender import main as extend
+
+        sys.exit(extend(arguments[1:], f"sojourn {EXTENDER}"))
+    try:
+        from sojourn.flows.cli import app
+
+        app()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "sojourn"):
+            raise
+        print(f"error: {_told(missing, arguments)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _told(missing: str, arguments: list[str]) -> str:
+    command = next((each for each in arguments if not each.startswith("-")), "")
+    wanted = f"sojourn {command}".strip()
+    if missing in _OF_PULL and command in ("pull", "predict", "export-c"):
+        extra = "'sojourn[pull]'"
+    elif missing in _OF_PULL and not command:
+        extra = "'sojourn[pull]' (for pull, predict and export-c) or 'sojourn[pipeline]' (for all commands)"
+    else:
+        extra = "'sojourn[pipeline]'"
+    return f"{wanted} needs {missing}, which is not installed: pip install {extra}"

@@ -1,0 +1,73 @@
+"""What decides the curves of a learnt predictor for the later part of a trace: fitting, or a bundle's own replay.
+
+It reads no store but a bundle's folder, so that the key of kept curves is all that this file imports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows
+from sojourn.features.split import Split, known_at
+from sojourn.features.trace import Trace
+from sojourn.flows.predictors import Predictor
+from sojourn.flows.sources import held_curves
+from sojourn.models.bundle_table import table_of
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.serving import load_bundle
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.encoder import Encoder
+from sojourn.simulator import Curves
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What a predictor is learnt from: a trace, the hash of its content, its encoder, feature rows and windows."""
+
+    trace: Trace
+    content_hash: str
+    encoder: Encoder
+    rows: FeatureRows
+    split: Split
+    seed: int
+
+
+def fitted_curves(predictor: Predictor, known: Learning, n_threads: int) -> tuple[pd.Series, Curves]:
+    """Request ids and their curves, of all requests that a later workload can hold."""
+    rows, table = (_of_bundle(predictor, known) if predictor.kind == "bundle"
+                   else _of_family(predictor, known, n_threads))
+    ids = known.trace.requests["request_id"].iloc[rows.idx_request[_is_asked(rows, known.split)]]
+    return ids, held_curves(table)
+
+
+def _of_family(predictor: Predictor, known: Learning, n_threads: int) -> tuple[FeatureRows, CurveTable]:
+    rows, split = known.rows, known.split
+    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names)
+    model = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings)
+    everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
+    return rows, model.curve_table(everything.take(_is_asked(rows, split)))
+
+
+def _of_bundle(predictor: Predictor, known: Learning) -> tuple[FeatureRows, CurveTable]:
+    """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
+    bundle = load_bundle(predictor.argument)
+    training = bundle.schema.document.get("training", {})
+    if not {"content_hash", "to_s"} <= training.keys():
+        raise ValueError("a bundle must say what it was trained on, so that nothing that it saw judges it, got one "
+                         "without `content_hash` and `to_s`")
+    from_s = known.split.test_from_s
+    if training["content_hash"] == known.content_hash and int(training["to_s"]) > from_s:
+        raise ValueError(f"a bundle must be trained on what came before second {from_s} of this trace, got "
+                         f"one that saw all before second {training['to_s']}")
+    rows = build_rows(known.trace, bundle.schema.encoder)
+    forest = CurveBuilder(bundle.schema, bundle.model).forest
+    return rows, table_of(bundle.schema, forest, rows.features[_is_asked(rows, known.split)])
+
+
+def _is_asked(rows: FeatureRows, split: Split) -> np.ndarray:
+    """Whatever a later workload can hold: requests that still run at the cut, or come after it."""
+    return np.asarray(rows.arrival_s + rows.lifetime_s > split.test_from_s) | (rows.arrival_s >= split.test_from_s)

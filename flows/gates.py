@@ -1,0 +1,133 @@
+"""The gates of promotion: what a candidate must show before it becomes champion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.flows.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
+from sojourn.flows.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.evaluate import LOOKUP, Evaluation
+from sojourn.flows.gate import Gate
+from sojourn.flows.known_at_creation import SUSPECTS, Suspect, known_gate
+from sojourn.flows.simulation_gate import is_better_placed, simulation_gates
+from sojourn.flows.train import Training
+from sojourn.models.bundle_table import table_of
+from sojourn.models.curve_cost import curve_cost
+from sojourn.models.lifetime.contract import Scores
+from sojourn.models.measures import BrierOverAges
+from sojourn.models.parity import learner_scores, n_different_scores
+from sojourn.serving.bundle import Bundle
+from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.forest import Forest
+
+N_PARITY_ROWS = 50_000
+N_CURVES = 200
+"""Curves timed by the latency gate."""
+_NO_LEARNER = "the family must export `text` or `scores`, by which its learner can be asked; got neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The gates, the tags that name the best versions so far (`flows.champion`), and each family set against `km`."""
+
+    gates: tuple[Gate, ...]
+    tags: dict[str, str]
+    against_lookup: dict[str, Difference]
+
+
+def judge(config: RetrainConfig, encoder: Encoder, training: Training, evaluation: Evaluation, bundle: Bundle,
+          builder: CurveBuilder, rivals: Rivals, asked: tuple[Suspect, ...]) -> Judgement:
+    """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
+
+    Against `km` it must be better; against the champion and the best version so far no worse than by a margin.
+    asked: columns that look as if they knew the future.
+    """
+    candidate, test = training.of(training.candidate), training.split.test
+    exported = candidate.model.export()
+    if exported is None:
+        raise ValueError(f"the candidate must be servable, got {candidate.family}")
+    scores = learner_scores(exported)
+    gates = [
+        parity_gate(scores, builder.forest, _parity_rows(bundle, test), config.seed),
+        size_gate(config, len(bundle.model)),
+        latency_gate(config, scores, builder, test.features),
+    ]
+    if rivals.reason:
+        gates.append(Gate("comparison with the champion", False, rivals.reason))
+    jury = Jury.of(test, encoder.history, config.seed)
+    own = evaluation.briers[candidate.family]
+    gates.append(_with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest))
+    tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
+    best = dict(rivals.best)
+    for rival in rivals.found:
+        if rival.is_in_accuracy:
+            other = _brier(rival, test)
+            gates.append(not_worse_gate(own, other, rival.label, jury))
+            if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury):
+                tags[MOST_ACCURATE] = str(rival.version)
+        if rival.is_in_placement:
+            gates += simulation_gates(evaluation.simulation, candidate.family, rival.label)
+            if rival.version == best[BEST_PLACED] and not is_better_placed(evaluation.simulation, candidate.family,
+                                                                           rival.label):
+                tags[BEST_PLACED] = str(rival.version)
+    if not rivals.found:
+        gates += simulation_gates(evaluation.simulation, candidate.family, LOOKUP)
+    gates.append(known_gate(asked, config.confirmed_columns))
+    if asked:
+        tags[SUSPECTS] = ", ".join(suspect.column for suspect in asked)
+    against = {family: jury.difference(brier, evaluation.briers[LOOKUP])
+               for family, brier in evaluation.briers.items() if family != LOOKUP}
+    return Judgement(tuple(gates), tags, against)
+
+
+def parity_gate(scores: Scores | None, forest: Forest, rows: np.ndarray, seed: int) -> Gate:
+    """The export gives the learner's own bits, on real rows and on and beside every threshold."""
+    name = "bit parity of the export"
+    if scores is None:
+        return Gate(name, False, _NO_LEARNER)
+    drawn = np.random.default_rng(seed).integers(0, len(rows), N_PARITY_ROWS)
+    n_different, n_asked = n_different_scores(scores, forest, rows[drawn], seed)
+    return Gate(name, n_different == 0, f"{n_different} of {n_asked:,} rows differ")
+
+
+def size_gate(config: RetrainConfig, n_bytes: int) -> Gate:
+    """The forest's file is no larger than configured."""
+    return Gate("size of the forest", n_bytes <= config.max_bundle_mb * 1e6,
+                f"{n_bytes / 1e6:.2f} MB of at most {config.max_bundle_mb:g}")
+
+
+def latency_gate(config: RetrainConfig, scores: Scores | None, builder: CurveBuilder, rows: np.ndarray) -> Gate:
+    """A curve costs no more than configured of what the learner's own `predict` takes for the same answers.
+
+    A share of another call in the same run, timed in turns: another machine or a busy one moves both.
+    """
+    name = "time to build a curve"
+    if scores is None:
+        return Gate(name, False, _NO_LEARNER)
+    cost = curve_cost(scores, builder, rows[:N_CURVES])
+    return Gate(name, cost.ratio <= config.max_curve_ratio,
+                f"{cost.ratio:.2f} of the learner's own predict of the same {cost.n_answers} rows, of at most "
+                f"{config.max_curve_ratio:g} (medians {cost.curve_us:.0f} and {cost.learner_us:.0f} us)")
+
+
+def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:
+    """Rows as the forest reads them, each test row at one age."""
+    schema, kind = bundle.schema, bundle.schema.curves
+    return kind.forest_rows(schema.age_features, test.features, kind.spread(schema, test.lifetime_s))
+
+
+def _brier(rival: Rival, test: Examples) -> BrierOverAges:
+    table = table_of(rival.bundle.schema, rival.builder.forest, rival.rows.features[test.idx_row])
+    return BrierOverAges.of(table, test)
+
+
+def _with_stumps(gate: Gate, forest: Forest) -> Gate:
+    """The gate, its finding extended where the forest tells no request from another."""
+    if len(forest.feature):
+        return gate
+    return Gate(gate.name, gate.is_passed, f"{gate.found}. The forest has no split: every request gets the same answer")

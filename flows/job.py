@@ -1,0 +1,39 @@
+"""A job: a Prefect flow that finds a server, or brings its own, which ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from sojourn.flows.config import TraceSettings
+from sojourn.flows.environment import be_quiet
+from sojourn.flows.prefect_server import prefect_server
+
+be_quiet()
+
+from prefect import Flow  # noqa: E402  (its settings are read on import)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Job(Flow[P, R]):
+    """A flow of which the first argument is its settings, or several, of which the first name the store."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        settings = next(iter((*args, *kwargs.values())))
+        if isinstance(settings, Sequence):
+            settings = settings[0]
+        if not isinstance(settings, TraceSettings):
+            raise ValueError(f"a job's first argument must be its settings, got {settings!r}")
+        with prefect_server(settings.store):
+            return super().__call__(*args, **kwargs)
+
+
+def job(name: str) -> Callable[[Callable[P, R]], Job[P, R]]:
+    """A decorator: the function as a job of that name."""
+
+    def decorated(function: Callable[P, R]) -> Job[P, R]:
+        return Job(function, name=name, log_prints=False, persist_result=False)
+
+    return decorated

@@ -1,0 +1,154 @@
+"""Is each column known when a request is created? A warning and a gate where one looks as if it knew the future.
+
+A column that is written after the end (a score, a status, an end time) makes any model look excellent, and no test
+window shows it: it is there in every window of the file. What shows is how much the model rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.creation import FeatureRows
+from sojourn.features.split import Examples, Split
+from sojourn.features.trace import Trace
+from sojourn.flows.gate import Gate
+from sojourn.models.lifetime import LifetimeModel
+from sojourn.models.measures.reliance import Reliance, reliances
+from sojourn.serving.curve_kinds import KINDS
+from sojourn.serving.encoder import Encoder
+
+SUSPECTS = "suspect_columns"
+"""Tag of a version: the columns that are asked about."""
+KNOWN_AT_CREATION = "Known at creation? If so, name it in confirmed_columns"
+ESTIMATES = ("requested_s",)
+"""Columns that are the user's own estimate of the lifetime: they may carry a model, and are known by what they are."""
+GAIN_SHARE = 0.5
+LOST_SHARE, RATIO = 0.4, 1.3
+"""A column is asked about where it has so large a share of the gain, or where, without it, so much of the model's lead
+is lost and the score is so many times as bad. Between what public traces' columns have and what a column of log10
+lifetime has, whose noise is as wide as lifetimes are: standard deviation 1 (docs/flows.md, Gates)."""
+MIN_RUNNING = 5
+YOUNG = 0.75
+OF_RUNNING, OF_ENDED = 0.95, 0.05
+"""Or where nearly all that is young and still runs at the trace's end has values that nearly nothing that ended has.
+Young: below this share of lifetimes; at least so many that arrived at different seconds."""
+MIN_RUNNING_OLD, OF_ENDED_OLD = 20, 0.001
+"""Or where what still runs, of any age, is so many and has values that next to nothing that ended has."""
+_COMMON = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A column that looks as if it were not known at creation, and why."""
+
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.reason}"
+
+
+def check_confirmed(encoder: Encoder, confirmed: tuple[str, ...]) -> None:
+    """ValueError where a confirmed column is none that the encoder reads."""
+    strangers = [name for name in confirmed if name not in encoder.columns()]
+    if strangers:
+        raise ValueError(f"confirmed_columns must be columns of the trace ({', '.join(encoder.columns())}), got "
+                         f"{strangers[0]!r}")
+
+
+def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeModel, split: Split,
+             confirmed: tuple[str, ...], seed: int) -> tuple[Suspect, ...]:
+    """The declared numbers, categories and resources that look as if they knew the future, unless confirmed.
+
+    Owners are not asked about: they reach the model by their history alone, which is of requests that had ended.
+    """
+    taken = {name: positions for name, positions in feature_positions(encoder).items()
+             if name not in (*ESTIMATES, *confirmed)}
+    shares = gain_shares(encoder, model)
+    columns = [(name, positions, shares.get(name, 0.0)) for name, positions in taken.items()]
+    every = [position for positions in taken.values() for position in positions]
+    *each, together = reliances(model.curve_table, split.past, split.test, [*columns, ("", every, 0.0)], seed)
+    found = []
+    for reliance in each:
+        test_requests = trace.requests[reliance.column].iloc[rows.idx_request[split.test.idx_row]]
+        reason = _carries(reliance) or _tells_running(test_requests, split.test)
+        if reason:
+            found.append(Suspect(reliance.column, reason))
+    if not found and _carries(together):  # columns that know the same hide each other
+        largest = sorted(each, key=lambda reliance: -reliance.gain_share)[:2]
+        names = ", ".join(reliance.column for reliance in largest)
+        gain_share = sum(reliance.gain_share for reliance in largest)
+        found.append(Suspect(names, _carries(replace(together, gain_share=gain_share))))
+    return tuple(found)
+
+
+def known_gate(found: tuple[Suspect, ...], confirmed: tuple[str, ...]) -> Gate:
+    """Passed where no column is asked about, but those that the configuration confirms."""
+    name = "columns known at creation"
+    if not found:
+        return Gate(name, True, f"confirmed: {', '.join(confirmed)}" if confirmed else "no column carries the model")
+    return Gate(name, False, "; ".join(map(str, found)) + f". {KNOWN_AT_CREATION}")
+
+
+def feature_positions(encoder: Encoder) -> dict[str, list[int]]:
+    """Where each declared number and category stands among the encoder's features."""
+    categories = {key.name for key in encoder.history.keys if key.kind == "category"}
+    found: dict[str, list[int]] = {}
+    for idx, name in enumerate(encoder.feature_names()):
+        column = name.partition(":")[0]
+        if name in encoder.numbers or column in categories:
+            found.setdefault(column, []).append(idx)
+    return found
+
+
+def gain_shares(encoder: Encoder, model: LifetimeModel) -> dict[str, float]:
+    """Of each column, the share of the gain of all splits but those on the age; empty for a model without trees."""
+    gains, exported = model.gains(), model.export()
+    if gains is None or exported is None:
+        return {}
+    fixed = encoder.feature_names()
+    names = (*fixed, *KINDS[exported.kind].varying_names(fixed, exported.age_features))
+    gains = gains.copy()
+    gains[len(fixed) + len(exported.age_features):] = 0.0
+    total = float(gains.sum())
+    found: dict[str, float] = {}
+    for name, gain in zip(names, gains.tolist(), strict=True):
+        column = name.removesuffix("/age").partition(":")[0]
+        found[column] = found.get(column, 0.0) + (gain / total if total > 0.0 else 0.0)
+    return found
+
+
+def _carries(found: Reliance) -> str:
+    if found.gain_share < GAIN_SHARE and (found.lost_share < LOST_SHARE or found.ratio < RATIO):
+        return ""
+    return (f"{found.gain_share:.0%} of the gain; Brier over ages {found.score:.4f}, and {found.shuffled:.4f} with its "
+            f"values shuffled ({found.pooled:.4f} = one curve for all)")
+
+
+def _tells_running(values: pd.Series, test: Examples) -> str:
+    """Why a column's values (n,) tell what still ran at the trace's end from what had ended; "" where they do not.
+
+    Only young requests are asked: whether these still run is decided by when the trace ends, and a column that is known
+    at creation can't tell. (Long-lived requests may have values of their own; among the young these are at most four
+    times as frequent as among all.)
+    """
+    is_running, ended = ~test.is_event, test.is_event
+    is_young = is_running & (test.lifetime_s <= np.quantile(test.lifetime_s, YOUNG))
+    if not ended.any():
+        return ""
+    codes, _ = pd.factorize(values.to_numpy(object), use_na_sentinel=False)
+    for word, is_asked, n_least, of_ended in (("young ", is_young, MIN_RUNNING, OF_ENDED),
+                                              ("", is_running, MIN_RUNNING_OLD, OF_ENDED_OLD)):
+        if len(np.unique(test.arrival_s[is_asked])) < n_least:
+            continue
+        asked = np.bincount(codes[is_asked], minlength=codes.max() + 1) / is_asked.sum()
+        others = np.bincount(codes[ended], minlength=codes.max() + 1) / ended.sum()
+        tells = (asked >= _COMMON) & (others <= of_ended * asked)
+        if asked[tells].sum() >= OF_RUNNING:
+            shown = values.to_numpy(object)[np.flatnonzero(is_asked & tells[codes])[0]]
+            return (f"{asked[tells].sum():.0%} of the {word}requests that still run at the trace's end have "
+                    f"{'no value' if pd.isna(shown) else repr(shown)}, {others[tells].sum():.1%} of those that ended")
+    return ""

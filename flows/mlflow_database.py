@@ -1,0 +1,130 @@
+"""MLflow's SQLite database: made whole, or upgraded on a copy, before anyone opens it.
+
+MLflow makes its tables by some sixty migrations, each of which SQLite commits by itself: killed half way, it leaves a
+database that no later run can open, and two that begin at once are in each other's way.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from sojourn.flows.progress import stage
+from sojourn.flows.sqlite_file import copy_database, make_database, new_database, read_rows, tables_of
+from sojourn.flows.store_lock import store_lock
+from sojourn.flows.store_process import is_alive, tokens
+from sojourn.flows.tracking_uri import TrackingUri
+
+DATABASE = "mlflow.db"
+_LEFTOVER = "_alembic_tmp_"
+
+
+def existing_database(store: Path) -> Path:
+    """The store's database, once nobody makes it any more; FileNotFoundError where there is none."""
+    file = (store / DATABASE).absolute()
+    if store.is_dir() and not tables_of(file):
+        with store_lock(store):
+            pass  # a first run may be making it
+    if not tables_of(file):
+        raise FileNotFoundError(f"the store must hold {DATABASE} (run `sojourn retrain`, `sojourn evaluate` or "
+                                f"`sojourn compare` first), got {str(store)!r}")
+    return file
+
+
+def ready_database(file: Path, artifacts: Path) -> None:
+    """See that there is a whole database of this MLflow's schema at `file`: made now, upgraded now, or there already.
+
+    artifacts: folder of the default experiment's artifacts. OSError where it can be none of these; the file is then as
+    it was.
+    """
+    if _is_current(file):
+        return
+    with store_lock(file.parent):
+        if _is_current(file):  # made by the one who held the lock
+            return
+        if not tables_of(file):
+            with stage("make MLflow's database"), _told(f"{file} must be made before it is opened"):
+                make_database(file, lambda temporary: _make(temporary, artifacts))
+        else:
+            with stage("upgrade MLflow's database"):
+                _upgrade(file)
+
+
+def _is_current(file: Path) -> bool:
+    return bool(tables_of(file)) and _revision(file) == _revisions()[0]
+
+
+def _revision(file: Path) -> str | None:
+    """The schema's revision; None where a database has none, as its making was cut off."""
+    tables = tables_of(file)
+    if "alembic_version" not in tables or any(name.startswith(_LEFTOVER) for name in tables):
+        return None
+    rows = read_rows(file, "SELECT version_num FROM alembic_version")
+    return str(rows[0][0]) if len(rows) == 1 else None
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """The revisions that this MLflow knows, newest first."""
+    import mlflow.store.db_migrations
+    from alembic.script import ScriptDirectory
+
+    folder = Path(next(iter(mlflow.store.db_migrations.__path__)))
+    return tuple(script.revision for script in ScriptDirectory(str(folder)).walk_revisions())
+
+
+def _make(file: Path, artifacts: Path) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    _quiet()
+    # its default experiment, too
+    made = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
+    made.engine.dispose()
+
+
+def _upgrade(file: Path) -> None:
+    revision, known = _revision(file), _revisions()
+    if revision is None:
+        raise OSError(f"{file} must be a whole MLflow database, got one whose making or upgrade was cut off; move it "
+                      "away, and the next run makes a new one")
+    if revision not in known:
+        raise OSError(f"{file} must have a schema that this MLflow knows (up to {known[0]}), got {revision}: a newer "
+                      "MLflow wrote it")
+    living = [token for token in tokens(file.parent) if is_alive(file.parent, token)]
+    if living:
+        raise OSError(f"{file} must be upgraded while no other process uses the store, got {len(living)} that do")
+    with new_database(file) as temporary:
+        with _told(f"{file} must be upgraded from schema {revision} to {known[0]}"):
+            copy_database(file, temporary)
+            _migrate(temporary)
+        backup = file.with_name(f"{file.name}.{revision}")
+        backup.unlink(missing_ok=True)
+        os.link(file, backup)
+
+
+def _migrate(file: Path) -> None:
+    from mlflow.store.db.utils import _upgrade_db, create_sqlalchemy_engine_with_retry
+
+    _quiet()
+    engine = create_sqlalchemy_engine_with_retry(TrackingUri.of_file(file).plain)  # type: ignore[no-untyped-call]
+    try:
+        _upgrade_db(engine)  # type: ignore[no-untyped-call]
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _told(rule: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # whatever MLflow, SQLAlchemy and alembic raise
+        raise OSError(f"{rule}, got {str(error).splitlines()[0][:300]}") from error
+
+
+def _quiet() -> None:
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,148 @@
+"""Prefect's temporary server: it keeps its files in the store, and ends with its run, however the run ends.
+
+Prefect's own one outlives a run that is killed, and lies in the user's home. This file is also the server's program.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_READY = b"ready\n"
+_STOPPED_WITHIN_S = 10.0
+_NOT_ITS = ("SOJOURN_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+"""Secrets that the server has no use for."""
+_ITS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+
+
+@contextmanager
+def prefect_server(store: Path) -> Iterator[None]:
+    """Prefect has a server within: the one that the user has set (PREFECT_API_URL), else a temporary one.
+
+    The temporary one's home is `prefect` in the store, unless PREFECT_HOME is set. RuntimeError where it does not
+    start.
+    """
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, get_current_settings, temporary_settings
+
+    if get_current_settings().api.url is not None:
+        yield
+        return
+    home = Path(os.environ.get("PREFECT_HOME") or store / "prefect").absolute()
+    with _running(home) as url, temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+        try:
+            yield
+        finally:
+            _drain()
+
+
+@contextmanager
+def _running(home: Path) -> Iterator[str]:
+    """A server with its files in `home`; gives the URL of its API."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "starting.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time: two would both make the database
+        creating = home / "creating"
+        database = home / "prefect.db"
+        if creating.exists():  # who began to make the database was killed
+            for part in home.glob("prefect.db*"):
+                part.unlink()
+        if not database.exists():
+            creating.touch()
+        process, url = _begun(home)
+        try:
+            _await(process, home)
+            creating.unlink(missing_ok=True)
+        except BaseException:
+            _stop(process)
+            raise
+    try:
+        yield url
+    finally:
+        _stop(process)
+
+
+def _begun(home: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """The server's process, and the URL that it will answer at."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings().to_environment_variables(exclude_unset=True)
+    environment = {**os.environ, **settings, **_ITS, "PREFECT_HOME": str(home)}
+    for name in _NOT_ITS:
+        environment.pop(name, None)
+    # bound here, so that no other process takes the port meanwhile
+    with socket.create_server(("127.0.0.1", 0)) as door, (home / "server.log").open("ab") as log:
+        url = f"http://127.0.0.1:{door.getsockname()[1]}/api"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sojourn.flows.prefect_server", str(door.fileno())], pass_fds=[door.fileno()],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            start_new_session=True)  # Ctrl-C is for the run, which then ends the server
+    return process, url
+
+
+def _await(process: subprocess.Popen[bytes], home: Path) -> None:
+    """Wait until the server answers; RuntimeError where it ends before, or takes too long."""
+    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS as TIMEOUT
+
+    limit_s = float(TIMEOUT.value())
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], limit_s)[0]:
+        raise RuntimeError(f"Prefect's server must start within {limit_s:g} s (set {TIMEOUT.name} for more), got no "
+                           f"answer; it logs to {home / 'server.log'}")
+    if process.stdout.readline() != _READY:
+        raise RuntimeError(f"Prefect's server must start, got its end with code {process.wait()}; it logs to "
+                           f"{home / 'server.log'}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOPPED_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _drain() -> None:
+    """Hand over what Prefect's threads still hold, while the server answers."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    EventsWorker.drain_all()
+    APILogWorker.drain_all()
+
+
+def _serve(door: socket.socket) -> None:
+    """Run the server in this process, until a signal, or until its standard input ends."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                sys.stdout.buffer.write(_READY)
+                sys.stdout.buffer.flush()
+
+    Server(uvicorn.Config(create_app, factory=True, lifespan="on", log_level="error")).run([door])
+
+
+def _end_with_input() -> None:
+    # The run holds the other end of the pipe. The system closes it, however the run ends.
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,98 @@
+"""One lock per store: who makes its database or promotes does so alone, and its file says who that is."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sojourn.flows.progress import console
+
+LOCK = "store.lock"
+TIMEOUT_S = 600.0
+"""Longer than the upgrade of a large database takes; who still waits then waits for a process that hangs."""
+_PAUSE_S, _FIRST_WORD_S, _NEXT_WORD_S = 0.1, 1.0, 30.0
+_N_BYTES_MAX = 4_096
+
+
+@contextmanager
+def store_lock(store: Path, timeout_s: float = TIMEOUT_S,
+               tell: Callable[[str], object] | None = None) -> Iterator[None]:
+    """Hold the store's lock; the kernel releases it when the process ends, however that ends.
+
+    Not to be taken again by who holds it: a second one of the same process waits like any other. tell: called with a
+    line while another process holds it; default: the console. TimeoutError naming the holder after `timeout_s`.
+    """
+    store.mkdir(parents=True, exist_ok=True)
+    file = os.open(store / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _wait(file, store, timeout_s, tell or _print)
+        _write(file, json.dumps(whoami()).encode())
+        try:
+            yield
+        finally:
+            _write(file, b"")
+    finally:
+        os.close(file)
+
+
+def is_locked(file: int) -> bool:
+    """Take the lock of an open file for this process, unless another holds it; True where another does."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise OSError(f"the store must lie on a file system with locks (flock), got {error.strerror}") from error
+        raise
+    return False
+
+
+def whoami() -> dict[str, str | int]:
+    """Host, pid, command and time of now (UTC) of this process; the command without its arguments."""
+    words = [Path(sys.argv[0]).name if sys.argv else "", *sys.argv[1:2]]
+    command = " ".join(word for word in words if word and not word.startswith("-")) or "python"
+    return {"host": socket.gethostname(), "pid": os.getpid(), "command": command,
+            "since": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")}
+
+
+def _wait(file: int, store: Path, timeout_s: float, tell: Callable[[str], object]) -> None:
+    started = time.monotonic()
+    next_word_s = _FIRST_WORD_S
+    while is_locked(file):
+        waited_s = time.monotonic() - started
+        if waited_s >= timeout_s:
+            raise TimeoutError(f"{_in_use(file, store)}: waited {waited_s:.0f} s")
+        if waited_s >= next_word_s:
+            tell(f"waiting  {_in_use(file, store)}: {waited_s:.0f} s of at most {timeout_s:.0f} s")
+            next_word_s = waited_s + _NEXT_WORD_S
+        time.sleep(_PAUSE_S)
+
+
+def _in_use(file: int, store: Path) -> str:
+    try:
+        holder = json.loads(os.pread(file, _N_BYTES_MAX, 0))
+        where = "" if holder["host"] == socket.gethostname() else f" on {holder['host']}"
+        who = f"process {holder['pid']}{where} ({holder['command']}, since {holder['since']})"
+    except (ValueError, KeyError, TypeError):  # it has just begun, or its disk is full
+        who = "another process"
+    return f"the store {store} is in use by {who}"
+
+
+def _write(file: int, content: bytes) -> None:
+    with suppress(OSError):  # a full disk: the lock holds without a name
+        os.ftruncate(file, 0)
+        os.pwrite(file, content, 0)
+
+
+def _print(line: str) -> None:
+    console.print(line, soft_wrap=True, markup=False)

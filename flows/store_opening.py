@@ -1,0 +1,24 @@
+"""Opening a store for a run that writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.flows.config import TraceSettings
+from sojourn.flows.mlflow_database import ready_database
+from sojourn.flows.store_process import enter_store
+from sojourn.flows.store_repair import repair_store
+from sojourn.flows.tracking import Tracker
+
+
+def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
+    """The tracker of a run that writes; its runs name this process, which from now on is seen to live.
+
+    What killed runs left is repaired first. names: models whose champion is to be in `bundles`.
+    """
+    artifacts = settings.store / "artifacts"
+    if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
+        ready_database(settings.mlflow_uri.database, artifacts)
+    tracker = Tracker(settings.mlflow_uri, artifacts, run_tags=enter_store(settings.store).tags())
+    repair_store(settings.store, tracker, names)
+    return tracker

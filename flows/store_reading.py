@@ -1,0 +1,17 @@
+"""Opening a store for a command that only reads: with the libraries of `sojourn[pull]` alone."""
+
+from __future__ import annotations
+
+from sojourn.flows.config import TraceSettings
+from sojourn.flows.mlflow_database import existing_database
+from sojourn.flows.tracking import Tracker
+
+
+def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:
+    """The tracker of a command that only reads; FileNotFoundError where the store has no database yet.
+
+    is_asked: False = a server need not answer yet.
+    """
+    if settings.tracking_uri is None:
+        existing_database(settings.store)
+    return Tracker(settings.mlflow_uri, settings.store / "artifacts", is_asked=is_asked)

@@ -1,0 +1,134 @@
+"""MLflow's client behind one door: an error of the tracking store is one line, without the secrets of its URI."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"})
+"""How a server is asked for the first time. MLflow's own 7 retries take minutes, in which nothing is said."""
+_CONNECT_S, _N_TRIES, _REASON_LIMIT = 10, 3, 300
+
+
+class TrackingError(OSError):
+    """The tracking store did not do as asked. code: MLflow's word for why, such as RESOURCE_DOES_NOT_EXIST, or ""."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TrackingClient:
+    """An `MlflowClient`, by its methods' names, whose failures are a TrackingError.
+
+    Opening asks the store once, with few retries, so that a server that is away is known before any work is done.
+    is_asked: False = a server need not answer yet.
+    """
+
+    def __init__(self, uri: TrackingUri, *, is_asked: bool = True) -> None:
+        import mlflow
+
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each attempt, the address with it
+        for name in ("mlflow", "alembic"):
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.WARNING)
+            for handler in logger.handlers:
+                handler.addFilter(_public)  # the same one again changes nothing
+        self._uri = uri
+        if uri.database is not None:
+            uri.database.parent.mkdir(parents=True, exist_ok=True)
+        with answering(uri), _hurried():
+            if uri.database is None and not uri.is_server:
+                _connect(uri)
+            self._client = mlflow.MlflowClient(tracking_uri=uri.plain, registry_uri=uri.plain)
+            if uri.is_server and is_asked:
+                self._client.search_experiments(max_results=1)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self._client, name)
+
+        @wraps(method)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            with answering(self._uri):
+                return method(*args, **kwargs)
+
+        return asked
+
+    def download(self, artifact_uri: str, folder: Path) -> Path:
+        """Copy an artifact into a folder; returns where it is."""
+        from mlflow.artifacts import download_artifacts
+
+        with answering(self._uri):
+            return Path(download_artifacts(artifact_uri=artifact_uri, dst_path=str(folder),
+                                           tracking_uri=self._uri.plain))
+
+
+@contextmanager
+def answering(uri: TrackingUri) -> Iterator[None]:
+    """What MLflow, SQLAlchemy and alembic raise within is one TrackingError.
+
+    The traceback stands in its notes, without secrets. It is not chained: the messages of the errors before it may
+    hold the URI.
+    """
+    from alembic.util import CommandError
+    from mlflow.exceptions import MlflowException
+    from requests import RequestException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, CommandError, RequestException, ImportError) as error:
+        reason = uri.public(next(iter(str(error).splitlines()), "") or type(error).__name__)[:_REASON_LIMIT]
+        problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}",
+                                str(getattr(error, "error_code", "")))
+        problem.add_note(uri.public("".join(traceback.format_exception(error))))
+        raise problem from None
+
+
+@contextmanager
+def _hurried() -> Iterator[None]:
+    """MLflow asks a server with `_AT_FIRST`, where the user has not set it otherwise."""
+    fresh = [name for name in _AT_FIRST if name not in os.environ]
+    os.environ.update({name: _AT_FIRST[name] for name in fresh})
+    try:
+        yield
+    finally:
+        for name in fresh:
+            os.environ.pop(name, None)
+
+
+def _public(record: logging.LogRecord) -> bool:
+    """Leave secrets out of what MLflow and alembic log."""
+    record.msg, record.args = without_secrets(record.getMessage()), ()
+    return True
+
+
+def _connect(uri: TrackingUri) -> None:
+    """Connect to a database and leave it; MLflow itself tries for more than a minute and prints the URI."""
+    from sqlalchemy import NullPool, create_engine, make_url
+    from sqlalchemy.exc import OperationalError
+
+    url: URL = make_url(uri.plain)
+    has_timeout = url.get_backend_name() in ("postgresql", "mysql", "mariadb")
+    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_S} if has_timeout else {})
+    for n_left in reversed(range(_N_TRIES)):
+        try:
+            engine.connect().close()
+            return
+        except OperationalError:
+            if n_left == 0:
+                raise

@@ -1,0 +1,77 @@
+"""Where MLflow keeps runs and models: a URI whose user name, password and tokens show nowhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from pydantic import Secret
+
+_SQLITE = "sqlite:///"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_USER_INFO = re.compile(r"(?<=://)(?P<user>[^:/?#@\s]*)(?::(?P<password>\S*))?@")
+"""A password is all up to the last @, also where it should have been percent-encoded."""
+_SHORTEST = 4
+"""A secret of fewer characters is left out of URIs, but not looked for in other text, which it would maim."""
+_VALUE = re.compile(r"([?&][^=&\s]*=)([^&\s'\"),;\]}>]+)")
+
+
+class TrackingUri(Secret[str]):
+    """MLflow's tracking and registry store. Text and JSON of it leave out what a URI may hold of secrets.
+
+    >>> print(TrackingUri("http://me:secret@host:5000/path?token=abc"))
+    http://host:5000/path?token=***
+    >>> print(TrackingUri.of_file(Path("/data/mlflow.db")))
+    sqlite:////data/mlflow.db
+    """
+
+    @classmethod
+    def of_file(cls, database: Path) -> TrackingUri:
+        """The URI of an SQLite file."""
+        return cls(f"{_SQLITE}{database.absolute()}")
+
+    def _display(self) -> str:
+        return without_secrets(self.get_secret_value())
+
+    @property
+    def plain(self) -> str:
+        """The URI with its secrets, for MLflow alone."""
+        return self.get_secret_value()
+
+    @property
+    def database(self) -> Path | None:
+        """The SQLite file; None for another store."""
+        return Path(self.plain.removeprefix(_SQLITE)) if self.plain.startswith(_SQLITE) else None
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a tracking server answers there, which keeps the artifacts, too."""
+        return self.plain.startswith(("http://", "https://"))
+
+    def public(self, text: str) -> str:
+        """The text without this URI's secrets, as they stand in the URI or decoded, and without those of any other.
+
+        >>> TrackingUri("http://me:s%40cret@host").public("401 for 's@cret' at http://me:s%40cret@host/api")
+        "401 for '***' at http://host/api"
+        """
+        text = without_secrets(text.replace(self.plain, str(self)))
+        for secret in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def _secrets(self) -> set[str]:
+        found = _USER_INFO.search(self.plain)
+        written = [] if found is None else [found["password"] or found["user"]]
+        written += [value for _, value in _VALUE.findall(self.plain)]
+        forms = {form for each in written for form in (each, unquote(each), quote(unquote(each), safe=""))}
+        return {form for form in forms if len(form) >= _SHORTEST and self.database is None}
+
+
+def without_secrets(text: str) -> str:
+    """The text with user names, passwords and the values of queries left out of its URIs.
+
+    >>> without_secrets("no answer at http://me:secret@host/path, see sqlite:////data/mlflow.db")
+    'no answer at http://host/path, see sqlite:////data/mlflow.db'
+    """
+    return _URI.sub(lambda found: _VALUE.sub(r"\1***", _USER_INFO.sub("", found[0])), text)

@@ -1,0 +1,67 @@
+"""How models of each kind of score are learnt from examples: what `serving.curve_kinds` is to what is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
+from sojourn.models.lifetime.contract import Exported
+from sojourn.models.lifetime.intervals import person_periods
+from sojourn.models.measures.thresholds import AGES_S
+from sojourn.serving.bundle import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class LearntKind:
+    """table: the curves of n rows from raw scores on the grid, (n, K). at_risk: from examples, a number of rows and a
+    generator, rows of the examples and at each a value of what varies at which it was at risk."""
+
+    table: Callable[[Schema, np.ndarray, np.ndarray], CurveTable]
+    at_risk: Callable[[Exported, Examples, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+def _hazard_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> HazardTable:
+    return HazardTable.from_scores(np.array(schema.edges), scores, np.array(schema.offsets), schema.tail_s,
+                                   np.array(schema.grid))
+
+
+def _uptime_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> PointTable:
+    return PointTable(grid[:-1], scores, schema.smearing, np.array(schema.residuals))
+
+
+def _once_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> OnceTable:
+    return OnceTable(scores[:, 0], schema.smearing, np.array(schema.residuals))
+
+
+def _intervals_at_risk(exported: Exported, taken: Examples, n: int,
+                       rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals in which the examples were at risk."""
+    periods = person_periods(taken, np.array(exported.fields["edges"]))
+    at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
+    return periods.idx[at_risk], periods.interval[at_risk]
+
+
+def _ages_met(exported: Exported, taken: Examples, n: int,
+              rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """0 or an absolute age at which each example was alive."""
+    ages = np.array([0.0, *AGES_S])
+    n_met = (taken.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so those met come first
+    return np.arange(len(taken)), ages[rng.integers(0, np.maximum(n_met, 1))]
+
+
+def _at_creation(exported: Exported, taken: Examples, n: int,
+                 rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(len(taken)), np.zeros(len(taken))
+
+
+LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({
+    "hazard": LearntKind(_hazard_table, _intervals_at_risk),
+    "uptime": LearntKind(_uptime_table, _ages_met),
+    "once": LearntKind(_once_table, _at_creation),
+})
+"""Name in schema.json -> kind, as in `serving.curve_kinds.KINDS`."""

@@ -1,0 +1,91 @@
+"""How much of a model rests on one column: its share of the split gain, and what is left when its values are shuffled.
+
+Shuffling (Breiman 2001, section 10) asks the fitted model, so that no further fit is needed. It leaves what other
+columns say of the same thing: two columns that know the future hide each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.brier_over_ages import BrierOverAges
+from sojourn.models.measures.kaplan_meier import KaplanMeier
+
+N_ROWS_MAX = 5_000
+N_SHUFFLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reliance:
+    """Of one column. score: Brier over ages as it is; shuffled: with the column's values handed to other requests.
+
+    pooled: of one Kaplan-Meier curve for all requests, from the earlier window. gain_share: of the splits that are not
+    on the age itself.
+    """
+
+    column: str
+    gain_share: float
+    score: float
+    shuffled: float
+    pooled: float
+
+    @property
+    def lost_share(self) -> float:
+        """Of the model's lead over the pooled curve, what goes with the column; above 1 where the rest misleads."""
+        lead = self.pooled - self.score
+        return (self.shuffled - self.score) / lead if lead > 0.0 else 0.0
+
+    @property
+    def ratio(self) -> float:
+        """How many times as bad the score is without the column."""
+        return self.shuffled / self.score if self.score > 0.0 else 1.0
+
+
+def reliances(curves: Callable[[Examples], CurveTable], past: Examples, test: Examples,
+              columns: Sequence[tuple[str, Sequence[int], float]], seed: int) -> list[Reliance]:
+    """Of each column, on up to N_ROWS_MAX test rows.
+
+    curves: the fitted model. columns: name, positions of its features, share of the gain.
+    """
+    rng = np.random.default_rng(seed)
+    rows = test.take(np.sort(rng.permutation(len(test))[:N_ROWS_MAX]))
+    score = BrierOverAges.of(curves(rows), rows).score()
+    pooled = BrierOverAges.of(_Pooled.of(past, len(rows)), rows).score()
+    found = []
+    for name, positions, gain_share in columns:
+        shuffled = []
+        for _ in range(N_SHUFFLES):
+            features = rows.features.copy()
+            features[:, positions] = features[rng.permutation(len(rows))][:, positions]
+            shuffled.append(BrierOverAges.of(curves(replace(rows, features=features)), rows).score())
+        found.append(Reliance(name, gain_share, score, float(np.mean(shuffled)), pooled))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """One curve for n requests, as a curve table: what a model without features would say."""
+
+    times_s: np.ndarray
+    survival_after: np.ndarray
+    n: int
+
+    @classmethod
+    def of(cls, past: Examples, n: int) -> _Pooled:
+        curve = KaplanMeier.of(past.lifetime_s, past.is_event, past.entry_s)
+        return cls(np.append(0.0, curve.values), np.append(1.0, curve.survival()), n)
+
+    def take(self, idx: np.ndarray) -> _Pooled:
+        return replace(self, n=int(idx.sum()))
+
+    def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
+        alive = self._at(uptime_s)
+        return np.full(self.n, self._at(uptime_s + horizon_s) / alive if alive > 0.0 else 0.0)
+
+    def _at(self, time_s: float) -> float:
+        return float(self.survival_after[np.searchsorted(self.times_s, time_s, side="right") - 1])

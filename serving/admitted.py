@@ -1,0 +1,81 @@
+"""The requests that a predictor has admitted and not been told the end of, each by a random identity."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.serving.errors import shown
+from sojourn.serving.history import Admission
+from sojourn.serving.lifetime import Lifetime
+
+_ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
+
+
+class Admitted(NamedTuple):
+    """One of them: what it takes to end it, and to make its handle again.
+
+    encoded: float64, the request as the forest read it, behind `n_before` numbers of its curve. version: of the model
+    that read it. unknown: what of the request told it nothing.
+    """
+
+    admission: Admission
+    encoded: np.ndarray
+    n_before: int
+    unknown: tuple[str, ...]
+    version: str
+
+    @property
+    def features(self) -> np.ndarray:
+        """The encoded request, float64."""
+        return self.encoded[self.n_before:]
+
+
+class LiveRequests:
+    """All of them. A handle, a copy of it or its id name the same one; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, Admitted] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def all(self) -> list[Admitted]:
+        """In the order of their admissions."""
+        return list(self._by_number.values())
+
+    def enter(self, one: Admitted) -> None:
+        """Take one in."""
+        self._by_number[one.admission.number] = one
+
+    def remove(self, one: Admitted) -> None:
+        """Forget one that has ended or is withdrawn."""
+        del self._by_number[one.admission.number]
+
+    def find(self, vm: Any, token: int) -> Admitted:
+        """The one that a handle or an id names; ValueError where it does not run here, or never did.
+
+        token: of those that are admitted now.
+        """
+        named = _identity(vm)
+        one = self._by_number.get(named[1])
+        if one is not None and one.admission.token == named[0]:
+            return one
+        if named[0] == token:
+            raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
+        raise ValueError("vm must be admitted by this predictor, got one of another, or of before a restart or fork, "
+                         "that does not run here")
+
+
+def _identity(vm: Any) -> tuple[int, int]:
+    """Token and number of a handle or an id."""
+    if isinstance(vm, Lifetime):
+        if vm.admission is None:
+            raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")
+        return vm.admission.token, vm.admission.number
+    found = _ID.fullmatch(vm) if isinstance(vm, str) else None
+    if found is None:
+        raise ValueError(f"vm must be a Lifetime or the id of one, got {shown(vm)}")
+    return int(found[1], 16), int(found[2])

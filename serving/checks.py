@@ -1,0 +1,31 @@
+"""Checks of what callers give."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from sojourn.serving.errors import shown
+
+_LATEST_S = 2**53
+"""Later seconds are no longer told apart by doubles."""
+
+
+def whole_seconds(value: Any, name: str) -> int:
+    """The value as an int; ValueError where it is no whole number of seconds, or a boolean.
+
+    >>> whole_seconds(7, "now_s")
+    7
+    >>> whole_seconds(7.5, "now_s")
+    Traceback (most recent call last):
+    ValueError: now_s must be whole seconds, got 7.5
+    """
+    if type(value) is int and -_LATEST_S < value < _LATEST_S:
+        return value
+    try:
+        seconds = operator.index(value)
+    except TypeError:
+        seconds = _LATEST_S
+    if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
+        raise ValueError(f"{name} must be whole seconds, got {shown(value)}")
+    return seconds

@@ -1,0 +1,176 @@
+"""What a kind of score is: everything that differs between models whose forests score different things.
+
+A bundle says its kind; nothing else asks which one it is. To add one: a file with an object of this Protocol, its line
+in `curve_kinds.KINDS`, and how it is learnt in `models/learnt_kinds.py`; where it has a curve of a new form, its
+branches in `curve_arrays`, which compiled code reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+
+if TYPE_CHECKING:
+    from sojourn.serving.bundle import Schema
+    from sojourn.serving.forest import Forest
+    from sojourn.serving.varying_walk import MaskWalk
+
+Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
+CNumber: TypeAlias = float | int | Sequence[float]
+"""A constant, the size of an array, or an array of doubles."""
+
+
+class Made(NamedTuple):
+    """Curves of one model. of_numbers: of what the compiled first answer gives, more may follow; of_scores: of raw
+    scores on the grid."""
+
+    of_numbers: Callable[[np.ndarray], Curve]
+    of_scores: Callable[[np.ndarray], Curve]
+
+
+class FirstWay(NamedTuple):
+    """What `FirstAnswer` hands to compiled code: the kernels for one request and for many, how many numbers a curve
+    has, and what they read after the encoder's part.
+
+    finish: from the numbers that the kernel for many gives, and uptimes, to remaining seconds; None where they are it.
+    """
+
+    answer: Any
+    rows: Any
+    n_numbers: int
+    turn_rows: np.ndarray
+    ints: list[np.ndarray]
+    floats: list[np.ndarray]
+    finish: Callable[[list[float], Sequence[float]], list[float]] | None
+
+
+class Shared(NamedTuple):
+    """What the curves of one model share in packed arrays. bounds: edges or thresholds, s. changes: uptimes at which a
+    held exit is asked again, s; steps: the interval or step of a curve in which each lies. residuals: log10."""
+
+    bounds: np.ndarray
+    changes: np.ndarray
+    steps: np.ndarray
+    residuals: np.ndarray
+
+
+class CCode(NamedTuple):
+    """A kind in C: what its comments say, the members of a curve, and the code that fills and asks it."""
+
+    meaning: str
+    score_meaning: str
+    steps_meaning: str
+    row_tail: str
+    fields: Template
+    parts: tuple[Template, ...]
+
+
+class CurveKind(Protocol):
+    """One kind of score. Objects without state; the schema holds a model's numbers."""
+
+    name: str
+    """In schema.json."""
+    code: int
+    """In `CurveArrays.kind`."""
+    score_unit: str
+    """Of the raw score, in schema.json."""
+    effect_unit: str
+    """Of what a feature adds to the raw score, in pictures."""
+    is_varying: bool
+    """Whether the forest's last feature varies with the age: its score is then a step function of it."""
+    has_age_features: bool
+    """Whether features may be set against the age."""
+
+    @property
+    def curve_type(self) -> type[Any]:
+        """Of its curves."""
+        ...
+
+    def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
+        """Names of the forest's last features: what varies with the age. names: the encoder's."""
+        ...
+
+    def check(self, schema: Schema) -> None:
+        """BundleError where the schema's numbers are not those of this kind."""
+        ...
+
+    def check_forest(self, forest: Forest) -> None:
+        """BundleError where the forest is not one of this kind."""
+        ...
+
+    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+        """Values of the varying feature that stand for all, float64 (K,), rising."""
+        ...
+
+    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+        """A value of the varying feature for each of n requests, float64 (n,), spread over those that are met."""
+        ...
+
+    def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
+        """Rows as the forest reads them, float64 (n, n_features): encoded features at values of what varies, (n,)."""
+        ...
+
+    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
+        """How curves are made. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
+        ...
+
+    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
+        """How the compiled first answer reads this model."""
+        ...
+
+    def shared_of(self, curve: Any) -> tuple[Sequence[float], Sequence[float]]:
+        """The two sequences that all curves of one model have in common, by which the model is told."""
+        ...
+
+    def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
+        """What those stand for in packed arrays."""
+        ...
+
+    def held_seconds(self, curve: Any, shared: Shared, kernels: Any) -> np.ndarray:
+        """`remaining` at each of the model's changes, whole seconds, float64."""
+        ...
+
+    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: Any,
+              shared: Shared, now_s: float) -> None:
+        """Note a request on a host by compiled code (see `host_exits.Hosts`), with its held totals."""
+        ...
+
+    def packed(self, curve: Any, kernels: Any) -> np.ndarray:
+        """A curve's own numbers in the order of `CurveArrays.numbers`."""
+        ...
+
+    def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
+                       uptimes_s: np.ndarray) -> np.ndarray:
+        """`curve_arrays.remaining_at` of many slots of one model without numba: arrays but for the libm calls."""
+        ...
+
+    def c_code(self) -> CCode:
+        """The kind in C."""
+        ...
+
+    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
+        """The numbers that its C reads, and no others, by name: compilers warn of those."""
+        ...
+
+
+def place_totals(kind: CurveKind, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
+                 curve: LifetimeCurve, shared: Shared, now_s: float) -> None:
+    """`CurveKind.place` of a kind whose held totals are made here first."""
+    kernels.place_row(hosts, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
+
+
+def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: Any) -> np.ndarray:
+    """Predicted total lifetimes, s, each held from one of a model's changes to the next.
+
+    None is outlived before the next one; the last doubles when it is.
+    """
+    changes_s = shared.changes
+    totals_s = changes_s + np.maximum(kind.held_seconds(curve, shared, kernels), 1.0)
+    np.maximum(totals_s[:-1], changes_s[1:], out=totals_s[:-1])
+    return totals_s

@@ -1,0 +1,34 @@
+"""The kinds of score that a bundle may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sojourn.serving.curve_kind import CurveKind
+from sojourn.serving.hazard_kind import HazardKind
+from sojourn.serving.once_kind import OnceKind
+from sojourn.serving.uptime_kind import UptimeKind
+
+KINDS: Mapping[str, CurveKind] = MappingProxyType({
+    "hazard": HazardKind(),
+    "uptime": UptimeKind(),
+    "once": OnceKind(),
+})
+"""Name in schema.json -> kind."""
+KIND_OF_CODE: Mapping[int, CurveKind] = MappingProxyType({kind.code: kind for kind in KINDS.values()})
+_KIND_OF_CURVE = {kind.curve_type: kind for kind in KINDS.values()}
+
+
+def kind_of(curve: object) -> CurveKind:
+    """The kind of a curve; TypeError for a curve of no kind.
+
+    >>> kind_of(1.0)
+    Traceback (most recent call last):
+    TypeError: curve must be a HazardCurve, PointCurve or OnceCurve, got float
+    """
+    kind = _KIND_OF_CURVE.get(type(curve))
+    if kind is None:
+        *others, last = (known.__name__ for known in _KIND_OF_CURVE)
+        raise TypeError(f"curve must be a {', '.join(others)} or {last}, got {type(curve).__name__}")
+    return kind

@@ -1,0 +1,142 @@
+"""Scores that are log-odds of the hazard in each interval of the age: curves of constant hazards, in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.curve import LEAST_HAZARD, HazardCurve, interval_hazard
+from sojourn.serving.curve_arrays import HAZARD
+from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared
+from sojourn.serving.errors import BundleError
+
+if TYPE_CHECKING:
+    from sojourn.serving.bundle import Schema
+    from sojourn.serving.forest import Forest
+    from sojourn.serving.varying_walk import MaskWalk
+
+_WIDTH_MIN_S = 1e-3
+"""Intervals are no shorter, so that no rate overflows."""
+
+
+class HazardKind:
+    """See `CurveKind`. What varies is the number of the interval."""
+
+    name = "hazard"
+    code = HAZARD
+    curve_type = HazardCurve
+    score_unit = "log-odds of the hazard over the pooled one"
+    effect_unit = "log-odds of ending"
+    is_varying = True
+    has_age_features = True
+
+    def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
+        return [*age_features.names(names), "interval"]
+
+    def check(self, schema: Schema) -> None:
+        edges, grid = np.array(schema.edges), np.array(schema.grid)
+        if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) < _WIDTH_MIN_S).any()
+                or len(schema.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
+            raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset "
+                              f"per interval, and grid must rise")
+        if len(schema.age_features) and len(schema.age_features.ages_s) != len(schema.offsets):
+            raise BundleError(f"schema.json: age_features must name one age per interval ({len(schema.offsets)}), "
+                              f"got {len(schema.age_features.ages_s)}")
+
+    def check_forest(self, forest: Forest) -> None:
+        """Any forest will do."""
+
+    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+        return np.arange(len(schema.offsets), dtype=np.float64)
+
+    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+        return (np.arange(len(lifetime_s)) % len(schema.offsets)).astype(np.float64)
+
+    def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
+        return age_features.rows(features, varying.astype(np.int64))
+
+    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
+        edges, sampled, tail_s = schema.edges, schema.grid, schema.tail_s
+        bounds, n = (*edges, math.inf), len(edges)
+        edge_array, offset_array = np.array(edges), np.array(schema.offsets)
+
+        def of_numbers(numbers: np.ndarray) -> HazardCurve:
+            """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
+            number = numbers.item
+            steps: list[Any] = [None] * len(bounds)
+            steps[1] = (edges[1], number(0), number(3 * n), number(2 * n))
+            return HazardCurve(edges, bounds, sampled, numbers, steps)
+
+        def of_scores(scores: np.ndarray) -> HazardCurve:
+            if kernels is not None:
+                return of_numbers(kernels.hazard_numbers(scores, offset_array, edge_array, tail_s))
+            hazards = [interval_hazard(score, offset)
+                       for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
+            return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
+
+        return Made(of_numbers, of_scores)
+
+    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
+        from sojourn.serving import _mask_kernels
+
+        turns, turn_starts, turn_rows = walk.turns
+        return FirstWay(
+            _mask_kernels.hazard_answer, _mask_kernels.hazard_remaining_rows, 4 * len(schema.edges), turn_rows,
+            [np.array(schema.age_features.sources, np.int64), turn_starts, walk.at.ravel()],
+            [np.array([schema.encoder.history.prior_strength, schema.tail_s]), turns, np.array(schema.offsets),
+             np.array(schema.edges)], None)  # fmt: skip
+
+    def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
+        return curve.edges, curve.grid
+
+    def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
+        bounds = np.array(first)
+        changes = np.unique(np.append(0.0, second))
+        return Shared(bounds, changes, np.searchsorted(bounds, changes, side="right") - 1, np.empty(0))
+
+    def held_seconds(self, curve: HazardCurve, shared: Shared, kernels: Any) -> np.ndarray:
+        n, steps = len(curve.edges), shared.steps
+        rates, _, after, gaps = curve.numbers[:4 * n].reshape(4, n)[:, steps]
+        exponents = (shared.changes - np.array(curve.bounds)[steps + 1]) * rates
+        return np.rint(after + np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(steps)) * gaps)
+
+    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: HazardCurve,
+              shared: Shared, now_s: float) -> None:
+        kernels.place_hazard(hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
+
+    def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
+        numbers = _flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
+        cumulative = curve.numbers[len(curve.edges):2 * len(curve.edges)]
+        numbers[3::4] = cumulative[:-1]
+        return np.append(numbers, cumulative[-1])
+
+    def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
+                       uptimes_s: np.ndarray) -> np.ndarray:
+        idx = np.searchsorted(bounds, uptimes_s, side="right") - 1
+        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, 4 * idx]
+        growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
+        return np.rint(numbers[slots, 4 * idx + 2] + growth * numbers[slots, 4 * idx + 1])
+
+    def c_code(self) -> CCode:
+        from sojourn.serving import _c_curves
+
+        return CCode("A constant hazard rate in each interval of the uptime; answers in closed form.",
+                     "log-odds of the interval's hazard over the pooled one", "intervals of the uptime",
+                     ", then the interval, from 0", *_c_curves.HAZARD_CODE)
+
+    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return {"LEAST_HAZARD": LEAST_HAZARD, "TAIL_S": schema.tail_s, "EDGES": schema.edges,
+                "OFFSETS": schema.offsets, "N_GRID": len(schema.grid), "GRID": schema.grid}
+
+
+def _flat_steps(curve: HazardCurve) -> np.ndarray:
+    """Upper edge, rate, gap and after of each interval in turn, float64 (4 (J + 1),)."""
+    n = len(curve.edges)
+    steps = np.empty((n, 4))
+    steps[:, 0] = curve.bounds[1:]
+    steps[:, 1], _, steps[:, 3], steps[:, 2] = curve.numbers[:4 * n].reshape(4, n)
+    return steps.ravel()

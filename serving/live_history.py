@@ -1,0 +1,162 @@
+"""A predictor's live history as the content of a snapshot, and back: owners, categories, and what runs by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.serving import document_fields
+from sojourn.serving.admitted import Admitted
+from sojourn.serving.encoder import Encoder
+from sojourn.serving.errors import SnapshotError, shown
+from sojourn.serving.history import Admission, HistoryCut, HistoryState
+from sojourn.serving.history_arrays import checked_array
+from sojourn.serving.history_terms import HistoryTerms
+from sojourn.serving.snapshot import SnapshotContent
+from sojourn.serving.whole_arrays import whole_arrays, whole_history, yielding
+
+_RUNNING = ("token", "number", "arrival_s", "version", "unknown")
+"""Columns of what runs; version and unknown are places in the lists of `state`."""
+_MISSING = -1
+"""Stands for the length of a history key's values that a request did not give."""
+_LATEST_S = 2**53
+_N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHistory:
+    """What a predictor goes on from.
+
+    names: the features, in order, that each version in `running` encoded a request to. clock_s: the latest time told.
+    """
+
+    history: HistoryState
+    running: Sequence[Admitted]
+    names: Mapping[str, tuple[str, ...]]
+    clock_s: int | None
+
+
+def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], names: Mapping[str, tuple[str, ...]],
+               clock_s: int | None) -> SnapshotContent:
+    """What a snapshot of a cut and of what ran then holds. Takes no lock."""
+    versions: dict[str, int] = {}
+    unknowns: dict[tuple[str, ...], int] = {}
+    rows = np.empty((len(running), len(_RUNNING)), np.int64)
+    for idx, one in yielding(running):
+        rows[idx] = (one.admission.token, one.admission.number, one.admission.arrival_s,
+                     versions.setdefault(one.version, len(versions)), unknowns.setdefault(one.unknown, len(unknowns)))
+    arrays = whole_arrays(cut) | {
+        "running": rows, "running:feature": np.concatenate([np.empty(0), *(one.features for one in running)]),
+    }  # fmt: skip
+    for idx, key in enumerate(cut.definition.keys):
+        arrays |= _packed_keys(idx, len(key.columns), running)
+    terms = HistoryTerms.of(encoder)
+    state = {
+        "history": dict(terms.definition), "numbers": sorted(terms.numbers), "phase_s": terms.phase_s,
+        "n_admitted": cut.n_admitted, "clock_s": clock_s,
+        "versions": [{"version": version, "features": list(names[version])} for version in versions],
+        "unknowns": [list(unknown) for unknown in unknowns],
+    }  # fmt: skip
+    return SnapshotContent(state, arrays)
+
+
+def live_history(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHistory:
+    """What a snapshot holds, for a bundle of this encoder and version.
+
+    SnapshotError where it is of another history definition or clock, or its parts do not fit together.
+    """
+    try:
+        return _read(content, encoder, version)
+    except SnapshotError:
+        raise
+    except Exception as error:  # whatever numbers that do not fit make numpy raise
+        raise SnapshotError(f"the snapshot must hold a whole history, got {type(error).__name__}: {error}") from error
+
+
+def _read(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHistory:
+    state, arrays = content.state, content.arrays
+    own = HistoryTerms.of(encoder)
+    known = frozenset(document_fields.texts(state["numbers"], "numbers", document_fields.N_COLUMNS_MAX))
+    definition = document_fields.history_fields(state["history"])
+    if definition.keys() != own.definition.keys():
+        raise SnapshotError(f"state.json: history must have the fields {', '.join(own.definition)}")
+    clash = HistoryTerms(definition, known, _whole(state["phase_s"], "phase_s")).clash(own, "the snapshot")
+    if clash:
+        raise SnapshotError(f"version {version}: {clash}")
+    n_admitted = _whole(state["n_admitted"], "n_admitted")
+    clock_s = None if state["clock_s"] is None else _whole(state["clock_s"], "clock_s")
+    names = {}
+    for one in document_fields.sequence(state["versions"], "versions", _N_VERSIONS_MAX):
+        names[document_fields.text(one["version"], "version")] = document_fields.texts(one["features"], "features",
+                                                                                       _N_FEATURES_MAX)
+    n_columns = document_fields.N_COLUMNS_MAX + document_fields.N_KEYS_MAX
+    unknowns = [document_fields.texts(one, "unknown", n_columns)
+                for one in document_fields.sequence(state["unknowns"], "unknowns", len(arrays["running"]))]
+    history = whole_history(encoder.history, n_admitted, arrays)
+    return LiveHistory(history, _running(arrays, history, list(names.items()), unknowns, n_admitted), names, clock_s)
+
+
+def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Sequence[tuple[str, tuple[str, ...]]],
+             unknowns: Sequence[tuple[str, ...]], n_admitted: int) -> list[Admitted]:
+    rows = checked_array(arrays, "running", np.int64)
+    features = checked_array(arrays, "running:feature", np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(_RUNNING):
+        raise ValueError(f"running must have {len(_RUNNING)} columns, got shape {rows.shape}")
+    token, number, arrival_s, version, unknown = rows.T
+    if ((token < 0) | (number < 0) | (number >= n_admitted) | (arrival_s <= -_LATEST_S) | (arrival_s >= _LATEST_S)
+            | (version < 0) | (version >= len(names)) | (unknown < 0) | (unknown >= len(unknowns))).any():
+        raise ValueError(f"running must be rows of {', '.join(_RUNNING)} within their bounds")
+    if len(np.unique(number)) < len(number):
+        raise ValueError("running must name each admission once")
+    n_features = np.array([len(own) for _, own in names], np.int64)[version]
+    ends = np.cumsum(n_features).tolist()
+    if features.shape != (n_features.sum(),):
+        raise ValueError(f"running:feature must be {n_features.sum()} numbers, got shape {features.shape}")
+    keys = [_unpacked_keys(idx, len(key.columns), arrays, len(rows))
+            for idx, key in enumerate(history.definition.keys)]
+    running = []
+    for idx, row in yielding(rows.tolist()):
+        admission = Admission(row[0], row[1], tuple(own[idx] for own in keys), row[2])
+        encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
+        running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0]))
+    return running
+
+
+def _packed_keys(idx: int, n_columns: int, running: Sequence[Admitted]) -> dict[str, np.ndarray]:
+    parts: list[bytes] = []
+    lengths: list[int] = []
+    for _, one in yielding(running):
+        key = one.admission.keys[idx]
+        if key is None:
+            lengths += [_MISSING] * n_columns
+            continue
+        values = [value.encode(errors="surrogatepass") for value in key]
+        parts += values
+        lengths += map(len, values)
+    return {f"running:{idx}:text": np.frombuffer(b"".join(parts), np.uint8),
+            f"running:{idx}:length": np.array(lengths, np.int64)}  # fmt: skip
+
+
+def _unpacked_keys(idx: int, n_columns: int, arrays: Mapping[str, np.ndarray],
+                   n: int) -> list[tuple[str, ...] | None]:
+    text = checked_array(arrays, f"running:{idx}:text", np.uint8).tobytes()
+    length = checked_array(arrays, f"running:{idx}:length", np.int64)
+    table = length.reshape(n, n_columns)
+    is_missing = (table == _MISSING).all(axis=1)
+    if ((table < 0) & ~is_missing[:, None]).any() or (length > len(text)).any() or (
+            np.maximum(length, 0).sum() != len(text)):
+        raise ValueError(f"running:{idx}:length must cover running:{idx}:text in rows of {n_columns}")
+    ends = np.cumsum(np.maximum(length, 0)).tolist()
+    values = [text[end - max(size, 0):end].decode(errors="surrogatepass")
+              for end, size in zip(ends, length.tolist(), strict=True)]
+    return [None if missing else tuple(values[row * n_columns:(row + 1) * n_columns])
+            for row, missing in enumerate(is_missing.tolist())]
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -_LATEST_S < value < _LATEST_S:
+        raise ValueError(f"{name} must be a whole number, got {shown(value)}")
+    return value

@@ -1,0 +1,131 @@
+"""Scores that are log10 of the remaining time at an uptime: curves of steps over the uptime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.curve import PointCurve
+from sojourn.serving.curve_arrays import POINT
+from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.errors import BundleError
+from sojourn.serving.forest import LARGEST
+
+if TYPE_CHECKING:
+    from sojourn.serving.bundle import Schema
+    from sojourn.serving.forest import Forest
+    from sojourn.serving.varying_walk import MaskWalk
+
+N_STEPS_MAX = 4_096
+"""Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
+
+
+class UptimeKind:
+    """See `CurveKind`. What varies is the uptime in seconds."""
+
+    name = "uptime"
+    code = POINT
+    curve_type = PointCurve
+    score_unit = "log10 seconds"
+    effect_unit = "log10 s"
+    is_varying = True
+    has_age_features = False
+
+    def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
+        return ["uptime_s"]
+
+    def check(self, schema: Schema) -> None:
+        check_residuals(schema)
+
+    def check_forest(self, forest: Forest) -> None:
+        steps = forest.splits_on(forest.n_features - 1)
+        if len(steps) > N_STEPS_MAX or (np.abs(steps) > LARGEST).any():
+            raise BundleError(f"model.onnx: uptime steps must be at most {N_STEPS_MAX}, within {LARGEST:g} s, "
+                              f"got {len(steps)}")
+
+    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+        """One uptime per step: its upper threshold, which the forest sends to the left; infinity for the last."""
+        return np.append(forest.splits_on(forest.n_features - 1), np.inf)
+
+    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+        return np.floor(lifetime_s / 2.0)
+
+    def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
+        return np.column_stack([features, varying])
+
+    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
+        thresholds = tuple(grid[:-1].tolist())
+        smearing, residuals = schema.smearing, schema.residuals
+
+        def of_scores(scores: np.ndarray) -> PointCurve:
+            curve = PointCurve(thresholds, scores, {}, smearing, residuals)
+            curve.fill_step(0)
+            return curve
+
+        return Made(of_scores, of_scores)
+
+    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
+        return step_way(schema, walk)
+
+    def shared_of(self, curve: PointCurve) -> tuple[Sequence[float], Sequence[float]]:
+        return curve.thresholds, curve.residuals
+
+    def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
+        bounds = np.array(first)
+        changes = np.unique(np.append(0.0, np.floor(bounds[bounds >= 0.0]) + 1.0))
+        return Shared(bounds, changes, np.searchsorted(bounds, changes, side="left"), np.array(second))
+
+    def held_seconds(self, curve: PointCurve, shared: Shared, kernels: Any) -> np.ndarray:
+        return _seconds(curve, kernels)[shared.steps]
+
+    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: PointCurve,
+              shared: Shared, now_s: float) -> None:
+        place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
+
+    def packed(self, curve: PointCurve, kernels: Any) -> np.ndarray:
+        return np.column_stack([_seconds(curve, kernels), curve.scores]).ravel()
+
+    def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
+                       uptimes_s: np.ndarray) -> np.ndarray:
+        return numbers[slots, 2 * np.searchsorted(bounds, uptimes_s, side="left")]
+
+    def c_code(self) -> CCode:
+        from sojourn.serving import _c_curves
+
+        return CCode("The log10 of the remaining seconds, a step function of the uptime.", "log10 remaining seconds",
+                     "steps of the uptime", ", then the uptime in seconds", *_c_curves.UPTIME_CODE)
+
+    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return {**residual_numbers(schema), "THRESHOLDS": grid[:-1].tolist()}
+
+
+def _seconds(curve: PointCurve, kernels: Any) -> np.ndarray:
+    """Mean remaining in whole s at each step, float64 (K + 1,)."""
+    if kernels is not None:
+        seconds: np.ndarray = kernels.point_seconds(curve.scores, curve.smearing)
+        return seconds
+    return np.array(curve.all_seconds())
+
+
+def check_residuals(schema: Schema) -> None:
+    """BundleError where the schema has no quantiles of a point model's errors."""
+    if len(schema.residuals) < 2 or (np.diff(schema.residuals) < 0.0).any():
+        raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
+
+
+def step_way(schema: Schema, walk: MaskWalk) -> FirstWay:
+    """The compiled first answer of a model with a raw score at each step of the uptime."""
+    from sojourn.serving import _mask_kernels
+
+    n_numbers = len(walk.grid)
+    floats = [np.array([schema.encoder.history.prior_strength, n_numbers, schema.smearing]), walk.grid[:-1]]
+    return FirstWay(_mask_kernels.step_answer, _mask_kernels.step_remaining_rows, n_numbers,
+                    np.zeros((0, 0), np.int64), [*walk.leaf_steps()], floats, None)
+
+
+def residual_numbers(schema: Schema) -> Mapping[str, CNumber]:
+    """What the C of a point model reads."""
+    return {"SMEARING": schema.smearing, "N_RESIDUALS": len(schema.residuals), "RESIDUALS": schema.residuals}

@@ -1,0 +1,62 @@
+"""Hypothesis draws the same examples on every run; `make fuzz` draws new ones and prints a find as an `@example`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
+
+from found_examples import example_lines
+
+FOUND = "hypothesis find"
+FUZZ_UNTIL = "SOJOURN_FUZZ_UNTIL_S"
+"""The second of the epoch after which no test of the fuzz begins."""
+_CLOCK_FREE = {"deadline": None, "database": None, "print_blob": True,
+               "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
+settings.register_profile("fixed", derandomize=True, **_CLOCK_FREE)  # type: ignore[arg-type]
+# said in full: where a variable says that this is CI, Hypothesis' own default is derandomised, and a seed is ignored
+settings.register_profile("fuzz", derandomize=False, **_CLOCK_FREE)  # type: ignore[arg-type]
+settings.load_profile("fixed")
+
+
+def pytest_configure() -> None:
+    if settings.get_current_profile_name() == "fixed":
+        # Hypothesis also draws constants of the modules that are loaded, which depends on the tests that ran before.
+        nothing = Constants()
+        providers._get_local_constants = lambda: nothing
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if settings.get_current_profile_name() == "fuzz":  # in the seed's order: a short budget meets others each time
+        seed = config.getoption("--hypothesis-seed")
+        items.sort(key=lambda item: hashlib.sha256(f"{seed} {item.path.name}".encode()).digest())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if settings.get_current_profile_name() == "fuzz" and time.time() > float(os.environ.get(FUZZ_UNTIL, "inf")):
+        pytest.skip("the fuzz's time is over")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    if call.excinfo is not None and settings.get_current_profile_name() == "fuzz":
+        report.user_properties.extend((FOUND, text) for text in example_lines(call.excinfo.value, item.nodeid))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    found = [text for report in terminalreporter.stats.get("failed", ()) for name, text in report.user_properties
+             if name == FOUND]
+    if found:
+        seed = config.getoption("--hypothesis-seed")
+        terminalreporter.section(f"examples to add, found with --hypothesis-seed={seed}")
+        for text in found:
+            terminalreporter.write_line(text)

@@ -1,0 +1,34 @@
+"""The program where libraries are missing: one line that says what to install, and exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from made_program import OF_PIPELINE, run_without
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "sojourn needs typer, which is not installed: pip install 'sojourn[pull]' (for pull, predict and export-c) or "
+         "'sojourn[pipeline]' (for all commands)"),
+    (("--help",), "sojourn needs typer, which is not installed: pip install 'sojourn[pull]' (for pull, predict and "
+                  "export-c) or 'sojourn[pipeline]' (for all commands)"),
+    (("pull", "models:/a@b", "x"), "sojourn pull needs typer, which is not installed: pip install 'sojourn[pull]'"),
+    (("retrain",), "sojourn retrain needs typer, which is not installed: pip install 'sojourn[pipeline]'"),
+])  # fmt: skip
+def test_the_base_installation_says_what_is_missing(arguments: tuple[str, ...], message: str) -> None:
+    assert run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), *arguments) == (2, "", f"error: {message}\n")
+
+
+def test_the_base_installation_serves_the_extender() -> None:
+    code, out, error = run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), "extender", "--help")
+    assert (code, error) == (0, "")
+    assert out.startswith("usage: sojourn extender [-h]")
+
+
+@pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "x"), ("evaluate",), ("ui",)])
+def test_other_commands_name_their_extra(arguments: tuple[str, ...]) -> None:
+    code, _, error = run_without(OF_PIPELINE, *arguments)
+    assert code == 2
+    assert error.startswith(f"error: sojourn {arguments[0]} needs ")
+    assert error.endswith(", which is not installed: pip install 'sojourn[pipeline]'\n")
+    assert error.count("\n") == 1

@@ -1,0 +1,135 @@
+"""A real tracking server that serves artifacts: retrain, retrain again, pull and results; its password is nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sojourn.flows.tracking import CHAMPION, STUDY, Tracker
+from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.serving import Predictor
+
+pytestmark = pytest.mark.slow
+
+SECRET, DECODED = "s3cret%21word", "s3cret!word"
+NAME = "sojourn-lifetime"
+FOUND = {
+    "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,
+    "test_from_s": 5_000, "threshold_s": 43_200, "chosen": "km", "fit_s": {"km": 0.1},
+    "scores": {"km": {"creation.ap_1h": 0.5}}, "best_of_all": "km", "n_owners": 25, "validation": {"km": 0.15},
+    "intervals": {"km": {"creation.ap_1h": (0.5, 0.7)}}, "differences": {}, "refused": {},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def root(new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("remote")
+    new_store(root / "server")
+    for name in ("home", "one", "other"):
+        (root / name).mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def uri(root: Path) -> Iterator[str]:
+    """The server's URI, with a user name and a password that the server does not ask for."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    folder = root / "server"
+    arguments = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+                 "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--serve-artifacts",
+                 "--artifacts-destination", str(folder / "kept")]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "HOME": str(root / "home")}
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(arguments, cwd=folder, env=environment, stdout=log, stderr=log,
+                                  start_new_session=True)
+    try:
+        end = time.monotonic() + 180.0
+        while not _is_healthy(port):
+            assert server.poll() is None and time.monotonic() < end, (folder / "log").read_text()[-2_000:]
+            time.sleep(0.2)
+        yield f"http://me:{SECRET}@127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, 9)
+        server.wait()
+
+
+def _is_healthy(port: int) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as response:
+        return bool(response.status == 200)
+    return False
+
+
+def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
+    """What a command prints that runs in a folder of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "SOJOURN_"))}
+    found = subprocess.run(
+        [sys.executable, "-c", "from sojourn.flows.cli import app; app()", *arguments], cwd=root / folder, text=True,
+        env={**environment, "HOME": str(root / "home"), "SOJOURN_TRACKING_URI": uri}, capture_output=True,
+        timeout=600, check=False)
+    assert found.returncode == 0, found.stderr
+    assert SECRET not in found.stdout + found.stderr
+    assert DECODED not in found.stdout + found.stderr
+    return found.stdout
+
+
+def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str) -> None:
+    import mlflow
+
+    retrain = ("retrain", "--no-simulate", "--n-requests", "2000", "--n-threads", "1", "--store", "store")
+    assert "version 1" in _sojourn(root, "one", uri, *retrain)
+    tracker = Tracker(TrackingUri(uri), root / "unused")
+    tracker.set_alias(NAME, CHAMPION, 1)
+    _sojourn(root, "one", uri, *retrain)  # without the first one's store: the champion comes from the server
+    with tracker.run("study", {"kind": STUDY, "trace": "small"}) as run:
+        tracker.log_text(run, json.dumps(FOUND), f"{STUDY}.json")
+
+    client = mlflow.MlflowClient(uri, uri)
+    second = client.get_model_version(NAME, "2")
+    gates = [name for name in second.tags if name.startswith("gate.accuracy against champion v1")]
+    assert len(gates) == 1
+    logged = client.get_run(second.run_id or "")
+    assert (logged.info.artifact_uri or "").startswith("mlflow-artifacts:/")
+    assert logged.data.params["tracking_uri"] == uri.replace(f"me:{SECRET}@", "")
+    kept = _bytes_of(root)
+    shutil.rmtree(root / "one")  # another host knows the server alone
+
+    assert "version 1" in _sojourn(root, "other", uri, "pull", f"models:/{NAME}@{CHAMPION}", "served")
+    life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 2_419_200)
+    assert life.remaining(0) > 0.0
+    _sojourn(root, "other", uri, "results", "results.md")
+    assert "| km" in (root / "other" / "results.md").read_text()
+
+    kept |= _bytes_of(root)
+    assert not (root / "unused").exists()
+    assert any(path.name == "prefect.db" for path in kept)
+    for path, content in kept.items():
+        assert SECRET.encode() not in content, path
+        assert DECODED.encode() not in content, path
+
+
+def _bytes_of(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_server_that_is_away_is_found_before_training(tmp_path: Path, root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    (root / "away").mkdir()
+    with pytest.raises(AssertionError) as raised:
+        _sojourn(root, "away", f"http://me:{SECRET}@127.0.0.1:{port}", "retrain", "--store", "store")
+    said = str(raised.value).splitlines()[0]
+    assert said.startswith(f"error: the tracking store must answer at http://127.0.0.1:{port}, got ")
+    assert SECRET not in str(raised.value)
+    assert not (root / "away" / "store" / "traces").exists()

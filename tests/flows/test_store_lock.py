@@ -1,0 +1,92 @@
+"""One holder at a time; who waits says for whom; a killed holder is none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sojourn.flows.store_lock import store_lock, whoami
+from sojourn.flows.store_process import enter_store, forget, is_alive, since_s, tokens
+
+HOLD = """
+import sys
+from pathlib import Path
+from sojourn.flows.store_lock import store_lock
+sys.argv = ["/usr/bin/sojourn", "retrain", "--store", "secret"]
+with store_lock(Path({store!r})):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+LIVE = """
+import sys
+from pathlib import Path
+from sojourn.flows.store_process import enter_store
+print(enter_store(Path({store!r})).token, flush=True)
+sys.stdin.read()
+"""
+
+
+def _begin(code: str, store: Path) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen([sys.executable, "-c", code.format(store=str(store))], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with process:
+        process.send_signal(signal.SIGKILL)
+
+
+def test_who_waits_says_for_whom_and_a_killed_holder_is_none(tmp_path: Path) -> None:
+    process, _ = _begin(HOLD, tmp_path)
+    lines: list[str] = []
+    holder = rf"the store {tmp_path} is in use by process {process.pid} \(sojourn retrain, since 20.* UTC\)"
+    with pytest.raises(TimeoutError, match=rf"{holder}: waited 1 s"), store_lock(tmp_path, 1.2, lines.append):
+        pass
+    assert len(lines) == 1
+    assert lines[0].startswith(f"waiting  the store {tmp_path} is in use by process {process.pid} (sojourn retrain, ")
+    assert "secret" not in lines[0]
+    _kill(process)
+    with store_lock(tmp_path, 0.0):
+        assert f'"pid": {os.getpid()}' in (tmp_path / "store.lock").read_text()
+    assert (tmp_path / "store.lock").read_text() == ""
+
+
+def test_one_process_excludes_itself(tmp_path: Path) -> None:
+    with store_lock(tmp_path), pytest.raises(TimeoutError, match="is in use by process"), store_lock(tmp_path, 0.0):
+        pass
+
+
+def test_a_command_is_told_without_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/sojourn", "pull", "http://me:secret@host"])
+    assert whoami()["command"] == "sojourn pull"
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    assert whoami()["command"] == "python"
+
+
+def test_a_process_is_alive_until_it_ends_however_it_ends(tmp_path: Path) -> None:
+    process, token = _begin(LIVE, tmp_path)
+    assert tokens(tmp_path) == [token]
+    assert is_alive(tmp_path, token)
+    assert since_s(tmp_path) == (tmp_path / "processes" / f"{token}.json").stat().st_mtime
+    _kill(process)
+    assert tokens(tmp_path) == [token]
+    assert not is_alive(tmp_path, token)
+    assert since_s(tmp_path) == float("inf")
+    forget(tmp_path, token)
+    assert tokens(tmp_path) == []
+    assert not is_alive(tmp_path, token)
+
+
+def test_this_process_is_alive_and_enters_once(tmp_path: Path) -> None:
+    process = enter_store(tmp_path)
+    assert enter_store(tmp_path) is process
+    assert is_alive(tmp_path, process.token)
+    assert process.tags()["sojourn.pid"] == str(os.getpid())
+    os.close(process.file)

@@ -1,0 +1,63 @@
+"""No file of ours uses another one's private names; `obj._name` is left to ruff (SLF001)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sojourn
+
+FOLDER = Path(sojourn.__path__[0])
+PARTS = ("features", "flows", "models", "serving", "simulator")
+FILES = [FOLDER / "source_closure.py", *(file for part in PARTS for file in sorted((FOLDER / part).rglob("*.py")))]
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_imports(tree: ast.AST, folder: tuple[str, ...]) -> Iterator[str]:
+    """What a file imports of ours that begins with an underscore: names of other files, and files of other folders.
+
+    folder: of the file, from the package down. A private file may be used within its folder and the folders in that.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            imported = [(node.module, alias.name) for alias in node.names]
+        else:
+            continue
+        for module, name in imported:
+            if module.split(".")[0] != "sojourn":
+                continue
+            path = tuple(module.split("."))[1:]
+            if name and (FOLDER.joinpath(*path, f"{name}.py").is_file() or FOLDER.joinpath(*path, name).is_dir()):
+                path, name = (*path, name), ""
+            private = next((idx for idx, part in enumerate(path) if is_private(part)), None)
+            if is_private(name) or (private is not None and folder[:private] != path[:private]):
+                yield f"{module} {name}".strip()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER)))
+def test_no_private_name_of_another_file_is_imported(file: Path) -> None:
+    assert not list(private_imports(ast.parse(file.read_text()), file.relative_to(FOLDER).parts[:-1]))
+
+
+def test_what_is_found() -> None:
+    tree = ast.parse("from sojourn.serving import _kernels\n"
+                     "from sojourn.serving._kernels import walk\n"
+                     "from sojourn.serving.predictor import _whole\n"
+                     "import sojourn.serving._c_text\n"
+                     "from sojourn.serving.curve import __doc__\n"
+                     "from numpy import _core\n")
+    assert list(private_imports(tree, ("serving",))) == ["sojourn.serving.predictor _whole"]
+    assert len(list(private_imports(tree, ("models",)))) == 4
+
+
+def test_flows_ask_models_nothing_beyond_their_contract() -> None:
+    found = [file.name for file in FILES if file.parent.name == "flows" and ".boosted_" in file.read_text()]
+    assert not found
