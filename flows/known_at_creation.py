@@ -6,15 +6,15 @@ window shows it: it is there in every window of the file. What shows is how much
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import pandas as pd
-
 from sojourn.features.creation import FeatureRows
-from sojourn.features.split import Examples, Split
+from sojourn.features.split import Split
 from sojourn.features.trace import Trace
 from sojourn.flows.gate import Gate
+from sojourn.flows.tells_running import tells_running
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures.reliance import Reliance, reliances
 from sojourn.serving.curve_kinds import KINDS
@@ -22,7 +22,7 @@ from sojourn.serving.encoder import Encoder
 
 SUSPECTS = "suspect_columns"
 """Tag of a version: the columns that are asked about."""
-KNOWN_AT_CREATION = "Known at creation? If so, name it in confirmed_columns"
+_KNOWN_AT_CREATION = "Known at creation? If so, name it in confirmed_columns"
 ESTIMATES = ("requested_s",)
 """Columns that are the user's own estimate of the lifetime: they may carry a model, and are known by what they are."""
 GAIN_SHARE = 0.5
@@ -30,14 +30,6 @@ LOST_SHARE, RATIO = 0.4, 1.3
 """A column is asked about where it has so large a share of the gain, or where, without it, so much of the model's lead
 is lost and the score is so many times as bad. Between what public traces' columns have and what a column of log10
 lifetime has, whose noise is as wide as lifetimes are: standard deviation 1 (docs/flows.md, Gates)."""
-MIN_RUNNING = 5
-YOUNG = 0.75
-OF_RUNNING, OF_ENDED = 0.95, 0.05
-"""Or where nearly all that is young and still runs at the trace's end has values that nearly nothing that ended has.
-Young: below this share of lifetimes; at least so many that arrived at different seconds."""
-MIN_RUNNING_OLD, OF_ENDED_OLD = 20, 0.001
-"""Or where what still runs, of any age, is so many and has values that next to nothing that ended has."""
-_COMMON = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeM
     found = []
     for reliance in each:
         test_requests = trace.requests[reliance.column].iloc[rows.idx_request[split.test.idx_row]]
-        reason = _carries(reliance) or _tells_running(test_requests, split.test)
+        reason = _carries(reliance) or tells_running(test_requests, split.test)
         if reason:
             found.append(Suspect(reliance.column, reason))
     if not found and _carries(together):  # columns that know the same hide each other
@@ -85,12 +77,19 @@ def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeM
     return tuple(found)
 
 
+def question(found: Sequence[Suspect]) -> str:
+    """The question about suspect columns, and how to answer it."""
+    columns = dict.fromkeys(column for suspect in found for column in suspect.column.split(", "))
+    flags = " ".join(f"--confirm {shlex.quote(column)}" for column in columns)
+    return f"{'; '.join(map(str, found))}. {_KNOWN_AT_CREATION} ({flags})"
+
+
 def known_gate(found: tuple[Suspect, ...], confirmed: tuple[str, ...]) -> Gate:
     """Passed where no column is asked about, but those that the configuration confirms."""
     name = "columns known at creation"
     if not found:
         return Gate(name, True, f"confirmed: {', '.join(confirmed)}" if confirmed else "no column carries the model")
-    return Gate(name, False, "; ".join(map(str, found)) + f". {KNOWN_AT_CREATION}")
+    return Gate(name, False, question(found))
 
 
 def feature_positions(encoder: Encoder) -> dict[str, list[int]]:
@@ -126,29 +125,3 @@ def _carries(found: Reliance) -> str:
         return ""
     return (f"{found.gain_share:.0%} of the gain; Brier over ages {found.score:.4f}, and {found.shuffled:.4f} with its "
             f"values shuffled ({found.pooled:.4f} = one curve for all)")
-
-
-def _tells_running(values: pd.Series, test: Examples) -> str:
-    """Why a column's values (n,) tell what still ran at the trace's end from what had ended; "" where they do not.
-
-    Only young requests are asked: whether these still run is decided by when the trace ends, and a column that is known
-    at creation can't tell. (Long-lived requests may have values of their own; among the young these are at most four
-    times as frequent as among all.)
-    """
-    is_running, ended = ~test.is_event, test.is_event
-    is_young = is_running & (test.lifetime_s <= np.quantile(test.lifetime_s, YOUNG))
-    if not ended.any():
-        return ""
-    codes, _ = pd.factorize(values.to_numpy(object), use_na_sentinel=False)
-    for word, is_asked, n_least, of_ended in (("young ", is_young, MIN_RUNNING, OF_ENDED),
-                                              ("", is_running, MIN_RUNNING_OLD, OF_ENDED_OLD)):
-        if len(np.unique(test.arrival_s[is_asked])) < n_least:
-            continue
-        asked = np.bincount(codes[is_asked], minlength=codes.max() + 1) / is_asked.sum()
-        others = np.bincount(codes[ended], minlength=codes.max() + 1) / ended.sum()
-        tells = (asked >= _COMMON) & (others <= of_ended * asked)
-        if asked[tells].sum() >= OF_RUNNING:
-            shown = values.to_numpy(object)[np.flatnonzero(is_asked & tells[codes])[0]]
-            return (f"{asked[tells].sum():.0%} of the {word}requests that still run at the trace's end have "
-                    f"{'no value' if pd.isna(shown) else repr(shown)}, {others[tells].sum():.1%} of those that ended")
-    return ""

@@ -40,7 +40,7 @@ def simulation_gates(simulation: Replicated | None, own: str, other: str) -> tup
     """No fewer empty hosts, by nilas and by the best deployable policy, and no more rejections; fails where not shown.
 
     own, other: labels of the candidate's and the other's lifetime source. Empty hosts pass where the whole interval
-    of the paired difference lies above minus the margin.
+    of the paired difference lies above minus the margin, unless the replay cannot tell predictions apart.
     """
     names = f"empty hosts by nilas against {other}", f"empty hosts by the best policy against {other}"
     if simulation is None:
@@ -67,12 +67,22 @@ def is_better_placed(simulation: Replicated | None, own: str, other: str) -> boo
 
 def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
     mean, low, high = simulation.difference(label_of(policy, own), label_of(policy, other))
+    if not _tells_apart(simulation, policy):
+        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: the replay cannot tell policies apart, {policy} "
+                                 "leaves the same hosts empty with every prediction")
     if not np.isfinite(low):
         return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval")
     is_passed = low > -MARGIN_PP
     verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
     return Gate(name, is_passed, f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f}, to lie above "
                                  f"{-MARGIN_PP:g}{verdict}")
+
+
+def _tells_apart(simulation: Replicated, policy: str) -> bool:
+    """Whether the policy's cells, one a prediction, differ in any replica. Where even km's and the model's predictions
+    place alike (a pool that is always full, or has room for all), a difference of 0 is no evidence."""
+    cells = simulation.gain_pp[:, [label.startswith(f"{policy} (") for label in simulation.table.index]]
+    return bool((np.nanmax(cells, axis=1) > np.nanmin(cells, axis=1)).any())
 
 
 def _rejected(simulation: Replicated, policy: str, predictor: str) -> float:

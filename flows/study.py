@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 
 from sojourn.flows.environment import be_quiet
 
@@ -26,7 +27,7 @@ from sojourn.flows.data_window import train_and_test  # noqa: E402
 from sojourn.flows.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.known_at_creation import KNOWN_AT_CREATION, SUSPECTS, check_confirmed, suspects  # noqa: E402
+from sojourn.flows.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
@@ -147,7 +148,7 @@ def study(config: RetrainConfig) -> Study:
     for name, reason in refused.items():
         console.print(f"{name} left out: {reason}", soft_wrap=True)
     for suspect in asked:
-        console.print(f"[yellow]![/] {suspect}. {KNOWN_AT_CREATION}", soft_wrap=True)
+        console.print(f"[yellow]![/] {escape(question((suspect,)))}", soft_wrap=True)
     return study_found
 
 

@@ -10,7 +10,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.simulation import later_workload
-from sojourn.flows.simulation_gate import best_policy, is_better_placed, judged_pairs, simulation_gates
+from sojourn.flows.simulation_gate import DEPLOYABLE, best_policy, is_better_placed, judged_pairs, simulation_gates
 from sojourn.simulator import Oracle, Workload
 from sojourn.simulator.compare import Cell
 
@@ -24,10 +24,11 @@ def _simulated(gains: dict[str, list[float]], rejected: dict[str, float] | None 
 
 
 def _of_all(own: list[float], other: list[float]) -> dict[str, list[float]]:
-    """Both models' gains by nilas; a calm policy that is worse, and one that is no worse than nilas."""
+    """Both models' gains by nilas, and what the oracle's are; a policy that is worse, and one that is better."""
     policies = {"nilas": 0.0, "nilas-expected": -2.0, "joint-fit": 1.0}
     return {f"{policy} ({model})": [value + level for value in values]
-            for policy, level in policies.items() for model, values in (("hazard", own), ("km", other))}
+            for policy, level in policies.items()
+            for model, values in (("hazard", own), ("km", other), ("oracle", [2.0] * len(own)))}
 
 
 @pytest.mark.parametrize(("loss_pp", "passed"), [(1.0, True), (0.0, True), (-0.3, True), (-0.45, False), (-1.0, False)])
@@ -46,6 +47,17 @@ def test_what_is_level_and_wild_is_not_shown() -> None:
     gates = simulation_gates(_simulated(_of_all(wild.tolist(), [0.0] * 5)), "hazard", "km")
     assert [gate.is_passed for gate in gates] == [False, False, True]
     assert "-0.82 pp, 95 % interval -4.13 to +2.48, to lie above -0.5; not shown" in gates[0].found
+
+
+def test_a_replay_in_which_all_policies_are_equal_shows_nothing() -> None:
+    labels = [f"{policy} ({model})" for policy in DEPLOYABLE for model in ("hazard", "km")]
+    gates = simulation_gates(_simulated({label: [0.0] * 5 for label in labels}), "hazard", "km")
+    assert [gate.is_passed for gate in gates] == [False, False, True]
+    assert all("not shown: the replay cannot tell policies apart" in gate.found for gate in gates[:2])
+    # a candidate that is the champion anew places as it does, and not as km: that is no loss, and shown
+    same = {label: [0.0] * 5 for label in labels} | {f"{policy} (champion v1)": [0.0] * 5 for policy in DEPLOYABLE}
+    told = same | {f"{policy} (km)": [-0.3] * 5 for policy in DEPLOYABLE}
+    assert all(gate.is_passed for gate in simulation_gates(_simulated(told), "hazard", "champion v1"))
 
 
 def test_one_replay_and_none_show_nothing() -> None:
