@@ -61,7 +61,10 @@ def main() -> None:
         write_snapshot(Path(root) / "snapshot", content)
         written_s = time.perf_counter()
         n_bytes = sum(path.stat().st_size for path in (Path(root) / "snapshot").iterdir())
-        again = live_history(read_snapshot(Path(root) / "snapshot"), encoder, "v1")
+        found = read_snapshot(Path(root) / "snapshot")
+        if found is None:
+            raise ValueError("the snapshot must be there, got none")
+        again = live_history(found, encoder, "v1")
         loaded_s = time.perf_counter()
     if len(again.history) != len(history):
         raise ValueError(f"the history must come back whole, {len(history)} owners, got {len(again.history)}")

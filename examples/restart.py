@@ -8,7 +8,7 @@ from sojourn.serving import Predictor
 
 bundle, kept = sys.argv[1], Path(tempfile.mkdtemp()) / "history"
 now_s = 28 * 86_400
-predictor = Predictor.load(bundle, history=kept if kept.exists() else None)  # the first start: the bundle's history
+predictor = Predictor.load(bundle, history=kept)  # the first start: no snapshot yet, so the bundle's history
 pods = {}  # a scheduler keeps the id beside the pod: in an annotation, say
 for number in range(3):
     request = {"cpu_cores": 2, "mem_gib": 8, "subscription": "s1", "zone": "z0"}
@@ -19,7 +19,8 @@ predictor.snapshot(kept)  # every few minutes, and before a planned stop
 before_s = predictor.handle(pods["pod-1"]).remaining(7_200)
 asked_s = predictor.predict(request, now_s + 900).remaining(0)
 
-predictor = Predictor.load(bundle, history=kept if kept.exists() else None)  # the next start
+predictor = Predictor.load(bundle, history=kept)  # the next start
+assert predictor.info()["is_restored"]
 assert predictor.handle(pods["pod-1"]).remaining(7_200) == before_s
 assert predictor.predict(request, now_s + 900).remaining(0) == asked_s
 print(f"{len(predictor.running())} pods run on, as before the restart; pod-1 is predicted to stay for "

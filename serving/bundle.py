@@ -19,6 +19,7 @@ import numpy as np
 from sojourn.serving import document_fields
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.array_archive import read_arrays
+from sojourn.serving.checks import folder_path
 from sojourn.serving.curve_kind import CurveKind
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
@@ -145,7 +146,7 @@ def load_bundle(folder: str | Path) -> Bundle:
 
     Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
     """
-    contents = _FILES.whole(Path(folder), _verified)
+    contents = _FILES.whole(folder_path(folder, "folder"), _verified)
     schema = Schema.from_document(_FILES.document(contents["schema.json"], "schema.json"))
     try:
         history = HistoryState.from_arrays(schema.encoder.history, read_arrays(contents["history.npz"]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import os
+from pathlib import Path
 from typing import Any
 
 from sojourn.serving.errors import shown
@@ -29,3 +31,20 @@ def whole_seconds(value: Any, name: str) -> int:
     if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
         raise ValueError(f"{name} must be whole seconds, got {shown(value)}")
     return seconds
+
+
+def folder_path(value: Any, name: str) -> Path:
+    """The value as the path of a folder; ValueError for what is no path that a system can have.
+
+    >>> folder_path(None, "folder")
+    Traceback (most recent call last):
+    ValueError: folder must be the path of a folder, got None
+    """
+    try:
+        path = os.fspath(value)
+        is_path = isinstance(path, str) and bool(path) and b"\0" not in os.fsencode(path)
+    except (TypeError, ValueError):  # ValueError: a text that the file system's encoding does not know
+        is_path = False
+    if not is_path:
+        raise ValueError(f"{name} must be the path of a folder, got {shown(value)}")
+    return Path(path)

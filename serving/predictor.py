@@ -12,7 +12,7 @@ import numpy as np
 
 from sojourn.serving.admitted import Admitted, LiveRequests
 from sojourn.serving.bundle import Bundle, load_bundle
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curve import checked_seconds
 from sojourn.serving.encoder import Encoder, Parsed
@@ -42,6 +42,7 @@ class Predictor:
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None) -> None:
+        self._is_restored = isinstance(history, LiveHistory)
         if not isinstance(history, LiveHistory):
             history = LiveHistory(bundle.history if history is None else history, (), {}, None)
         self._lock = threading.Lock()  # of the history, what runs and the counts; held for microseconds
@@ -64,15 +65,19 @@ class Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
-        history: a folder that `snapshot` filled: go on from there, what was running included. SnapshotError where it
-        is missing, corrupted, of another format, or not of the bundle's history definition and clock.
+        history: the folder that `snapshot` fills: go on from there, what was running included. Where no snapshot was
+        completed yet (no folder, or none with its SNAPSHOT.json) it starts as without; `info()["is_restored"]` says
+        which. SnapshotError where the snapshot is corrupted, of another format, or not of the bundle's history
+        definition and clock, or where the folder holds anything else than a snapshot.
         """
-        if history is not None and not is_history_kept:
+        kept = None if history is None else folder_path(history, "history")
+        if kept is not None and not is_history_kept:
             raise ValueError("history must be None where is_history_kept is False, got a folder")
         bundle = load_bundle(folder)
+        content = None if kept is None else read_snapshot(kept)
         start: HistoryState | LiveHistory | None = None
-        if history is not None:
-            start = live_history(read_snapshot(Path(history)), bundle.schema.encoder, bundle.version)
+        if content is not None:
+            start = live_history(content, bundle.schema.encoder, bundle.version)
         elif not is_history_kept:
             start = HistoryState(bundle.schema.encoder.history)
         predictor = cls(bundle, start)
@@ -86,7 +91,7 @@ class Predictor:
         owner history goes on, so the bundle's own is not read. BundleError where the bundle is missing, corrupted
         or of another history definition or clock: the old version serves on.
         """
-        source = self._followed() if folder is None else Path(folder)
+        source = self._followed() if folder is None else folder_path(folder, "folder")
         with self._reloading:
             try:
                 fresh = Served.of(load_bundle(source)).following(self._served)
@@ -219,6 +224,7 @@ class Predictor:
         """
         with self._snapshotting:
             try:
+                target = folder_path(folder, "folder")
                 with self._lock:
                     cut, running, clock_s = self._history.cut(), self._running.all(), self._clock_s
                     names, encoder = {**self._names}, self._served.encoder
@@ -227,7 +233,7 @@ class Predictor:
                 finally:
                     with self._lock:
                         self._history.release()
-                write_snapshot(Path(folder), content)
+                write_snapshot(target, content)
             except Exception:
                 self.count("snapshot_errors")
                 raise
@@ -285,6 +291,8 @@ class Predictor:
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
+        is_restored: whether the history went on from a snapshot.
+
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
         a first answer then costs several times as much, and has the same bits.
         """
@@ -297,6 +305,7 @@ class Predictor:
             "columns": list(served.encoder.columns()),
             "is_compiled": served.builder.is_compiled,
             "walk": served.builder.walk,
+            "is_restored": self._is_restored,
             "training": served.schema.document.get("training", {}),
         }
 

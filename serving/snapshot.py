@@ -1,7 +1,8 @@
 """A predictor's live owner history in a folder: what runs included, so that a restart goes on as if there were none.
 
 `SNAPSHOT.json` says which files belong to it, by their hashes: `state-HASH.json` and `arrays-HASH.npz`. It is renamed
-into place last, so the folder holds the former snapshot or the new one, whenever the writer ends. Data only.
+into place last, so the folder holds the former snapshot or the new one, whenever the writer ends. A folder without it
+holds no snapshot yet. Data only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +35,8 @@ ENDINGS: Mapping[str, str] = {"state": ".json", "arrays": ".npz"}
 N_BYTES_MAX: Mapping[str, int] = {MARK: 1 << 16, "state": 1 << 27, "arrays": 1 << 33}
 """The largest that each file may be."""
 _OWN = re.compile(r"\.tmp-[0-9a-f]{16}|(state|arrays)-[0-9a-f]{16}\.(json|npz)")
+_OF_MOUNTS = "lost+found"
+"""A folder that the root of a file system holds."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILES = FolderFiles("snapshot", MARK, SnapshotError)
 _HELD: set[int] = set()
@@ -53,9 +56,7 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
     SnapshotError where the folder holds anything else, or another process is writing there. An OSError (no space, say)
     leaves the one before.
     """
-    if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        _sync_folder(folder.parent)
+    _make(folder)
     with _locked(folder):
         _check_own(folder)
         _sweep(folder)  # what a killed writer left
@@ -75,12 +76,15 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
             _sweep(folder)
 
 
-def read_snapshot(folder: Path) -> SnapshotContent:
+def read_snapshot(folder: Path) -> SnapshotContent | None:
     """The snapshot in a folder, verified; one that is replaced meanwhile is read as it was before or is after.
 
+    None where none was completed yet: there is no folder, or no mark in it, and nothing else than a writer leaves.
     SnapshotError naming the file and the reason.
     """
     contents = _FILES.whole(folder, _verified)
+    if contents is None:
+        return None
     state = _FILES.document(contents["state"], "state.json")
     try:
         arrays = read_arrays(contents.pop("arrays"), N_BYTES_MAX["arrays"])
@@ -89,8 +93,12 @@ def read_snapshot(folder: Path) -> SnapshotContent:
     return SnapshotContent(state, arrays)
 
 
-def _verified(root: Path) -> dict[str, bytes]:
+def _verified(root: Path) -> dict[str, bytes] | None:
+    if _is_missing(root):
+        return None
     with _FILES.opened(root) as folder:
+        if not _has_mark(root, folder):
+            return None
         mark = _FILES.document(_FILES.read(root, folder, MARK, N_BYTES_MAX[MARK]), MARK)
         names = _names(mark)
         contents = {}
@@ -114,12 +122,49 @@ def _names(mark: Mapping[str, Any]) -> dict[str, str]:
     return {part: f"{part}-{hashes[part][:16]}{ending}" for part, ending in ENDINGS.items()}
 
 
-def _check_own(folder: Path) -> None:
-    """SnapshotError where the folder holds what is no snapshot of this format: it is not ours to write to."""
-    strangers = sorted(path.name for path in folder.iterdir() if path.name != MARK and not _OWN.fullmatch(path.name))
+def _is_missing(root: Path) -> bool:
+    try:
+        root.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise SnapshotError(f"{root} must be a readable folder, got {error.strerror}") from error
+    return False
+
+
+def _has_mark(root: Path, folder: int) -> bool:
+    """Whether a snapshot was completed in the folder; SnapshotError where none was and it holds anything else."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise SnapshotError(f"{root} must be a readable folder, got {error.strerror}") from error
+    if MARK in names:
+        return True
+    _check_names(root, names)
+    return False
+
+
+def _check_names(folder: Path, names: Iterable[str]) -> None:
+    strangers = sorted(name for name in names if name not in (MARK, _OF_MOUNTS) and not _OWN.fullmatch(name))
     if strangers:
         raise SnapshotError(f"{folder} must be new, empty or a folder of snapshots only, got {shown(strangers[0])} "
                             f"there")
+
+
+def _make(folder: Path) -> None:
+    """Make the folder where there is none, to be there after a power cut."""
+    if folder.is_dir():
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise SnapshotError(f"{folder} must be a folder, got something else there") from error
+    _sync_folder(folder.parent)
+
+
+def _check_own(folder: Path) -> None:
+    """SnapshotError where the folder holds what is no snapshot of this format: it is not ours to write to."""
+    _check_names(folder, (path.name for path in folder.iterdir()))
     mark = _mark(folder)
     if mark is not None:
         _names(mark)

@@ -410,7 +410,7 @@ def test_a_manifest_names_no_other_file(folder: Path, name: str) -> None:
 def test_a_path_that_is_no_folder_is_refused(made: Made, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for path in (tmp_path / "file", tmp_path / "loop", Path("nul\0"), Path("z" * 5_000), Path("/dev/null")):
+    for path in (tmp_path / "file", tmp_path / "loop", Path("z" * 5_000), Path("/dev/null")):
         with pytest.raises(BundleError, match=r"MANIFEST.json must be a readable file of the bundle, got"):
             load_bundle(path)
     (tmp_path / "linked").symlink_to(made.folders["hazard"])
