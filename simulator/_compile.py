@@ -22,7 +22,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from sojourn.simulator._compose import Extent, composed
 from sojourn.simulator._numba import KERNEL_OPTIONS
@@ -70,9 +69,10 @@ def compiled_loop(policy: Policy, n_resources: int, *, is_ranked: bool, extent: 
         path = _written(path, text)
     module = _imported(text, path, names)
     replay = _jitted(module.replay, is_cached=path is not None)
+    call = _call_of_nothing(policy, n_resources, is_ranked)
     try:
-        _warm_up(replay, policy, n_resources, is_ranked)
-    except NumbaError as error:
+        replay(*call)  # compiles the only signature that there is
+    except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
     return Loop(replay, time.perf_counter() - started)
 
@@ -155,8 +155,8 @@ def _jitted(replay: Any, is_cached: bool) -> Callable[..., int]:
     return compiled(**KERNEL_OPTIONS)(replay)
 
 
-def _warm_up(replay: Callable[..., int], policy: Policy, n_resources: int, is_ranked: bool) -> None:
-    """One replay of nothing, which compiles the only signature that there is."""
+def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[Any, ...]:
+    """The arguments of a replay without requests."""
     def row(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
@@ -169,7 +169,7 @@ def _warm_up(replay: Callable[..., int], policy: Policy, n_resources: int, is_ra
     timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), np.zeros(1, COUNTS),
                         row(1) - 1, row(0, 1, n_resources),
                         row(0, 1), row(0, 1), row(0, 1), row(0, 1))
-    replay(world, timeline, row(0), np.zeros(0, HAPPENINGS))
+    return world, timeline, row(0), np.zeros(0, HAPPENINGS)
 
 
 def state_of(policy: Policy, n_hosts: int, n_requests: int) -> Any:

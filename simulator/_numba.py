@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -19,9 +19,25 @@ def kernel(function: _Function) -> _Function:
 
     It may not make arrays: they would have to be counted, and numba counts each array of each argument at each call,
     which costs twenty times what an event does. An index past an array's end is an error in functions of others, who
-    have no slow twin that is tested; in our own it is not looked at.
+    have no slow twin that is tested; in our own it is not looked at. A kernel is returned as it is.
     """
+    if is_kernel(function):
+        return function
+    if not isinstance(function, FunctionType):
+        raise ValueError(f"function must be a plain Python function, got {what(function)}")
     return cast(_Function, _njit(boundscheck=not is_own(function), **KERNEL_OPTIONS)(function))
+
+
+def is_kernel(function: Any) -> bool:
+    """Whether it was made by `kernel`: compiled by numba, with bounds checks or knowingly without."""
+    return getattr(function, "targetoptions", {}).get("boundscheck") is not None
+
+
+def what(function: Any) -> str:
+    """What was given in place of a kernel, for an error."""
+    if hasattr(function, "targetoptions"):
+        return "a function made with numba.njit"
+    return "a plain function" if isinstance(function, FunctionType) else repr(function)
 
 
 def is_own(function: Callable[..., Any]) -> bool:

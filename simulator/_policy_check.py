@@ -16,10 +16,9 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import types
-from numba.core.errors import NumbaError
 
 from sojourn.simulator._compose import HOOKS
-from sojourn.simulator._numba import KERNEL_OPTIONS, is_own
+from sojourn.simulator._numba import KERNEL_OPTIONS, is_kernel, is_own, what
 from sojourn.simulator._python import read_only
 from sojourn.simulator._reached import plain_function, reached_functions
 from sojourn.simulator.cluster import Cluster, Request
@@ -30,6 +29,8 @@ _TAKES = {"scorer": _ASKED, "scorer per resource": (*_ASKED[:3], "dimension"), "
           "departed": ("cluster", "host", "row", "now"), "emptied": ("cluster", "host", "now"),
           "at_deadline": ("cluster", "host", "now")}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PYTHON, _RANDOM = re.compile("@PyObject_Call"), re.compile("@numba_get_(np|py)_random_state")
+"""What compiled code calls to ask Python, and to draw by numpy.random and random."""
 _NUMBA = Path(numba.__file__).parent
 _PLACE = re.compile(r"at (\S+\.py) \((\d+)\)")
 
@@ -38,14 +39,14 @@ def check_form(policy: Policy) -> None:
     """ValueError where a function of the policy was not made with `kernel`, or takes other arguments; costs nothing."""
     for kind, function in policy_functions(policy):
         name, plain = _name(policy, kind, function), plain_function(function)
-        if not _is_kernel(function):
-            raise ValueError(f"{name} must be made with sim.kernel, got {_what(function)}")
+        if not is_kernel(function):
+            raise ValueError(f"{name} must be made with sim.kernel, got {what(function)}")
         taken = list(inspect.signature(plain).parameters)
         if len(taken) != len(_TAKES[kind]):
             raise ValueError(f"{name} must take ({', '.join(_TAKES[kind])}), got ({', '.join(taken)})")
         for called in reached_functions(plain):
-            if not is_own(plain_function(called)) and not _is_kernel(called):
-                raise ValueError(f"{name} must call functions made with sim.kernel, got {_what(called)}, "
+            if not is_own(plain_function(called)) and not is_kernel(called):
+                raise ValueError(f"{name} must call functions made with sim.kernel, got {what(called)}, "
                                  f"{called.__name__!r}")
 
 
@@ -82,7 +83,7 @@ def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, .
     signature = tuple(untyped.typeof(argument) for argument in arguments)
     try:
         fresh.compile(signature)
-    except NumbaError as error:
+    except Exception as error:  # numba raises others, too, of code that it did not expect
         said = _COLOUR.sub("", str(error))
         where = _where(said, plain)
         if _reason(said).startswith("Only accept returning of array"):
@@ -91,6 +92,11 @@ def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, .
             allowed = "to no arrays but those of cluster.state" if kind in HOOKS else "to no array"
             raise ValueError(f"{name} must write {allowed}, got a write in {where}") from None
         raise ValueError(f"{name} must be what numba can compile, got {_reason(said)} in {where}") from None
+    compiled = fresh.inspect_llvm(signature)
+    if _PYTHON.search(compiled):
+        raise ValueError(f"{name} must be compiled whole, got a part that Python runs (numba.objmode)")
+    if _RANDOM.search(compiled):
+        raise ValueError(f"{name} must give the same answer each time, got a draw from a random generator")
     returned = fresh.overloads[signature].signature.return_type
     if kind in HOOKS:
         return
@@ -100,17 +106,6 @@ def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, .
         is_maybe = isinstance(returned, types.Optional)
         told = f"{returned.type} or None" if is_maybe else "None" if returned == types.none else str(returned)
         raise ValueError(f"{name} must return {rule} on every path, got {told}")
-
-
-def _is_kernel(function: Any) -> bool:
-    """Whether it was made by `kernel`: compiled by numba, with bounds checks."""
-    return getattr(function, "targetoptions", {}).get("boundscheck") is not None
-
-
-def _what(function: Any) -> str:
-    if hasattr(function, "targetoptions"):
-        return "a function made with numba.njit"
-    return "a plain function" if inspect.isfunction(function) else repr(function)
 
 
 def _arguments(kind: str, n_resources: int, state: Any) -> tuple[Any, ...]:
@@ -157,7 +152,7 @@ def _reason(said: str) -> str:
     return "an error without words"
 
 
-def compile_failure(policy: Policy, error: NumbaError) -> ValueError:
+def compile_failure(policy: Policy, error: Exception) -> ValueError:
     """What to raise where a policy's functions compile one by one, and its loop does not."""
     return ValueError(f"policy {policy.name!r} must compile with the simulator's loop, got "
                       f"{_reason(_COLOUR.sub('', str(error)))}")

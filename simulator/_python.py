@@ -83,10 +83,10 @@ def visible(cluster: Cluster) -> Cluster:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, not to be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """The same array, not to be written to: its base is a read-only buffer, so NumPy refuses `setflags`."""
+    if array.dtype.kind in "mM":  # times are no numbers of a buffer
+        return read_only(array.view(np.int64)).view(array.dtype)
+    return np.asarray(array.data.toreadonly())
 
 
 class PythonScores:

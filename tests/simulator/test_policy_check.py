@@ -1,5 +1,6 @@
 """What a policy's functions may not be, told in our words with the policy's and the function's name."""
 
+import random
 from typing import Any, NamedTuple
 
 import numba
@@ -115,6 +116,40 @@ def names_nothing(cluster: Any, host: int, request: Any, now: int) -> float:
     return cluster.weight[host]
 
 
+@sim.kernel
+def numba_breaks_on(cluster: Any, host: int, request: Any, now: int) -> float:
+    return cluster.n_running.view()[host]  # a ValueError from within numba, none of its own errors
+
+
+@sim.kernel
+def draws(cluster: Any, host: int, request: Any, now: int) -> float:
+    return np.random.random()  # noqa: NPY002 - what numba knows
+
+
+@sim.kernel
+def chance(host: int) -> float:
+    return random.random() + host
+
+
+@sim.kernel
+def draws_in_a_callee(cluster: Any, host: int, request: Any, now: int) -> float:
+    return chance(host) if now > 10**12 else 0.0
+
+
+@sim.kernel
+def asks_python(cluster: Any, host: int, request: Any, now: int) -> float:
+    with numba.objmode(score="float64"):
+        score = 1.0 + host
+    score += 1.0
+    return score
+
+
+@sim.kernel
+def prints(cluster: Any, host: int, request: Any, now: int) -> float:
+    print(host)
+    return 0.0
+
+
 def takes_two(cluster: Any, host: int) -> float:
     return 0.0
 
@@ -139,12 +174,30 @@ PREFIX = "^scorer '{}' of policy 'mine' must "
     (returns_array, "return a number on every path, got an array"),
     (makes_an_array, r"be what numba can compile, got .*zeros.* in test_policy_check\.py, line \d+: "),
     (names_nothing, "be what numba can compile, got Unknown attribute 'weight'"),
+    (numba_breaks_on, r"be what numba can compile, got not enough values to unpack .* in test_policy_check\.py, line"),
+    (draws, "give the same answer each time, got a draw from a random generator"),
+    (draws_in_a_callee, "give the same answer each time, got a draw from a random generator"),
+    (asks_python, r"be compiled whole, got a part that Python runs \(numba\.objmode\)"),
 ])  # fmt: skip
 def test_a_scorer_that_is_none_is_refused_in_our_words(scorer: Any, message: str) -> None:
     with pytest.raises(ValueError, match=PREFIX.format(scorer.__name__) + message) as caught:
         check(sim.Policy("mine", (scorer,)))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_a_scorer_may_print() -> None:
+    check(sim.Policy("mine", (prints,)))
+
+
+def test_a_kernel_is_made_of_a_plain_function_once() -> None:
+    assert sim.kernel(prints) is prints
+    ours: Any = sim.POLICIES["nilas"].scorers[0]
+    assert sim.kernel(ours) is ours
+    for bad, told in ((numba.njit(plain), r"a function made with numba\.njit"), (3, "3"), (None, "None"),
+                      (int, "<class 'int'>"), (print, "<built-in function print>")):
+        with pytest.raises(ValueError, match=f"^function must be a plain Python function, got {told}$"):
+            sim.kernel(bad)  # type: ignore[type-var]
 
 
 def test_what_is_no_function_at_all_is_refused() -> None:
