@@ -30,6 +30,8 @@ from sojourn.serving.request_head import (
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16
+_COUNTED = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Refusals that are counted where they are raised, under their own verb."""
 
 
 class JsonServer(ThreadingHTTPServer):
@@ -142,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             super().handle_one_request()
         except Refusal as refusal:
-            if refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            if refusal.status not in _COUNTED:
                 self.server.count("other", "refused")
             self.send_error(refusal.status, str(refusal))
 

@@ -18,7 +18,8 @@ N_BYTES_MAX = 1 << 16
 N_LINES_MAX = 100
 LOOPBACK_NAMES = frozenset({"localhost"})
 JSON_TYPE = "application/json"
-_REQUEST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/[0-9]\.[0-9]\r\n")
+_REQUEST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/([0-9]\.[0-9])\r\n")
+_VERSIONS = (b"1.0", b"1.1")
 _HEADER_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n")
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
 _DIGITS_MAX = 15
@@ -33,9 +34,16 @@ class Refusal(Exception):
 
 
 def check_request_line(line: bytes) -> None:
-    """Refusal of what is not METHOD TARGET HTTP/1.1, in printable ASCII with one blank each and a CRLF."""
-    if not _REQUEST_LINE.fullmatch(line):
+    """Refusal of what is not METHOD TARGET HTTP/1.1, in printable ASCII with one blank each and a CRLF, or HTTP/1.0.
+
+    The standard library would answer HTTP/0.9 without a head, and take HTTP/1.2 for 1.1.
+    """
+    found = _REQUEST_LINE.fullmatch(line)
+    if found is None:
         raise Refusal(HTTPStatus.BAD_REQUEST, "request line must be METHOD PATH HTTP/1.1 and CRLF")
+    if found[1] not in _VERSIONS:
+        raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
+                      f"HTTP version must be 1.0 or 1.1, got {found[1].decode()}")
 
 
 def read_header_lines(stream: BufferedIOBase) -> bytes | None:

@@ -89,7 +89,9 @@ def test_what_is_refused(request_line: str, headers: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("line", [b"nonsense", b"a b c d", b"GET /echo", b"GET /text HTTP/9.9", b"GET /text HTTP/x",
-                                  b"\x16\x03\x01\x02\x00\x01\x00"])
+                                  b"\x16\x03\x01\x02\x00\x01\x00", b"GET /text HTTP/0.9", b"GET /text HTTP/1.2",
+                                  b"GET /text HTTP/2.0", b"GET /text HTTP/0.0", b"HEAD /text HTTP/0.9",
+                                  b"PRI * HTTP/2.0"])
 def test_what_is_not_http_is_answered_in_http(line: bytes) -> None:
     with serving(_server()) as server:
         top, _, body = _raw(server, line + b"\r\n\r\n").partition(b"\r\n\r\n")

@@ -36,6 +36,14 @@ def test_request_lines_that_are_refused(line: bytes) -> None:
     check_request_line(b"GET /x?y HTTP/1.1\r\n")
 
 
+@pytest.mark.parametrize("version", ["0.9", "0.0", "1.2", "1.9", "2.0", "3.0"])
+def test_other_versions_of_http_are_refused(version: str) -> None:
+    with pytest.raises(Refusal, match=rf"^HTTP version must be 1\.0 or 1\.1, got {version}$") as refused:
+        check_request_line(f"GET /x HTTP/{version}\r\n".encode())
+    assert refused.value.status == 505
+    check_request_line(b"GET /x HTTP/1.0\r\n")
+
+
 @pytest.mark.parametrize("line", [
     b"Content-Length : 5\r\n", b" folded\r\n", b"no colon\r\n", b": empty\r\n", b"A: b\rContent-Length: 5\r\n",
     b"A: b\n", b"A: \x00\r\n", b"From me\r\n", b"\xffA: b\r\n", b"A\x0b: b\r\n", b"\n",
