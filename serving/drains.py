@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from sojourn.serving.pods import mapping, node_name, sequence, shown, unix_s
+from sojourn.serving.pods import listed_items, mapping, node_name, shown, unix_s
 
 DEFAULT_ANNOTATION = "sojourn/drain-by"
 N_DRAINS_MAX = 100_000
@@ -29,10 +28,11 @@ class Drains:
 
     def told(self, document: Any) -> dict[str, int]:
         """Take in a Node, or a list of all nodes, which forgets the others; ValueError (nothing taken in) if wrong."""
-        is_list = isinstance(document, dict) and "items" in document
-        nodes: Sequence[Any] = sequence(document, "items") if is_list else [document]
+        listed = listed_items(document)
+        nodes = [document] if listed is None else listed
         found = {node_name(node): self._read(node) for node in nodes}
-        kept = {} if is_list else {name: time_s for name, time_s in self._deadlines.items() if name not in found}
+        others = self._deadlines if listed is None else {}
+        kept = {name: time_s for name, time_s in others.items() if name not in found}
         deadlines = kept | {name: time_s for name, time_s in found.items() if time_s is not None}
         if len(deadlines) > N_DRAINS_MAX:
             raise ValueError(f"nodes with a deadline must be at most {N_DRAINS_MAX}, got {len(deadlines)}")

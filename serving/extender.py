@@ -23,13 +23,14 @@ from typing import Any
 from sojourn.serving.connections import Limits
 from sojourn.serving.drains import DEFAULT_ANNOTATION, Drains
 from sojourn.serving.encoder import Encoder
-from sojourn.serving.extender_calls import ExtenderCalls
+from sojourn.serving.extender_calls import REPORTS, ExtenderCalls
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
 from sojourn.serving.pod_requests import PodRequests
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
 from sojourn.serving.request_head import JSON_TYPE
+from sojourn.serving.turns import Turns
 from sojourn.serving.watch import WatchEvent
 
 _MONDAY_S = 4 * 86_400
@@ -73,7 +74,9 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     epoch_s = default_epoch_s(predictor.encoder) if chosen.epoch_s is None else chosen.epoch_s
     nodes = Nodes(predictor, PodRequests(predictor, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
     drains = Drains(chosen.drain_annotation)
-    calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=chosen.drain_quantile, clock=clock)
+    turns = Turns()
+    calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=chosen.drain_quantile, clock=clock,
+                          pause=turns.pass_on)
 
     def health() -> tuple[int, str, str]:
         return _told(HTTPStatus.OK, status="ok", version=predictor.version)
@@ -91,7 +94,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
         return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *own])
 
     server = JsonServer(host, port, calls.posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
-                        chosen.limits, chosen.host_names)
+                        chosen.limits, chosen.host_names, turns=turns, reports=REPORTS)
     return server
 
 

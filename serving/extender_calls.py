@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from sojourn.serving.drains import Drains
 from sojourn.serving.nodes import Nodes
-from sojourn.serving.pods import node_name, pod_uid, sequence, short_text, shown, started_unix_s
+from sojourn.serving.pods import listed_items, node_name, pod_uid, sequence, short_text, shown, started_unix_s
 
 _N_REASONS = 20
+_N_AT_ONCE = 64
+"""Pods of a list that are taken in before others may go first: some 10 ms."""
+_Element = TypeVar("_Element")
+REPORTS = frozenset({"/placed", "/ended", "/running"})
+"""Calls that may be long, and pause: not to be mixed with one another."""
 
 
 class ExtenderCalls:
     """Each call takes a JSON document and gives a status and a JSON document; one caller at a time.
 
     clock: unix seconds now. drain_quantile: a pod is refused a node that is to be drained unless it is predicted to
-    have ended by then with this probability.
+    have ended by then with this probability. pause: called now and then amid a long list; other calls may be made
+    meanwhile, but none of REPORTS.
     """
 
     def __init__(self, nodes: Nodes, drains: Drains, *, epoch_s: int, drain_quantile: float = 0.9,
-                 clock: Callable[[], float] = time.time) -> None:
+                 clock: Callable[[], float] = time.time, pause: Callable[[], None] = lambda: None) -> None:
         if not 0.0 < drain_quantile < 1.0:
             raise ValueError(f"drain_quantile must be between 0 and 1, got {drain_quantile!r}")
         self._nodes = nodes
@@ -34,6 +41,7 @@ class ExtenderCalls:
         self._epoch_s = epoch_s
         self._drain_quantile = drain_quantile
         self._clock = clock
+        self._pause = pause
         self.n_nodes_refused = 0
         self.is_told = False  # true once a list of all pods was taken in: until then every node looks empty
         self.posts: dict[str, Callable[[Any], tuple[int, Any]]] = {
@@ -67,21 +75,26 @@ class ExtenderCalls:
 
     def placed(self, document: Any) -> tuple[int, Any]:
         """A Pod, or a list of them, as they stand now -> what came of each."""
-        pods = sorted(_items(document), key=_start_order)
-        return _tally(pods, self._nodes.placed, self._now_s())
+        starts = [(_start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
+        return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._nodes.placed)
 
     def ended(self, document: Any) -> tuple[int, Any]:
         """A Pod (metadata.uid is enough), or a list of them, that have ended -> what came of each."""
-        return _tally(_items(document), self._nodes.ended, self._now_s())
+        return self._tally(_items(document), self._nodes.ended)
 
     def running(self, document: Any) -> tuple[int, Any]:
         """The list of all pods -> what came of each; pods that are not in it have ended."""
-        if not isinstance(document, dict) or "items" not in document:
+        listed = listed_items(document)
+        if listed is None:
             raise ValueError(f"document must be a list of all pods, got {shown(document)}")
-        uids = [pod_uid(pod) for pod in sequence(document, "items")]
+        uids = [pod_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
         self.is_told = True
-        return status, tally | {"absent": self._nodes.end_absent(uids, self._now_s())}
+        now_s = self._now_s()
+        absent = self._nodes.absent(uids, now_s)
+        for uid in self._pausing(absent):
+            self._nodes.ended({"metadata": {"uid": uid}}, now_s)
+        return status, tally | {"absent": len(absent)}
 
     def nodes(self, document: Any) -> tuple[int, Any]:
         """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
@@ -98,6 +111,29 @@ class ExtenderCalls:
         left = {name: time_s - self._epoch_s - now_s for name, time_s in known}
         return {name: f"to be drained in {max(left_s, 0)} s; the pod is predicted to stay for at most {stay_s:.0f} s "
                       f"with probability {self._drain_quantile:g}" for name, left_s in left.items() if stay_s > left_s}
+
+    def _tally(self, pods: Sequence[Any], take: Callable[[Any, int], str]) -> tuple[int, dict[str, Any]]:
+        """Counts by what came of each pod, and reasons for the first refused; 422 where none was taken."""
+        counts: dict[str, Any] = {}
+        reasons = []
+        now_s = self._now_s()
+        for pod in self._pausing(pods):
+            try:
+                outcome = take(pod, now_s)
+            except ValueError as error:
+                outcome = "refused"
+                reasons.append(str(error))
+            counts[outcome] = counts.get(outcome, 0) + 1
+        if reasons:
+            counts["reasons"] = reasons[:_N_REASONS]
+        return 422 if reasons and len(reasons) == len(pods) else 200, counts
+
+    def _pausing(self, elements: Sequence[_Element]) -> Iterator[_Element]:
+        """The elements, with a pause between some of them."""
+        for idx, element in enumerate(elements):
+            if idx and idx % _N_AT_ONCE == 0:
+                self._pause()
+            yield element
 
     def _now_s(self) -> int:
         return int(self._clock() // 1) - self._epoch_s
@@ -125,8 +161,8 @@ def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
 
 
 def _items(document: Any) -> Sequence[Any]:
-    is_list = isinstance(document, dict) and "items" in document
-    return sequence(document, "items") if is_list else [document]
+    listed = listed_items(document)
+    return [document] if listed is None else listed
 
 
 def _start_order(pod: Any) -> float:
@@ -136,19 +172,3 @@ def _start_order(pod: Any) -> float:
     except ValueError:
         started_s = None
     return math.inf if started_s is None else float(started_s)
-
-
-def _tally(pods: Sequence[Any], take: Callable[[Any, int], str], now_s: int) -> tuple[int, dict[str, Any]]:
-    """Counts by what came of each pod, and reasons for the first refused; 422 where none was taken."""
-    counts: dict[str, Any] = {}
-    reasons = []
-    for pod in pods:
-        try:
-            outcome = take(pod, now_s)
-        except ValueError as error:
-            outcome = "refused"
-            reasons.append(str(error))
-        counts[outcome] = counts.get(outcome, 0) + 1
-    if reasons:
-        counts["reasons"] = reasons[:_N_REASONS]
-    return 422 if reasons and len(reasons) == len(pods) else 200, counts

@@ -11,7 +11,7 @@ import socketserver
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,6 +27,7 @@ from sojourn.serving.request_head import (
     check_request_line,
     read_header_lines,
 )
+from sojourn.serving.turns import Turns
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16
@@ -38,8 +39,9 @@ class JsonServer(ThreadingHTTPServer):
     """Answers POST with `posts[path](document)` -> (status, document), GET with `gets[path]()` -> (status, type, text).
 
     Posted documents are parsed and worked on one at a time: Python would take turns between threads anyway, and so
-    the functions need no locks and one parsed document is in memory at most. A ValueError from them is the client's
-    fault (400), any other exception ours (500, its traceback in the log alone).
+    the functions need no locks and few parsed documents are in memory. A ValueError from them is the client's
+    fault (400), any other exception ours (500, its traceback in the log alone). turns: whose turn it is to work; a
+    function that takes long calls its `pass_on`. reports: paths of such functions, of which one at a time is called.
 
     host_names: names that a request's Host may give, besides `localhost`, `host` and any address.
     clock: seconds, never falling; it times the clients.
@@ -50,13 +52,15 @@ class JsonServer(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int, posts: Mapping[str, Callable[[Any], tuple[int, Any]]],
                  gets: Mapping[str, Callable[[], tuple[int, str, str]]], limits: Limits | None = None,
-                 host_names: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+                 host_names: Iterable[str] = (), clock: Callable[[], float] = time.monotonic,
+                 turns: Turns | None = None, reports: Collection[str] = ()) -> None:
         self.posts = posts
         self.gets = gets
         self.limits = Limits() if limits is None else limits
         self.host_names = LOOPBACK_NAMES | {name.lower() for name in (host, *host_names)}
         self.connections = Connections(self.limits, clock)
-        self._work = threading.Lock()
+        self._turns = Turns() if turns is None else turns
+        self._reporting = dict.fromkeys(reports, threading.Lock())  # one lock for all of them
         self._counting = threading.Lock()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -72,7 +76,7 @@ class JsonServer(ThreadingHTTPServer):
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Status and answer to a posted body."""
         started_s = time.perf_counter()
-        with self._work:
+        with self._reporting.get(path, contextlib.nullcontext()), self._turns:
             try:
                 status, answer = self.posts[path](_parsed(body))
                 text = _text(answer)

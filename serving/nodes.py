@@ -147,14 +147,11 @@ class Nodes:
             del self._nodes[placed.node], self._exits_s[placed.node]
         return "ended"
 
-    def end_absent(self, uids: Iterable[str], now_s: int) -> int:
-        """End all pods but these, and but those learnt of within ABSENT_GRACE_S; how many that were."""
+    def absent(self, uids: Iterable[str], now_s: int) -> list[str]:
+        """Uids of all pods that run but these, and but those learnt of within ABSENT_GRACE_S."""
         kept = set(uids)
-        absent = [uid for uid, placed in self._placed.items()
-                  if uid not in kept and now_s - placed.learnt_s >= ABSENT_GRACE_S]
-        for uid in absent:
-            self.ended({"metadata": {"uid": uid}}, now_s)
-        return len(absent)
+        return [uid for uid, placed in self._placed.items()
+                if uid not in kept and now_s - placed.learnt_s >= ABSENT_GRACE_S]
 
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""

@@ -90,6 +90,13 @@ def sequence(document: Any, *path: str) -> Sequence[Any]:
     return found or ()
 
 
+def listed_items(document: Any) -> Sequence[Any] | None:
+    """The objects of a list, as Kubernetes writes it ({"items": [...]}) or bare ([...]); None for a single object."""
+    if isinstance(document, list):
+        return document
+    return sequence(document, "items") if isinstance(document, dict) and "items" in document else None
+
+
 def short_text(value: Any) -> str:
     """The value, if it is a text of at most TEXT_MAX characters; else ValueError."""
     if not isinstance(value, str) or len(value) > TEXT_MAX:

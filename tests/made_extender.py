@@ -78,9 +78,10 @@ def fixed_nodes(totals_s: Mapping[str, float], n_pods_max: int = 100) -> tuple[N
     return Nodes(cast(Predictor, predictor), columns, epoch_s=0, n_pods_max=n_pods_max), predictor
 
 
-def fixed_calls(totals_s: Mapping[str, float]) -> tuple[ExtenderCalls, FixedPredictor, Clock]:
+def fixed_calls(totals_s: Mapping[str, float],
+                n_pods_max: int = 100) -> tuple[ExtenderCalls, FixedPredictor, Clock]:
     """The extender's calls over known lifetimes by pod name."""
-    nodes, predictor = fixed_nodes(totals_s)
+    nodes, predictor = fixed_nodes(totals_s, n_pods_max)
     clock = Clock()
     return ExtenderCalls(nodes, Drains("sojourn/drain-by"), epoch_s=0, clock=clock), predictor, clock
 

@@ -126,6 +126,44 @@ def test_reports_say_what_came_of_each_pod() -> None:
         calls.running({"items": [{}]})
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_a_list_is_an_object_with_items_or_an_array(is_bare: bool) -> None:
+    def listed(*items: Any) -> Any:
+        return list(items) if is_bare else {"kind": "List", "items": list(items)}
+
+    calls, predictor, clock = fixed_calls(dict.fromkeys("abc", 1e5))
+    assert calls.placed(listed(pod("a", "n"), pod("b", "n"))) == (200, {"placed": 2})
+    clock.now_s += 120
+    assert calls.running(listed(pod("a", "n"), pod("c", "n"))) == (200, {"known": 1, "placed": 1, "absent": 1})
+    assert predictor.ends == [("b", clock.now_s)]
+    assert calls.ended(listed(pod("a"), pod("c"))) == (200, {"ended": 2})
+    nodes = listed({"metadata": {"name": "n"}}, {"metadata": {"name": "m"}})
+    assert calls.nodes(nodes) == (200, {"nodes": 2, "draining": 0})
+    assert calls.running(listed()) == (200, {"absent": 0})
+
+
+def test_questions_are_answered_amid_a_long_list() -> None:
+    """In each pause of it, on what was taken in so far; the list's own pods are counted once."""
+    names = [f"pod-{idx}" for idx in range(300)]
+    calls, predictor, clock = fixed_calls(dict.fromkeys([*names, "asked"], 1e5), n_pods_max=300)
+    calls.running({"items": [pod(name, f"node-{name}") for name in names[:100]]})
+    clock.now_s += 120
+    answers = []
+
+    def asking() -> None:
+        found = calls.prioritize({"Pod": pod("asked"), "NodeNames": ["node-pod-0", "node-pod-299"]})[1]
+        answers.append([each["Score"] for each in found])
+
+    calls._pause = asking
+    assert calls.running({"items": [pod(name, f"node-{name}") for name in names[100:]]}) == (200, {
+        "placed": 200, "absent": 100})  # fmt: skip
+    # 200 pods are looked at three times (uid, start, placing) in pieces of 64, 100 are ended: 3 + 3 + 3 + 1 pauses
+    assert len(answers) == 10
+    assert answers[0] == answers[5] == [10, 0]
+    assert answers[-1] == [0, 10]
+    assert len(predictor.ends) == 100
+
+
 def test_a_bundle_is_served_with_health_and_metrics(made: Made, server: JsonServer) -> None:
     connection = connect(server)
     report = example("pod_list")["items"][0]

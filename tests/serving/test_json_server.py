@@ -13,6 +13,7 @@ import pytest
 from made_extender import ask, connect, serving
 from sojourn.serving.connections import Limits
 from sojourn.serving.json_server import JsonServer
+from sojourn.serving.turns import Turns
 
 
 def _echo(document: Any) -> tuple[int, Any]:
@@ -115,6 +116,36 @@ def test_requests_that_come_together_are_answered_in_turn() -> None:
         found = _raw(server, b"".join(one + b"\r\n%d" % number for number in range(9))
                      + one + b"Connection: close\r\n\r\n9")
     assert [part[-1:] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]] == [b"%d" % number for number in range(10)]
+
+
+def test_a_long_report_lets_questions_go_first_and_no_other_report() -> None:
+    turns, has_begun, is_asked = Turns(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def report(name: str) -> tuple[int, Any]:
+        order.append(name)
+        has_begun.set()
+        while not is_asked.is_set():
+            turns.pass_on()
+        order.append(name)
+        return 200, {}
+
+    def question(document: Any) -> tuple[int, Any]:
+        is_asked.set()
+        return 200, {}
+
+    server = JsonServer("127.0.0.1", 0, {"/one": report, "/other": report, "/question": question}, {}, turns=turns,
+                        reports=("/one", "/other"))
+    threads = [threading.Thread(target=server.post, args=(f"/{name}", json.dumps(name).encode()))
+               for name in ("one", "other")]
+    for thread in threads:
+        thread.start()
+    has_begun.wait(30)
+    assert server.post("/question", b"{}") == (200, b"{}")
+    for thread in threads:
+        thread.join()
+    server.server_close()
+    assert order in (["one", "one", "other", "other"], ["other", "other", "one", "one"])
 
 
 def test_a_head_is_a_get_without_its_body() -> None:

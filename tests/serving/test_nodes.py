@@ -153,14 +153,12 @@ def test_refusals_leave_no_mark() -> None:
     assert (len(cluster), cluster.n_pods, len(predictor.admitted)) == (0, 0, 1)
 
 
-def test_absent_pods_end_unless_they_are_new() -> None:
-    cluster, predictor = fixed_nodes(dict.fromkeys("abc", 1e5))
+def test_pods_are_absent_unless_they_are_new() -> None:
+    cluster, _ = fixed_nodes(dict.fromkeys("abc", 1e5))
     cluster.placed(pod("a", "n"), NOW_S)
     cluster.placed(pod("b", "n"), NOW_S)
     cluster.placed(pod("c", "n"), NOW_S + 1)
-    assert cluster.end_absent(["uid-a"], NOW_S + ABSENT_GRACE_S) == 1
-    assert predictor.ends == [("b", NOW_S + ABSENT_GRACE_S)]
-    assert cluster.n_pods == 2
+    assert cluster.absent(["uid-a"], NOW_S + ABSENT_GRACE_S) == ["uid-b"]
 
 
 def test_drains_are_told_by_nodes_or_whole_lists() -> None:
