@@ -14,6 +14,7 @@ class Lifetime:
     `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
     model that made it; curve and version stay what they are when the predictor reloads. admission: by which the
     predictor knows it; None where it was only predicted. Copies of a handle, pickled ones too, name one admission.
+    Fields are for reading; refusing writes would make a handle cost five times as much.
     """
 
     __slots__ = ("_encoded", "_n_before", "admission", "arrival_s", "curve", "next_change", "remaining", "unknown",
