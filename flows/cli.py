@@ -48,12 +48,14 @@ def retrain(
 ) -> None:
     """Train, judge on later requests and in simulation, and promote what passes every gate."""
     from sojourn.flows.config import load_config
+    from sojourn.flows.preflight import check_before_work
 
     settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, store=store,
                            n_requests=n_requests, seed=seed,
                            n_threads=n_threads, load=load, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
                            is_simulated=is_simulated, model_name=model_name,
                            confirmed_columns=tuple(confirm) if confirm else None)
+    check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.retrain import retrain as run
 
@@ -78,11 +80,13 @@ def evaluate(
 ) -> None:
     """Compare every lifetime family on a trace's later part; promotes nothing."""
     from sojourn.flows.config import load_config
+    from sojourn.flows.preflight import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
 
     settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, store=store, n_requests=n_requests,
                            seed=seed, n_threads=n_threads, families=tuple(family or LIFETIME_MODELS),
                            long_lived_s=long_lived_s, confirmed_columns=tuple(confirm) if confirm else None)
+    check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.study import study
 
@@ -95,6 +99,9 @@ def search(
     on: Annotated[list[str] | None, typer.Option(
         help="Traces, as READER=PATH, or `synthetic`; repeat. [default: synthetic]")] = None,
     family: Annotated[str, typer.Option(help="The family whose hyperparameters are searched.")] = "hazard",
+    horizon_s: Annotated[list[int] | None, typer.Option(
+        "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
+                          "their order. [default: told from the files]")] = None,
     n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
@@ -104,12 +111,19 @@ def search(
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are never read."""
     from sojourn.flows.config import load_config
+    from sojourn.flows.preflight import check_before_work
 
-    configs = []
-    for each in on or ["synthetic"]:
-        reader, _, path = each.partition("=")
-        configs.append(load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
-                                   n_requests=n_requests, seed=seed, n_threads=n_threads))
+    traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
+    n_files = sum(bool(path) for _, path in traces)
+    if horizon_s and len(horizon_s) != n_files:
+        raise ValueError(f"--horizon must be given once for each of the {n_files} files of --on, or not at all, got "
+                         f"{len(horizon_s)}")
+    horizons = iter(horizon_s or ())
+    configs = [load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
+                           horizon_s=next(horizons, None) if path else None, n_requests=n_requests, seed=seed,
+                           n_threads=n_threads) for reader, path in traces]
+    for each in configs:
+        check_before_work(each)
     keep_prefect_in(configs[0].store)
     from sojourn.flows.search import search as run
 

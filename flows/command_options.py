@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -11,12 +13,16 @@ from typing import Annotated, ParamSpec
 
 import typer
 
+from sojourn.flows.terminal import end_quietly, is_output_closed
 from sojourn.flows.tracking_uri import without_secrets
 
 P = ParamSpec("P")
 
 DEBUG = "SOJOURN_DEBUG"
 """Set to 1, the environment variable has tracebacks printed."""
+_REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
+                   r"\bnp\.\w+\(([^()]*)\)|<\w+\.\w+: ([^<>]*)>")
+"""How Python shows a path, a number of NumPy or a member of an enum; the user gave what stands within."""
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
@@ -40,15 +46,27 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
+            sys.stdout.flush()
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and is_output_closed():
+                end_quietly()
             if not _is_reported(error):
                 raise
             if os.environ.get(DEBUG, "0") not in ("", "0"):
                 typer.echo(without_secrets(traceback.format_exc()), err=True)
-            typer.echo(f"error: {without_secrets(_first_problem(error))}", err=True)
+            typer.echo(f"error: {without_secrets(_plain(_first_problem(error)))}", err=True)
             raise typer.Exit(2) from error
 
     return wrapped
+
+
+def _plain(text: str) -> str:
+    """The text with values as they were given.
+
+    >>> _plain("trace must be a file, got PosixPath('a b.swf') of <Kind.SWF: 'swf'>, at np.int64(5)")
+    "trace must be a file, got 'a b.swf' of 'swf', at 5"
+    """
+    return _REPR.sub(lambda found: found[found.lastindex or 0], text)
 
 
 def _is_reported(error: Exception) -> bool:

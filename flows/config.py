@@ -40,9 +40,12 @@ class TraceSettings(BaseSettings):
 
             if value not in READERS:
                 raise ValueError(f"reader must be one of {', '.join(('synthetic', *READERS))}, got {value!r}")
-        if (value == "synthetic") != (info.data.get("trace") is None):
-            raise ValueError("reader must be given with a trace file, and `synthetic` without one, got "
-                             f"reader {value!r} and trace {info.data.get('trace')!r}")
+        trace = info.data.get("trace")
+        if value == "synthetic" and trace is not None:
+            raise ValueError(f"reader must be given with a trace file: give --reader NAME, got trace {str(trace)!r} "
+                             "without one")
+        if value != "synthetic" and trace is None:
+            raise ValueError(f"trace must be given with a reader: give --trace PATH, got reader {value!r} without one")
         return value
 
     @field_validator("horizon_s")

@@ -18,13 +18,28 @@ def main() -> None:
     try:
         from sojourn.flows.cli import app
 
-        app()
+        try:
+            app()
+        finally:
+            _flush()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "sojourn"):
             raise
         print(f"error: {_told(missing, arguments)}", file=sys.stderr)
         sys.exit(2)
+
+
+def _flush() -> None:
+    """Print what is left; end quietly where nobody reads it any more."""
+    from sojourn.flows.terminal import end_quietly, is_output_closed
+
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not is_output_closed():
+            raise
+        end_quietly()
 
 
 def _told(missing: str, arguments: list[str]) -> str:

@@ -61,7 +61,8 @@ def judge(config: RetrainConfig, encoder: Encoder, training: Training, evaluatio
         gates.append(Gate("comparison with the champion", False, rivals.reason))
     jury = Jury.of(test, encoder.history, config.seed)
     own = evaluation.briers[candidate.family]
-    gates.append(_with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest))
+    n_of_requests = len(encoder.feature_names()) + len(exported.age_features)
+    gates.append(with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest, n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
     best = dict(rivals.best)
     for rival in rivals.found:
@@ -126,8 +127,15 @@ def _brier(rival: Rival, test: Examples) -> BrierOverAges:
     return BrierOverAges.of(table, test)
 
 
-def _with_stumps(gate: Gate, forest: Forest) -> Gate:
-    """The gate, its finding extended where the forest tells no request from another."""
-    if len(forest.feature):
+def with_stumps(gate: Gate, forest: Forest, n_of_requests: int) -> Gate:
+    """The gate, its finding extended where the forest tells no request from another.
+
+    n_of_requests: the first features are of the request, those after them of its age. A tree that LightGBM could not
+    split is a node with two equal leaves.
+    """
+    sides = [np.where(side < 0, forest.leaves[np.where(side < 0, ~side, 0)], np.nan)
+             for side in (forest.on_true, forest.on_false)]
+    if ((sides[0] != sides[1]) & (forest.feature < n_of_requests)).any():
         return gate
-    return Gate(gate.name, gate.is_passed, f"{gate.found}. The forest has no split: every request gets the same answer")
+    return Gate(gate.name, gate.is_passed,
+                f"{gate.found}. The forest has no split on what is known of a request: all get the same answer")

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 from sojourn.flows.config import TraceSettings
 from sojourn.flows.environment import be_quiet
 from sojourn.flows.prefect_server import prefect_server
+from sojourn.flows.preflight import check_before_work
 
 be_quiet()
 
@@ -22,11 +23,12 @@ class Job(Flow[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         settings = next(iter((*args, *kwargs.values())))
-        if isinstance(settings, Sequence):
-            settings = settings[0]
-        if not isinstance(settings, TraceSettings):
-            raise ValueError(f"a job's first argument must be its settings, got {settings!r}")
-        with prefect_server(settings.store):
+        several = settings if isinstance(settings, Sequence) else [settings]
+        for each in several:
+            if not isinstance(each, TraceSettings):
+                raise ValueError(f"a job's first argument must be its settings, got {each!r}")
+            check_before_work(each)
+        with prefect_server(several[0].store):
             return super().__call__(*args, **kwargs)
 
 

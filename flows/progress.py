@@ -11,13 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sojourn.flows.terminal import show_what_can_be_shown
+from sojourn.flows.terminal import end_quietly, show_what_can_be_shown
 
 Report = Callable[[int, int], None]
 """Called with (done, total) as the work goes on."""
 
+
+class _Console(Console):
+    """Rich's own one ends with code 1 where its output was closed."""
+
+    def on_broken_pipe(self) -> None:
+        end_quietly()
+
+
 show_what_can_be_shown()
-console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
+console = _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=120)
 
 
 @contextmanager

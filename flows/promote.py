@@ -52,6 +52,9 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
                                tracker.version_of(judged.name, alias), card + gate_lines(late), {**tags, **reasons})
         version = carry_out(store, tracker, order)
+        if alias == CHAMPION and _holds(tracker, judged.name, order.replaced, judged.sha256):
+            console.print(f"version {version} has the same bytes as version {order.replaced}, the champion before it: "
+                          "what a scheduler loads stays as it is", soft_wrap=True)
         sweep_candidates(store, tracker, judged.name)
     return Promotion(judged.name, version, alias, gates)
 
@@ -66,8 +69,12 @@ def _late_gates(tracker: Tracker, judged: Judged) -> tuple[Gate, ...]:
     champion = tracker.version_of(judged.name, CHAMPION)
     if champion in (None, judged.champion):
         return ()
-    if tracker.version_tags(judged.name, champion).get(BUNDLE_TAG) == judged.sha256:
+    if _holds(tracker, judged.name, champion, judged.sha256):
         return ()
     compared = "none" if judged.champion is None else f"version {judged.champion}"
     return (Gate("the same champion", False, f"version {champion} became champion while this run was judged against "
                                              f"{compared}; run again"),)
+
+
+def _holds(tracker: Tracker, name: str, version: int | None, sha256: str) -> bool:
+    return version is not None and tracker.version_tags(name, version).get(BUNDLE_TAG) == sha256

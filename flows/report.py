@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sojourn.flows.accuracy_gate import Difference
@@ -89,7 +90,7 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     console.print()
     for gate in promotion.gates:
         mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
-        console.print(f"{mark} {gate.name}: {gate.found}")
+        console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
     console.print(f"\n{promotion.name} version {promotion.version} is now [bold]{promotion.alias}[/]")
     console.print(f"bundle     {bundle}", soft_wrap=True)
     console.print(f"MLflow UI  {ui}", soft_wrap=True)

@@ -85,7 +85,7 @@ def _in_use(file: int, store: Path) -> str:
         who = f"process {holder['pid']}{where} ({holder['command']}, since {holder['since']})"
     except (ValueError, KeyError, TypeError):  # it has just begun, or its disk is full
         who = "another process"
-    return f"the store {store} is in use by {who}"
+    return f"the store {store.absolute()} is in use by {who}"
 
 
 def _write(file: int, content: bytes) -> None:

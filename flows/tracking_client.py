@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import os
+import re
+import socket
 import traceback
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 
@@ -19,7 +24,10 @@ if TYPE_CHECKING:
 
 _AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"})
 """How a server is asked for the first time. MLflow's own 7 retries take minutes, in which nothing is said."""
-_CONNECT_S, _N_TRIES, _REASON_LIMIT = 10, 3, 300
+_CONNECT_S, _N_TRIES, _REASON_LIMIT = 10, 3, 1_000
+_ASK_S = 5.0
+"""How long a server may take, at first, to say anything at all."""
+_BOILERPLATE = re.compile(r"\(Background on this error at: \S*\)|\[SQL: .*?\](?=\s|$)", re.DOTALL)
 
 
 class TrackingError(OSError):
@@ -92,11 +100,45 @@ def answering(uri: TrackingUri) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, CommandError, RequestException, ImportError) as error:
-        reason = uri.public(next(iter(str(error).splitlines()), "") or type(error).__name__)[:_REASON_LIMIT]
+        reason = uri.public(_on_one_line(str(error)) or type(error).__name__)
         problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}",
                                 str(getattr(error, "error_code", "")))
         problem.add_note(uri.public("".join(traceback.format_exception(error))))
         raise problem from None
+
+
+def ask(uri: TrackingUri) -> None:
+    """TrackingError where nothing answers at a server's or a database's URI; without MLflow for a server.
+
+    Any answer will do, a refusal too: what is refused, and by whom, MLflow says better. Behind a proxy, MLflow alone
+    knows the way.
+    """
+    if uri.database is not None:
+        return
+    if not uri.is_server:
+        with answering(uri):
+            _connect(uri)
+        return
+    place = urlsplit(str(uri))  # without user and password, which no server is told here
+    host, is_tls = place.hostname or "", place.scheme == "https"
+    if place.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
+        return
+    try:
+        port = place.port or (443 if is_tls else 80)
+        with socket.create_connection((host, port), _ASK_S) as door:
+            if not is_tls:
+                door.sendall(f"GET /health HTTP/1.0\r\nHost: {place.netloc}\r\n\r\n".encode())
+                http.client.HTTPResponse(door).begin()
+    except TimeoutError:
+        raise TrackingError(f"the tracking store must answer at {uri}, got no answer within {_ASK_S:g} s") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise TrackingError(f"the tracking store must answer at {uri}, got {_on_one_line(str(error))}") from None
+
+
+def _on_one_line(text: str) -> str:
+    """The text without line breaks, SQLAlchemy's statement and its link; whole, unless it is a page."""
+    line = " ".join(_BOILERPLATE.sub("", text).split())
+    return line if len(line) <= _REASON_LIMIT else f"{line[:_REASON_LIMIT].rpartition(' ')[0]} ..."
 
 
 @contextmanager

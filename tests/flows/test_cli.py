@@ -14,6 +14,7 @@ from made_bundles import make
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
+from sojourn.flows.config import RetrainConfig
 from sojourn.simulator import POLICIES
 
 SWF = "; UnixStartTime: 0\n" + "".join(
@@ -178,3 +179,15 @@ def test_a_trace_with_further_resources_is_described_and_replayed(tmp_path: Path
     assert (code, "utilisation disk_gib" in out, (tmp_path / "p.png").stat().st_size > 5_000) == (0, True, True)
     code, out, _ = _run("simulate", "--trace", tmp_path / "own", "--policy", "best-fit")
     assert (code, "disk_gib not replayed" in " ".join(out.split())) == (0, True)
+
+
+def test_search_takes_a_horizon_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small.swf").write_text(SWF)
+    asked = ("search", "--on", "synthetic", "--on", f"swf={tmp_path / 'small.swf'}", "--store", tmp_path / "store")
+    found: list[RetrainConfig] = []
+    monkeypatch.setattr("sojourn.flows.search.search", lambda configs, *_: found.extend(configs))
+    assert _run(*asked, "--horizon", 500)[0] == 0
+    assert [config.horizon_s for config in found] == [None, 500]
+    code, _, err = _run(*asked, "--horizon", 5, "--horizon", 6)
+    assert (code, err) == (2, "error: --horizon must be given once for each of the 1 files of --on, or not at all, got "
+                              "2\n")

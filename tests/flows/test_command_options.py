@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from enum import Enum, StrEnum
+from pathlib import Path, PosixPath
+
+import numpy as np
 import pytest
 import typer
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import OperationalError
 
 from sojourn.flows.command_options import DEBUG, plain_errors
+from sojourn.flows.terminal import CLOSED_OUTPUT
 from sojourn.serving import BundleError
 
 URI = "postgresql://me:s3cret@host/db"
+
+
+class Kind(StrEnum):
+    SWF = "swf"
+
+
+class Code(Enum):
+    ONE = 1
 
 
 @plain_errors
@@ -24,6 +40,9 @@ def command(error: Exception) -> None:
     (BundleError("schema.json must be JSON"), "schema.json must be JSON"),
     (RuntimeError("Prefect's server must start"), "Prefect's server must start"),
     (RuntimeError(), "RuntimeError"),
+    (ValueError(f"trace must be a file, got {PosixPath('a (1).swf')!r}"), "trace must be a file, got 'a (1).swf'"),
+    (ValueError(f"kind must be one, got {Kind.SWF!r} of {Code.ONE!r}"), "kind must be one, got 'swf' of 1"),
+    (ValueError(f"n must be 5, got {np.int64(4)!r} of {np.float64(0.5)!r}"), "n must be 5, got 4 of 0.5"),
     (MlflowException(f"no answer at {URI}\nsecond line"), "no answer at postgresql://host/db"),
     (OperationalError("SELECT 1", {}, OSError("database is locked")), "(builtins.OSError) database is locked"),
 ])  # fmt: skip
@@ -55,3 +74,21 @@ def test_an_exit_passes_as_it_is() -> None:
     with pytest.raises(typer.Exit) as raised:
         command(typer.Exit(1))
     assert raised.value.exit_code == 1
+
+
+@pytest.mark.parametrize("arguments", [("trace", "describe", "small.swf", "--reader", "swf"),
+                                       ("trace", "fetch", "--list")])
+def test_a_closed_output_ends_a_command_quietly(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "small.swf").write_text("1 10 5 60 4 -1 -1 4 600 -1 1 3 1 -1 1 1 -1 -1\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = subprocess.run([sys.executable, "-c", "from sojourn.flows.entry import main; main()", *arguments],
+                           cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (CLOSED_OUTPUT, "")
+
+
+def test_an_error_of_another_pipe_is_one() -> None:
+    with pytest.raises(typer.Exit) as raised:
+        command(BrokenPipeError(32, "Broken pipe"))
+    assert raised.value.exit_code == 2

@@ -34,7 +34,8 @@ def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for(
     ({"unknown": 1}, "unknown"),
     ({"families": ("forest",)}, f"families must be among {', '.join(LIFETIME_MODELS)}, got 'forest'"),
     ({"reader": "csv"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'csv'"),
-    ({"trace": Path("x.swf")}, "reader must be given with a trace file"),
+    ({"trace": Path("x.swf")}, "give --reader NAME, got trace 'x.swf' without one"),
+    ({"reader": "swf"}, "trace must be given with a reader: give --trace PATH, got reader 'swf' without one"),
     ({"load": 0.0}, "load"),
     ({"store": Path("/data/a?b")}, r"store must be a path without a question mark, got '/data/a\?b'"),
 ])  # fmt: skip

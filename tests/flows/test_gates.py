@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
+import lightgbm
 import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
 from sojourn.flows.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate
+from sojourn.flows.gate import Gate
+from sojourn.flows.gates import with_stumps
 from sojourn.models.curve_table import HazardTable
+from sojourn.models.lightgbm_forest import forest_from_text
 from sojourn.models.measures import BrierOverAges, coarsest_owner, mae_log10
 
 EDGES = np.array([0.0, 60.5, 600.5, 3_600.5, 14_400.5, 86_400.5])
@@ -139,3 +143,17 @@ def test_the_jury_is_the_coarsest_owner_key_with_enough_owners() -> None:
                                  HistoryKey("user", ("user",), "owner")))
     assert Jury.of(rows, history, 3).owner_codes.tolist() == rows.keys[2].tolist()
     assert Jury.of(rows, HistoryDefinition(()), 3).owner_codes.tolist() == list(range(400))
+
+
+@pytest.mark.parametrize(("columns", "is_said"), [((0, 0, 0), True), ((0, 0, 1), True), ((0, 1, 0), False),
+                                                  ((1, 1, 1), False)])
+def test_a_forest_that_tells_no_request_from_another_is_said_to_be_one(columns: tuple[int, ...], is_said: bool) -> None:
+    # the first two features are of the request, the third is of its age; a 0 is a column that is constant
+    values = np.random.default_rng(0).normal(0.0, 1.0, (200, 3)) * columns
+    booster = lightgbm.train({"objective": "regression", "num_threads": 1, "verbose": -1},
+                             lightgbm.Dataset(values, values.sum(axis=1)), 3)
+    gate = Gate("accuracy against km", True, "better")
+    found = with_stumps(gate, forest_from_text(booster.model_to_string()), 2)
+    assert (found.name, found.is_passed) == (gate.name, gate.is_passed)
+    said = "better. The forest has no split on what is known of a request: all get the same answer"
+    assert found.found == (said if is_said else "better")

@@ -313,3 +313,15 @@ def test_promotions_of_one_store_wait_for_each_other(made: Made, store: Path, tr
     monkeypatch.setattr(tracker._client._client, "create_model_version", registered)
     _promote(tracker, store, judged)
     assert seen == [True]
+
+
+def test_the_same_bytes_again_are_said_to_be(made: Made, store: Path, tracker: Tracker,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (_judged(made, store, tracker, "hazard") for _ in range(2))  # both before either is promoted
+    _promote(tracker, store, first)
+    assert "same bytes" not in capsys.readouterr().out
+    assert _promote(tracker, store, second).version == 2
+    assert ("version 2 has the same bytes as version 1, the champion before it: what a scheduler loads stays as it is"
+            in capsys.readouterr().out)
+    _promote(tracker, store, _judged(made, store, tracker, "once", champion=2))
+    assert "same bytes" not in capsys.readouterr().out

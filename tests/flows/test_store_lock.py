@@ -90,3 +90,10 @@ def test_this_process_is_alive_and_enters_once(tmp_path: Path) -> None:
     assert is_alive(tmp_path, process.token)
     assert process.tags()["sojourn.pid"] == str(os.getpid())
     os.close(process.file)
+
+
+def test_the_store_has_the_same_name_for_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with store_lock(tmp_path / "a"), pytest.raises(TimeoutError, match=f"the store {tmp_path / 'a'} is in use"), (
+            store_lock(Path("a"), 0.0)):
+        pass

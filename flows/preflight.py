@@ -1,0 +1,48 @@
+"""What can be known before any work is done: the trace's files are there, and the tracking store answers.
+
+Before Prefect starts and MLflow makes its database, which take half a minute on a busy machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from sojourn.flows.config import TraceSettings
+from sojourn.flows.tracking_client import ask
+
+READ_UP_TO_BYTES = 4_000_000
+"""A trace of this size is read in a second or two: whether its reader takes it is known at once."""
+
+
+def check_before_work(settings: TraceSettings) -> None:
+    """OSError or ValueError where a run of these settings would end with it later: its trace, or its tracking store."""
+    if settings.trace is not None:
+        _check_trace(settings, settings.trace)
+    if settings.tracking_uri is not None:
+        ask(settings.tracking_uri)
+
+
+def _check_trace(settings: TraceSettings, trace: Path) -> None:
+    from sojourn.features.readers import read_trace
+
+    if not trace.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
+    files = [path for path in trace.rglob("*") if path.is_file()] if trace.is_dir() else [trace]
+    if not any(map(_holds_bytes, files)):
+        what = "a folder without a file that holds any" if trace.is_dir() else "an empty file"
+        raise ValueError(f"trace must hold requests, got {what}: {str(trace)!r}")
+    if sum(path.stat().st_size for path in files) <= READ_UP_TO_BYTES:
+        read_trace(settings.reader, trace, horizon_s=settings.horizon_s)
+
+
+def _holds_bytes(path: Path) -> bool:
+    if path.stat().st_size == 0:
+        return False
+    if path.suffix != ".gz":
+        return True
+    try:
+        with gzip.open(path) as stream:
+            return bool(stream.read(1))
+    except (OSError, EOFError):  # not gzip, or damaged: for the reader to say
+        return True
