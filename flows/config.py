@@ -68,6 +68,9 @@ class TraceSettings(BaseSettings):
         if "://" not in value.plain:  # not shown: it may be a password alone
             raise ValueError("tracking_uri must be a URI such as http://HOST:PORT or postgresql://HOST/DATABASE, "
                              f"got {len(value.plain)} characters without ://")
+        if value.is_file and value.database is None:
+            raise ValueError("tracking_uri of an SQLite file must be sqlite:///PATH without a user or a query, "
+                             f"got {value}")
         return value
 
     @property

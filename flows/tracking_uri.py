@@ -40,9 +40,18 @@ class TrackingUri(Secret[str]):
         return self.get_secret_value()
 
     @property
+    def is_file(self) -> bool:
+        """Whether SQLite is meant, by whichever of its drivers."""
+        return re.match(r"sqlite[+:]", self.plain, re.IGNORECASE) is not None
+
+    @property
     def database(self) -> Path | None:
-        """The SQLite file; None for another store."""
-        return Path(self.plain.removeprefix(_SQLITE)) if self.plain.startswith(_SQLITE) else None
+        """The SQLite file; None for another store, and for what more than a path would name.
+
+        A path may not hold a secret: it is shown, and files are named after it.
+        """
+        path = self.plain.removeprefix(_SQLITE)
+        return Path(path) if path and path != self.plain and "?" not in path else None
 
     @property
     def is_server(self) -> bool:

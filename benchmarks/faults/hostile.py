@@ -14,35 +14,8 @@ from typing import Any
 import psutil
 from benchmarks.faults.tries import KILLED, Bench, Try, timed
 
-PASSWORD = "zAq7-secret-Wsx8"
 BOMB_BYTES = 800_000_000
 PEAK_BYTES_MAX = 300_000_000
-
-
-def password(bench: Bench) -> Iterator[Try]:
-    """A password in tracking_uri, looked for in every byte under the store, Prefect's home and what was printed"""
-    def problems() -> list[str]:
-        bench.empty()
-        uri = f"http://user:{PASSWORD}@127.0.0.1:9/"  # nobody answers there
-        local = f"sqlite:///{bench.store / 'mlflow.db'}?password={PASSWORD}"
-        found = []
-        for each in (uri, local):
-            command = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", *bench.retrain(KILLED)]
-            environment = {**os.environ, "SOJOURN_TRACKING_URI": each, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-            environment.pop("PREFECT_API_URL")
-            environment.pop("PREFECT_HOME")
-            home = bench.folder / "home"
-            home.mkdir(exist_ok=True)
-            done = subprocess.run(command, env={**environment, "HOME": str(home)}, capture_output=True, text=True,
-                                  check=False)
-            if PASSWORD in done.stdout + done.stderr:
-                found.append("the password is printed")
-            for place in (bench.store, home):
-                found += [f"the password is in {path.relative_to(bench.folder)}" for path in place.rglob("*")
-                          if path.is_file() and PASSWORD.encode() in path.read_bytes()]
-        return sorted(set(found))
-
-    yield timed("a password in tracking_uri", "searched in all bytes", problems)
 
 
 def killed_server(bench: Bench) -> Iterator[Try]:

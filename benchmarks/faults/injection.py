@@ -74,7 +74,7 @@ class Events:
 
     def _file(self, what: str, path: str | bytes) -> None:
         place = os.path.abspath(os.fsdecode(path))  # noqa: PTH100  (what is renamed or deleted may be a link)
-        if place.startswith(self._folder):
+        if place == self._folder or place.startswith(f"{self._folder}{os.sep}"):
             self._happens(f"{what} {place.removeprefix(self._folder)}")
 
     def _happens(self, description: str) -> None:

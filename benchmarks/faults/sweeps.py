@@ -11,7 +11,7 @@ from benchmarks.faults.soundness import NAME, served_problems
 from benchmarks.faults.tries import KILLED, Bench, Try, plain_failure, timed
 
 _DENSE = ("alias", "registered_model", "model_version", "bundles", "journal", "candidates", "champion")
-"""Events of a promotion: each is tried, whatever the step."""
+"""What events of a promotion name: more of them are tried than of the others."""
 
 
 def killed_first_run(bench: Bench) -> Iterator[Try]:
@@ -52,7 +52,7 @@ def killed_pull(bench: Bench) -> Iterator[Try]:
 
 
 def full_disk(bench: Bench) -> Iterator[Try]:
-    """ENOSPC at a file event of a retrain"""
+    """ENOSPC before a change of a file in a retrain"""
     yield from _sweep(bench, "no space for a file", bench.promoted, bench.retrain(KILLED), disk_full, sparse=2)
 
 
@@ -62,7 +62,10 @@ def _pull(bench: Bench, uri: str) -> list[str]:
 
 def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[str], action: Action, *,
            after: Callable[[], list[str]] | None = None, is_served: bool = True, sparse: int = 1) -> Iterator[Try]:
-    """Tries at every `bench.step` times `sparse`-th event, and at each of a promotion."""
+    """Tries at every `bench.step` times `sparse`-th event, and at more of a promotion.
+
+    A kill may come before any event, an error of the disk before one of a file.
+    """
     ready()
     log = bench.folder / "events.txt"
     log.unlink(missing_ok=True)
@@ -71,10 +74,8 @@ def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[
         yield timed(row, "without a fault", lambda: [f"exit code {ended.code}: {ended.last_line}"])
         return
     events = log.read_text().splitlines()
-    step = bench.step * sparse
-    chosen = [k for k, event in enumerate(events, 1)
-              if k % step == 1 or step == 1 or (bench.step <= 2 and any(word in event for word in _DENSE))
-              or (bench.step > 2 and k % max(bench.step // 4, 1) == 0 and any(word in event for word in _DENSE))]
+    possible = [k for k, event in enumerate(events, 1) if action is kill or not event.startswith("sql ")]
+    chosen = _chosen(events, possible, bench.step * sparse, max(bench.step // 4, 1))
 
     def problems(k: int) -> list[str]:
         ready()
@@ -90,7 +91,14 @@ def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[
     for k in _spread(chosen):
         if bench.is_over():
             return
-        yield timed(row, f"before event {k} of {len(events)}: {events[k - 1]}", partial(problems, k))
+        yield timed(row, f"before event {k} of {len(events)}: {events[k - 1]}", partial(problems, k),
+                    len(possible))
+
+
+def _chosen(events: Sequence[str], possible: Sequence[int], step: int, dense_step: int) -> list[int]:
+    """Of the possible events every `step`-th, and of those of a promotion every `dense_step`-th."""
+    dense = [k for k in possible if any(word in events[k - 1] for word in _DENSE)]
+    return sorted({*possible[::step], *dense[::dense_step]})
 
 
 def _spread(numbers: Sequence[int]) -> list[int]:

@@ -24,12 +24,17 @@ traces differ, so that one's bundle is not taken for another's."""
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One try. problems: what did not hold after it; none where it went as it should."""
+    """One try.
+
+    problems: what did not hold after it; none where it went as it should.
+    n_events: of a sweep, the events of the run that could be tried; 0 = no sweep.
+    """
 
     row: str
     detail: str
     problems: tuple[str, ...]
     seconds: float
+    n_events: int = 0
 
 
 @dataclass
@@ -118,11 +123,11 @@ def plain_failure(ended: Ended, what: str) -> list[str]:
     return problems
 
 
-def timed(row: str, detail: str, problems: Callable[[], Sequence[str]]) -> Try:
+def timed(row: str, detail: str, problems: Callable[[], Sequence[str]], n_events: int = 0) -> Try:
     """Make one try."""
     started = time.monotonic()
     found = tuple(problems())
-    return Try(row, detail, found, time.monotonic() - started)
+    return Try(row, detail, found, time.monotonic() - started, n_events)
 
 
 Row = Callable[[Bench], Iterator[Try]]

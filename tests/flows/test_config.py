@@ -38,6 +38,11 @@ def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for(
     ({"reader": "swf"}, "trace must be given with a reader: give --trace PATH, got reader 'swf' without one"),
     ({"load": 0.0}, "load"),
     ({"store": Path("/data/a?b")}, r"store must be a path without a question mark, got '/data/a\?b'"),
+    *(({"tracking_uri": uri}, rf"must be sqlite:///PATH without a user or a query, got {shown} \[") for uri, shown in (
+        ("sqlite:////data/a.db?password=pass-word", r"sqlite:////data/a\.db\?password=\*\*\*"),
+        ("sqlite+pysqlite:////data/a.db?timeout=9", r"sqlite\+pysqlite:////data/a\.db\?timeout=\*\*\*"),
+        ("sqlite://me:pass-word@/data/a.db", r"sqlite:///data/a\.db"), ("SQLite:////data/a.db", r"SQLite:////data/a\.db"),
+        ("sqlite://", "sqlite://"))),
 ])  # fmt: skip
 def test_refusals_name_the_setting(given: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
