@@ -11,7 +11,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
@@ -60,22 +60,30 @@ def main() -> int:
     parser.add_argument("--no-run", action="store_true", help="only write the page")
     asked = parser.parse_args()
     names = SHORT if asked.short else tuple(asked.rows)
-    known = [Try(**{**each, "problems": tuple(each["problems"])})
-             for each in json.loads(asked.json.read_text())] if asked.json.is_file() else []
-    tries: dict[str, list[Try]] = {}
-    for each in known:
-        tries.setdefault(each.row, []).append(each)
+    tries = _read(asked.json)
     if not asked.no_run:
         _run(names, asked.step if not asked.short else SHORT_STEP, asked.budget_s, tries, asked.json)
-    every = [each for of_row in tries.values() for each in of_row]
     if asked.page is not None:
-        asked.page.write_text(page(every))
+        asked.page.write_text(page({_label(name): tries.get(name, ()) for name in ROWS}))
+    every = [each for of_row in tries.values() for each in of_row]
     n_failed = sum(bool(each.problems) for each in every)
     print(f"{len(every)} tries, {n_failed} with problems")
     return 1 if n_failed else 0
 
 
-def _run(names: tuple[str, ...], step: int, budget_s: float, tries: dict[str, list[Try]], file: Path) -> None:
+def _label(name: str) -> str:
+    return (ROWS[name].__doc__ or name).splitlines()[0]
+
+
+def _read(file: Path) -> dict[str, list[Try]]:
+    """The tries of each row that a file holds; none where there is no file."""
+    if not file.is_file():
+        return {}
+    return {name: [Try(**{**each, "problems": tuple(each["problems"])}) for each in of_row]
+            for name, of_row in json.loads(file.read_text()).items()}
+
+
+def _run(names: Sequence[str], step: int, budget_s: float, tries: dict[str, list[Try]], file: Path) -> None:
     """Make the tries of the named rows; each row takes the place of what the file held of it."""
     ends = time.monotonic() + budget_s
     with tempfile.TemporaryDirectory(prefix="faults-") as folder, launcher(Path(folder)) as started:
@@ -83,15 +91,13 @@ def _run(names: tuple[str, ...], step: int, budget_s: float, tries: dict[str, li
         for idx, name in enumerate(names):
             now = time.monotonic()
             bench.deadline = now + (ends - now) / (len(names) - idx)
-            seen: set[str] = set()
+            tries[name] = []
             for each in ROWS[name](bench):
-                if each.row not in seen:
-                    tries[each.row] = []
-                    seen.add(each.row)
-                tries[each.row].append(each)
-                print(f"{'✗' if each.problems else '✓'} {each.row}: {each.detail} ({each.seconds:.0f} s)"
+                tries[name].append(each)
+                print(f"{'✗' if each.problems else '✓'} {name}: {each.detail} ({each.seconds:.0f} s)"
                       f"{''.join(f'{chr(10)}    {problem}' for problem in each.problems)}", flush=True)
-                file.write_text(json.dumps([asdict(one) for of_row in tries.values() for one in of_row], indent=1))
+                file.write_text(json.dumps({name: [asdict(one) for one in of_row] for name, of_row in tries.items()},
+                                           indent=1))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def killed_server(bench: Bench) -> Iterator[Try]:
         return ([f"a process is left: {' '.join(process.cmdline())[:100]}" for process in left]
                 + [f"a pickle is written: {path.name}" for path in pickles])
 
-    yield timed("a killed run with its own Prefect server", "killed in training", problems)
+    yield timed("killed in training", problems)
 
 
 def _marked(mark: str) -> list[psutil.Process]:
@@ -105,7 +105,7 @@ def bomb(bench: Bench) -> Iterator[Try]:
         found = [] if answer[0].startswith("refused") else ["it is accepted"]
         return found + ([f"memory grows by {int(grown) / 1e6:.0f} MB"] if int(grown) > PEAK_BYTES_MAX else [])
 
-    yield timed("an .npz bomb", f"{BOMB_BYTES / 1e9:.1f} GB", problems)
+    yield timed(f"{BOMB_BYTES / 1e9:.1f} GB", problems)
 
 
 def handles(bench: Bench) -> Iterator[Try]:
@@ -129,7 +129,7 @@ def handles(bench: Bench) -> Iterator[Try]:
 
         return bench.asked(asked)
 
-    yield timed("foreign and copied handles", "given to ended()", problems)
+    yield timed("given to ended()", problems)
 
 
 def _admitted(folder: Path) -> tuple[Any, Any]:

@@ -171,6 +171,8 @@ def _decide_gates(is_every_passed: bool) -> None:
 @contextmanager
 def launcher(folder: Path) -> Iterator[Launcher]:
     """A launcher with everything imported and a Prefect server that answers."""
+    for name in [name for name in os.environ if name.startswith(("SOJOURN_", "PREFECT_", "MLFLOW_"))]:
+        del os.environ[name]  # a developer's own server is no place for these runs
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -40,7 +40,7 @@ def overtaken(bench: Bench) -> Iterator[Try]:
     for name, k in stages:
         if k == 0 or bench.is_over():
             continue
-        yield timed("a run overtaken by another", f"halted at {name}", partial(problems, k))
+        yield timed(f"halted at {name}", partial(problems, k))
 
 
 def at_once(bench: Bench) -> Iterator[Try]:
@@ -61,7 +61,7 @@ def at_once(bench: Bench) -> Iterator[Try]:
         for commands in pairs:
             if bench.is_over():
                 return
-            yield timed("two first runs at once", f"{commands[0][0]} and {commands[1][0]}, {offset_s:g} s apart",
+            yield timed(f"{commands[0][0]} and {commands[1][0]}, {offset_s:g} s apart",
                         partial(problems, commands, offset_s))
 
 
@@ -78,7 +78,7 @@ def held_database(bench: Bench) -> Iterator[Try]:
 
     for held_s in (3.0, 30.0):
         if not bench.is_over():
-            yield timed("a held database", f"for {held_s:g} s", partial(problems, held_s))
+            yield timed(f"for {held_s:g} s", partial(problems, held_s))
 
 
 def _both_ended(*codes: int) -> list[str]:

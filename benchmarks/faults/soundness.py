@@ -22,17 +22,20 @@ def problems(store: Path, name: str = NAME) -> list[str]:
     with closing(sqlite3.connect(f"{(store / 'mlflow.db').as_uri()}?mode=ro", uri=True)) as database:
         found += _database(database)
         champion = database.execute(
-            "SELECT v.source, v.version, v.run_id FROM registered_model_aliases a JOIN model_versions v "
+            "SELECT v.source FROM registered_model_aliases a JOIN model_versions v "
             "ON v.name = a.name AND v.version = a.version WHERE a.name = ? AND a.alias = 'champion'",
             (name,)).fetchone()
-        stated = [] if champion is None else database.execute(
-            "SELECT 'version', value FROM model_version_tags WHERE name = ? AND version = ? AND key = ? UNION ALL "
-            "SELECT 'run', value FROM tags WHERE run_uuid = ? AND key = ?",
-            (name, champion[1], GATED_TAG, champion[2], GATED_TAG)).fetchall()
+        versions = database.execute(
+            "SELECT v.version, v.source, t.value, r.value FROM model_versions v "
+            "LEFT JOIN model_version_tags t ON t.name = v.name AND t.version = v.version AND t.key = ? "
+            "LEFT JOIN tags r ON r.run_uuid = v.run_id AND r.key = ? WHERE v.name = ?",
+            (GATED_TAG, GATED_TAG, name)).fetchall()
+    for version, source, *stated in versions:
+        found += _gated(f"version {version}", _folder(source), stated)
     if champion is None:
         found.append("there is no champion")
     else:
-        found += _served(store / "bundles" / name, _folder(champion[0]), stated)
+        found += _served(store / "bundles" / name, _folder(champion[0]))
     return found + _strays(store)
 
 
@@ -61,22 +64,25 @@ def _database(database: sqlite3.Connection) -> list[str]:
     return found
 
 
-def _served(bundle: Path, registered: Path, stated: Sequence[tuple[str, str]]) -> list[str]:
-    """Whether the served folder holds the champion's bytes, and both what its gates saw."""
+def _gated(version: str, bundle: Path, stated: Sequence[str | None]) -> list[str]:
+    """Whether a registered bundle is, by what its version and its run say, the one that the gates saw."""
+    manifest = _content(bundle / "MANIFEST.json")
+    if manifest is None:
+        return [f"{version} has no bundle"]
+    held = sha256(manifest).hexdigest()
+    return [f"{version}'s {who} says {(value or 'nothing')[:12]} of what the gates saw, its bytes {held[:12]}"
+            for who, value in zip(("tag", "run"), stated, strict=True) if value != held]
+
+
+def _served(bundle: Path, registered: Path) -> list[str]:
+    """Whether the served folder holds the champion's bytes, and a predictor loads it."""
     from sojourn.serving.bundle import FILES, MANIFEST
 
     if not bundle.is_dir():
         return ["there is a champion and no folder to serve"]
     different = [file for file in (*FILES, MANIFEST) if _content(bundle / file) != _content(registered / file)]
     found = [f"the folder that is served is not the champion: {different[0]} differs"] if different else []
-    found += served_problems(bundle)
-    if not found:
-        held = sha256((bundle / MANIFEST).read_bytes()).hexdigest()
-        if not stated:
-            found.append("nothing says which bundle the gates saw")
-        found += [f"the {who} says {value[:12]} of what the gates saw, its bytes {held[:12]}" for who, value in stated
-                  if value != held]
-    return found
+    return found + served_problems(bundle)
 
 
 def _content(file: Path) -> bytes | None:

@@ -16,18 +16,18 @@ _DENSE = ("alias", "registered_model", "model_version", "bundles", "journal", "c
 
 def killed_first_run(bench: Bench) -> Iterator[Try]:
     """kill -9 in the first run of a new store, MLflow's migration included"""
-    yield from _sweep(bench, "killed in a store's first run", bench.empty, bench.retrain(KILLED), kill,
+    yield from _sweep(bench, bench.empty, bench.retrain(KILLED), kill,
                       after=partial(bench.after, is_promoting=True), is_served=False, sparse=8)
 
 
 def killed_retrain(bench: Bench) -> Iterator[Try]:
     """kill -9 in a retrain of a store with a champion"""
-    yield from _sweep(bench, "killed in a retrain", bench.promoted, bench.retrain(KILLED), kill)
+    yield from _sweep(bench, bench.promoted, bench.retrain(KILLED), kill)
 
 
 def killed_compare(bench: Bench) -> Iterator[Try]:
     """kill -9 in a comparison"""
-    yield from _sweep(bench, "killed in a comparison", bench.promoted, bench.compare(), kill)
+    yield from _sweep(bench, bench.promoted, bench.compare(), kill)
 
 
 def killed_pull(bench: Bench) -> Iterator[Try]:
@@ -47,20 +47,20 @@ def killed_pull(bench: Bench) -> Iterator[Try]:
         left = sorted(path.name for path in bench.store.iterdir() if path.name.startswith(".served"))
         return found + bench.asked(lambda: served_problems(served)) + [f"left behind: {name}" for name in left]
 
-    yield from _sweep(bench, "killed in a pull", ready, _pull(bench, f"models:/{NAME}@champion"), kill, after=again,
+    yield from _sweep(bench, ready, _pull(bench, f"models:/{NAME}@champion"), kill, after=again,
                       is_served=False)
 
 
 def full_disk(bench: Bench) -> Iterator[Try]:
     """ENOSPC before a change of a file in a retrain"""
-    yield from _sweep(bench, "no space for a file", bench.promoted, bench.retrain(KILLED), disk_full, sparse=2)
+    yield from _sweep(bench, bench.promoted, bench.retrain(KILLED), disk_full, sparse=2)
 
 
 def _pull(bench: Bench, uri: str) -> list[str]:
     return ["pull", uri, str(bench.store / "served"), "--store", str(bench.store)]
 
 
-def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[str], action: Action, *,
+def _sweep(bench: Bench, ready: Callable[[], None], command: Sequence[str], action: Action, *,
            after: Callable[[], list[str]] | None = None, is_served: bool = True, sparse: int = 1) -> Iterator[Try]:
     """Tries at every `bench.step` times `sparse`-th event, and at more of a promotion.
 
@@ -71,7 +71,7 @@ def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[
     log.unlink(missing_ok=True)
     ended = bench.launcher.run(command, bench.store, log=log)
     if ended.code != 0:
-        yield timed(row, "without a fault", lambda: [f"exit code {ended.code}: {ended.last_line}"])
+        yield timed("without a fault", lambda: [f"exit code {ended.code}: {ended.last_line}"])
         return
     events = log.read_text().splitlines()
     possible = [k for k, event in enumerate(events, 1) if action is kill or not event.startswith("sql ")]
@@ -91,7 +91,7 @@ def _sweep(bench: Bench, row: str, ready: Callable[[], None], command: Sequence[
     for k in _spread(chosen):
         if bench.is_over():
             return
-        yield timed(row, f"before event {k} of {len(events)}: {events[k - 1]}", partial(problems, k),
+        yield timed(f"before event {k} of {len(events)}: {events[k - 1]}", partial(problems, k),
                     len(possible))
 
 

@@ -30,7 +30,6 @@ class Try:
     n_events: of a sweep, the events of the run that could be tried; 0 = no sweep.
     """
 
-    row: str
     detail: str
     problems: tuple[str, ...]
     seconds: float
@@ -123,11 +122,12 @@ def plain_failure(ended: Ended, what: str) -> list[str]:
     return problems
 
 
-def timed(row: str, detail: str, problems: Callable[[], Sequence[str]], n_events: int = 0) -> Try:
+def timed(detail: str, problems: Callable[[], Sequence[str]], n_events: int = 0) -> Try:
     """Make one try."""
     started = time.monotonic()
     found = tuple(problems())
-    return Try(row, detail, found, time.monotonic() - started, n_events)
+    return Try(detail, found, time.monotonic() - started, n_events)
 
 
 Row = Callable[[Bench], Iterator[Try]]
+"""Makes the tries of one fault, which the first line of its docstring names."""
