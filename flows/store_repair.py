@@ -23,6 +23,8 @@ _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal
 _OF_ROOT = ("fetch", "mlflow.db", "optuna.db", "overview.png")
 """What is temporary in the store's own folder, which may hold other things."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
+_UPLOADING = ".artifact.uploading.*"
+"""What MLflow calls an artifact that it is still copying into the store's folder."""
 
 
 def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
@@ -69,6 +71,8 @@ def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> N
     for run_id, tags in tracker.running().items():
         token = tags.get(PROCESS_TAG)
         if token is not None and (is_own or token in known) and not is_alive(store, token):
+            for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
+                path.unlink(missing_ok=True)
             tracker.end(run_id, "KILLED")
             tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')} is dead")
     for token in known:

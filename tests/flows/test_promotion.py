@@ -243,6 +243,9 @@ tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts",
 parent = tracker.start("parent", {{}})
 print(parent, tracker.start("child", {{}}, parent), flush=True)
 (store / "features").mkdir()
+(store / "artifacts" / parent / "artifacts" / "bundle").mkdir(parents=True)
+for name in ("metrics.csv", "bundle/.artifact.uploading.zvt74ug_"):
+    (store / "artifacts" / parent / "artifacts" / name).write_text("half")
 for name in {left!r}:
     (store / name).write_text("half")
     os.utime(store / name, (1, 1))
@@ -269,6 +272,7 @@ def test_what_a_dead_process_left_is_ended_and_swept_and_nothing_else(store: Pat
     assert [client.get_run(run).info.status for run in (parent, child)] == ["KILLED", "KILLED"]
     assert len(lines) == 2
     assert fresh.exists()
+    assert [path.name for path in (store / "artifacts" / parent).rglob("*") if path.is_file()] == ["metrics.csv"]
     assert [name for name in LEFT if (store / name).exists()] == []
     assert [name for name in NOT_OURS if not (store / name).exists()] == []
     assert len(list((store / "processes").iterdir())) == 1  # this one's
