@@ -28,7 +28,7 @@ _SERVER_WITHIN_S = 300.0
 
 def password(bench: Bench) -> Iterator[Try]:
     """A password in tracking_uri, looked for in all files, in what is printed and in command lines"""
-    def problems(uri: str, code: int, *, is_begun: bool = True) -> list[str]:
+    def problems(uri: str, code: int) -> list[str]:
         bench.empty()
         home = bench.folder / "home"
         home.mkdir(exist_ok=True)
@@ -38,7 +38,7 @@ def password(bench: Bench) -> Iterator[Try]:
         found += ["the password is in a command line"] if _has_secret(lines.encode()) else []
         files = [path for place in (bench.store, home, bench.folder / "server") for path in place.rglob("*")
                  if path.is_file()]
-        if is_begun and not any(path.name == "prefect.db" for path in files):
+        if code == 0 and not any(path.name == "prefect.db" for path in files):
             found.append("Prefect's database is not among what is searched")
         return found + [f"the password is in {path.relative_to(bench.folder)}" for path in files
                         if _has_secret(str(path).encode()) or _has_secret(path.read_bytes())]
@@ -47,7 +47,7 @@ def password(bench: Bench) -> Iterator[Try]:
     yield timed("a database that is away",
                 partial(problems, f"postgresql://me:{_QUOTED}@127.0.0.1:9/mlflow?password={_QUOTED}", 2))
     yield timed("an SQLite file with a query",
-                partial(problems, f"sqlite:///{bench.store / 'mlflow.db'}?password={_QUOTED}", 2, is_begun=False))
+                partial(problems, f"sqlite:///{bench.store / 'mlflow.db'}?password={_QUOTED}", 2))
     with _server(bench.folder / "server") as port:
         yield timed("a server that answers", partial(problems, f"http://me:{_QUOTED}@127.0.0.1:{port}", 0))
 
