@@ -19,12 +19,13 @@ from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The registered version, the alias that it got, and the gates."""
+    """The version that holds the candidate's bytes, its alias, and the gates. is_unchanged: it was champion before."""
 
     name: str
     version: int
     alias: str
     gates: tuple[Gate, ...]
+    is_unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +43,28 @@ class Judged:
 
 @task(name="promote")
 def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapping[str, str]) -> Promotion:
-    """Register the bundle as a version and set its alias: `champion` if every gate holds, else `challenger`."""
+    """Register the bundle as a version and set its alias: `champion` if every gate holds, else `challenger`.
+
+    Nothing is registered where every gate holds and the champion has the same bytes.
+    """
     with store_lock(store):
         finish_orders(store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
         late = _late_gates(tracker, judged)
         gates = (*judged.gates, *late)
         alias = CHAMPION if all(gate.is_passed for gate in gates) else CHALLENGER
-        reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}" for gate in gates}
-        order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
-                               tracker.version_of(judged.name, alias), card + gate_lines(late), {**tags, **reasons})
-        version = carry_out(store, tracker, order)
-        if alias == CHAMPION and _holds(tracker, judged.name, order.replaced, judged.sha256):
-            console.print(f"version {version} has the same bytes as version {order.replaced}, the champion before it: "
-                          "what a scheduler loads stays as it is", soft_wrap=True)
+        champion = tracker.version_of(judged.name, CHAMPION)
+        is_unchanged = alias == CHAMPION and _holds(tracker, judged.name, champion, judged.sha256)
+        if champion is not None and is_unchanged:
+            version = champion
+            tracker.end(judged.run_id)
+        else:
+            reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}"
+                       for gate in gates}
+            order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
+                                   tracker.version_of(judged.name, alias), card + gate_lines(late), {**tags, **reasons})
+            version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
-    return Promotion(judged.name, version, alias, gates)
+    return Promotion(judged.name, version, alias, gates, is_unchanged)
 
 
 def gate_lines(gates: Sequence[Gate]) -> str:

@@ -319,13 +319,14 @@ def test_promotions_of_one_store_wait_for_each_other(made: Made, store: Path, tr
     assert seen == [True]
 
 
-def test_the_same_bytes_again_are_said_to_be(made: Made, store: Path, tracker: Tracker,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_champions_bytes_again_register_nothing(made: Made, store: Path, tracker: Tracker) -> None:
     first, second = (_judged(made, store, tracker, "hazard") for _ in range(2))  # both before either is promoted
-    _promote(tracker, store, first)
-    assert "same bytes" not in capsys.readouterr().out
-    assert _promote(tracker, store, second).version == 2
-    assert ("version 2 has the same bytes as version 1, the champion before it: what a scheduler loads stays as it is"
-            in capsys.readouterr().out)
-    _promote(tracker, store, _judged(made, store, tracker, "once", champion=2))
-    assert "same bytes" not in capsys.readouterr().out
+    assert not _promote(tracker, store, first).is_unchanged
+    again = _promote(tracker, store, second)
+    assert (again.version, again.alias, again.is_unchanged) == (1, CHAMPION, True)
+    assert tracker.running() == {}
+    failed = (Gate("size", False, "too large"),)  # what did not pass stands in the registry with its reasons
+    worse = _promote(tracker, store, _judged(made, store, tracker, "hazard", failed, champion=1))
+    assert (worse.version, worse.alias, worse.is_unchanged) == (2, CHALLENGER, False)
+    assert not _promote(tracker, store, _judged(made, store, tracker, "once", champion=1)).is_unchanged
+    assert _promote(tracker, store, _judged(made, store, tracker, "hazard", champion=3)).version == 4
