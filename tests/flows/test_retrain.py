@@ -42,10 +42,17 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     alias = first.promotion.alias
     assert tracker.version_of("sojourn-lifetime", alias) == 1
 
-    # the same model again is no worse than itself; a bound that it breaks makes it the challenger
+    # same data, same seed, same bytes: nothing is registered
     tracker.set_alias("sojourn-lifetime", CHAMPION, 1)
-    second = retrain(_config(store))
-    assert second.promotion.alias == CHAMPION, second.promotion.gates
+    capsys.readouterr()
+    again = retrain(_config(store))
+    assert (again.promotion.version, again.promotion.is_unchanged) == (1, True), again.promotion.gates
+    assert "sojourn-lifetime version 1 stays champion: this run made the same bytes" in capsys.readouterr().out
+    assert again.bundle == store / "bundles" / "sojourn-lifetime"
+
+    # the same forest beside another threshold is no worse than itself; a bound that it breaks makes it the challenger
+    second = retrain(_config(store, long_lived_s=80_000))
+    assert (second.promotion.version, second.promotion.alias) == (2, CHAMPION), second.promotion.gates
     names = [gate.name for gate in second.promotion.gates]
     assert {"accuracy against km", "accuracy against champion v1", "empty hosts by nilas against champion v1"
             } <= {*names}
@@ -65,9 +72,9 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert tracker.version_of("sojourn-lifetime", CHAMPION) == 2
     assert tracker.version_of("sojourn-lifetime", CHALLENGER) == 3
 
-    # same data, same seed, same bytes
-    fetched = [tracker.fetch("sojourn-lifetime", version, store / f"fetched-{version}") for version in (1, 2)]
-    assert len({(folder / "MANIFEST.json").read_bytes() for folder in fetched}) == 1
+    fetched = [tracker.fetch("sojourn-lifetime", version, store / f"fetched-{version}") for version in (1, 2, 3)]
+    assert [(folder / "MANIFEST.json").read_bytes() == (fetched[0] / "MANIFEST.json").read_bytes()
+            for folder in fetched] == [True, False, True]
 
     predictor = Predictor.load(second.bundle)
     life = predictor.admit({"subscription": "nobody", "cpu_cores": 4, "mem_gib": 16}, now_s=2_419_200)
@@ -77,7 +84,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert schema["training"]["trace"] == "synthetic"
     assert schema["training"]["content_hash"] == content_hash(_config(store))
     assert len(schema["background"]) == 16
-    assert len(list((store / "artifacts").rglob("shap.png"))) == 3  # the candidate's, in each of the runs
+    assert len(list((store / "artifacts").rglob("shap.png"))) == 4  # the candidate's, in each of the runs
 
 
 @pytest.mark.usefixtures("prefect_server")
