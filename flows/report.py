@@ -91,8 +91,9 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     for gate in promotion.gates:
         mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
         console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
-    state = ("stays [bold]champion[/]: this run made the same bytes, so nothing was registered" if promotion.is_unchanged
-             else f"is now [bold]{promotion.alias}[/]")
+    state = f"is now [bold]{promotion.alias}[/]"
+    if promotion.is_unchanged:
+        state = "stays [bold]champion[/]: this run made the same bytes, so nothing was registered"
     console.print(f"\n{promotion.name} version {promotion.version} {state}")
     console.print(f"bundle     {bundle}", soft_wrap=True)
     console.print(f"MLflow UI  {ui}", soft_wrap=True)
