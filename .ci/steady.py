@@ -28,8 +28,8 @@ def main() -> int:
         spinning = [subprocess.Popen(SPIN) for _ in range(N_SPINNING * is_busy)]
         started = time.monotonic()
         try:
-            done = subprocess.run(["make", "--no-print-directory", "test"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  check=False)
+            done = subprocess.run(["make", "--no-print-directory", "test"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
         finally:
             for process in spinning:
                 process.kill()
