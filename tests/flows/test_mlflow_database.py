@@ -202,5 +202,6 @@ def test_who_reads_waits_for_who_makes(tmp_path: Path, empty_database: Path) -> 
     with ThreadPoolExecutor(1) as pool:
         with store_lock(tmp_path):
             found = pool.submit(existing_database, tmp_path)
-            shutil.copy(empty_database, tmp_path / "mlflow.db")
+            shutil.copy(empty_database, tmp_path / "copied")
+            (tmp_path / "copied").rename(tmp_path / "mlflow.db")  # whole at once, as `ready_database` does it
         assert found.result(60) == tmp_path / "mlflow.db"
