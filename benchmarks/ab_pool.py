@@ -1,4 +1,6 @@
-"""What A/B and pre/post on one pool report beside what is true, oracle NILAS, 12 seeds: the table of docs/simulator.md.
+"""What A/B and pre/post on one pool report beside what is true, oracle NILAS, 12 seeds.
+
+The table of docs/simulator/evaluations.md, "A/B and pre/post on one pool".
 
     python benchmarks/ab_pool.py [--openb FOLDER] [--picture PATH.png]
 

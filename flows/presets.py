@@ -1,4 +1,4 @@
-"""Named comparisons: what each of the evaluations in docs/simulator.md runs."""
+"""Named comparisons: what each of the evaluations in docs/simulator/evaluations.md runs."""
 
 from __future__ import annotations
 
