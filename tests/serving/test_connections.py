@@ -28,8 +28,12 @@ class Ticks:
 
 
 @contextmanager
-def staged(limits: Limits) -> Iterator[tuple[JsonServer, Ticks, threading.Semaphore]]:
-    """A server on a clock of its own; the semaphore is released once for each request whose first byte it saw."""
+def staged(limits: Limits, resting: threading.Semaphore | None = None
+           ) -> Iterator[tuple[JsonServer, Ticks, threading.Semaphore]]:
+    """A server on a clock of its own; the semaphore is released once for each request whose first byte it saw.
+
+    resting: released each time that a connection begins to wait for a request.
+    """
     ticks, seen = Ticks(), threading.Semaphore(0)
     server = JsonServer("127.0.0.1", 0, {"/echo": lambda document: (200, document)},
                         {"/healthz": lambda: (200, "text/plain", '"text"')}, limits, clock=ticks)
@@ -40,6 +44,15 @@ def staged(limits: Limits) -> Iterator[tuple[JsonServer, Ticks, threading.Semaph
         seen.release()
 
     server.connections.ask = spied  # type: ignore[method-assign]
+    if resting is not None:
+        wait = server.connections.wait
+
+        def rested(connection: socket.socket) -> bool:
+            found = wait(connection)
+            resting.release()
+            return found
+
+        server.connections.wait = rested  # type: ignore[method-assign]
     with serving(server):
         yield server, ticks, seen
 
@@ -144,11 +157,15 @@ def test_one_that_drips_is_cut_off_though_it_never_pauses(head: bytes) -> None:
 
 
 def test_an_idle_connection_is_cut_after_its_time() -> None:
-    with staged(Limits()) as (server, ticks, _), _client(server) as silent:
+    resting = threading.Semaphore(0)
+    with staged(Limits(), resting) as (server, ticks, _), _client(server) as silent:
         kept = connect(server)
         assert ask(kept, "/echo", 1) == (200, 1)
+        for _ in range(3):  # both at their beginning, and the one that was answered
+            resting.acquire()
         ticks.now_s += 119.0
         assert ask(kept, "/echo", 2) == (200, 2)
+        resting.acquire()
         ticks.now_s += 2.0
         assert _until_closed(silent) == b""
         assert ask(kept, "/echo", 3) == (200, 3)
