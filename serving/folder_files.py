@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import itertools
 import json
 import os
 import stat
@@ -16,6 +18,8 @@ _Read = TypeVar("_Read")
 _MARK_MAX = 1 << 16
 _N_ATTEMPTS, _PAUSE_S = 20, 0.01
 """How often reading is tried while a publisher replaces the folder, and what is waited in between."""
+_PATIENCE_S = 5.0
+"""How long it is tried where a publisher has moved the old folder aside: on a busy machine it may stand still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,18 @@ class FolderFiles:
         A publisher renames the old folder away, then a new one into its place, and removes the old. `read` opens
         the folder once, so no rename can mix two versions; where it is gone, it is waited for.
         """
-        for _ in range(_N_ATTEMPTS - 1):
+        ends_s = time.monotonic() + _PATIENCE_S
+        for n_attempts in itertools.count(1):
             before = self._stamp(root)
             try:
                 return read(root)
             except self.error:
                 if before is not None and before == self._stamp(root):
                     raise
+                if n_attempts >= _N_ATTEMPTS and not (time.monotonic() < ends_s and _is_moved_aside(root)):
+                    raise
             time.sleep(_PAUSE_S)
-        return read(root)
+        raise AssertionError("counting does not end")
 
     @contextlib.contextmanager
     def opened(self, root: Path) -> Iterator[int]:
@@ -93,6 +100,14 @@ class FolderFiles:
     def _unreadable(self, path: Path, error: OSError | ValueError) -> ValueError:
         reason = error.strerror if isinstance(error, OSError) else error
         return self.error(f"{path} must be a readable file of the {self.noun}, got {reason}")
+
+
+def _is_moved_aside(root: Path) -> bool:
+    """True where a publisher that cannot exchange folders is between its two renames, or was killed there."""
+    try:
+        return not root.exists() and any(root.parent.glob(f".{glob.escape(root.name)}.old.*"))
+    except (OSError, ValueError):
+        return False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

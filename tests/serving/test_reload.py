@@ -155,31 +155,58 @@ def test_a_folder_is_found_after_the_working_directory_moved(folder: Path, tmp_p
 
 
 def test_a_load_that_meets_a_publisher_reads_one_version(made: Made, folder: Path) -> None:
-    """Two bundles take turns in the folder as fast as they can be published; every load is one of them whole."""
+    """Two bundles take turns in the folder; two publishes fall into each load; every load is one of them whole."""
     sources = [made.folders["hazard"], made.folders["uptime"]]
     expected = {load_bundle(source).version: (source / "model.onnx").read_bytes() for source in sources}
-    is_over = threading.Event()
-    n_published = 0
+    due, done = threading.Semaphore(0), threading.Semaphore(0)
+    n_loads = 150
 
     def publisher() -> None:
-        nonlocal n_published
-        while not is_over.is_set():
-            publish(sources[n_published % 2], folder)
-            n_published += 1
+        for number in range(3 * n_loads):
+            due.acquire()
+            publish(sources[(number + 1) % 2], folder)
+            done.release()
 
     thread = threading.Thread(target=publisher)
     thread.start()
-    seen = set()
+    seen = []
     try:
-        for _ in range(300):
+        for _ in range(n_loads):
+            due.release(2)
             bundle = load_bundle(folder)
             assert bundle.model == expected[bundle.version]
-            seen.add(bundle.version)
+            due.release()  # an odd number in all, so that the next load begins with the other one
+            for _ in range(3):
+                done.acquire()
+            seen.append(bundle.version)
     finally:
-        is_over.set()
+        due.release(3 * n_loads)
         thread.join()
-    assert n_published > 10
-    assert seen == set(expected)
+    assert set(seen) == set(expected)
+
+
+def test_a_publisher_that_stands_still_between_its_two_renames_is_waited_for(made: Made, folder: Path,
+                                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    old = folder.parent / f".{folder.name}.old.123"
+    old.mkdir()
+    folder.rename(old / "was")
+    n_pauses = 0
+
+    def pause(seconds: float) -> None:
+        nonlocal n_pauses
+        n_pauses += 1
+        if n_pauses == 50:  # more than the attempts at a folder that is simply missing
+            (old / "was").rename(folder)
+
+    monkeypatch.setattr(folder_files.time, "sleep", pause)
+    assert load_bundle(folder).version == load_bundle(made.folders["hazard"]).version
+    assert n_pauses == 50
+    monkeypatch.setattr(folder_files, "_PATIENCE_S", 0.0)
+    n_pauses = 100
+    folder.rename(old / "was")
+    with pytest.raises(BundleError, match="No such file"):  # it was killed there
+        load_bundle(folder)
+    assert n_pauses == 100 + folder_files._N_ATTEMPTS - 1
 
 
 @pytest.mark.parametrize("moment", [MANIFEST, *FILES])
