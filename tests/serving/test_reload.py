@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,7 @@ def test_a_publisher_that_stands_still_between_its_two_renames_is_waited_for(mad
         if n_pauses == 50:  # more than the attempts at a folder that is simply missing
             (old / "was").rename(folder)
 
-    monkeypatch.setattr(folder_files.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     assert load_bundle(folder).version == load_bundle(made.folders["hazard"]).version
     assert n_pauses == 50
     monkeypatch.setattr(folder_files, "_PATIENCE_S", 0.0)
