@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
 
+from made_server import publishing
 from sojourn.flows import prefect_server as module
 from sojourn.flows.prefect_server import prefect_server
 
@@ -32,7 +33,7 @@ def probe(config: RetrainConfig) -> None:
     if sys.stdin.readline().strip() == "fail":
         raise ValueError("a word to find")
 
-probe(RetrainConfig(store=store, tracking_uri="http://me:s3cret-word@127.0.0.1:9"))
+probe(RetrainConfig(store=store, tracking_uri=sys.argv[2]))
 print("done", flush=True)
 """
 PICKLES = (b"\x80\x04\x95", b"\x80\x05\x95", b"gASV", b"gAWV")
@@ -42,14 +43,16 @@ PICKLES = (b"\x80\x04\x95", b"\x80\x05\x95", b"gASV", b"gAWV")
 @contextmanager
 def _run(store: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "SOJOURN_"))}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env={**environment, "HOME": str(home)})
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    with publishing() as answering:  # any answer will do for a tracking server that is there
+        uri = f"http://me:s3cret-word@{answering.url.split('/')[2]}"
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(store), uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**environment, "HOME": str(home)})
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:
