@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
 import subprocess
 import sys
 import time
 
+_RAN = re.compile(r"(\d+) (?:passed|failed)")
 TESTS_FAILED = 1  # pytest's exit codes: 1 where tests failed, 2 and more where it could not run them
 
 
@@ -27,25 +29,35 @@ def main() -> int:
     options = parser.parse_args()
     seed = secrets.randbits(31) if options.seed is None else options.seed
     failed: list[int] = []
-    n_rounds = 0
+    n_rounds = n_tests = 0
     until_s = time.time() + options.seconds
     while time.time() < until_s:
         print(f"== round {n_rounds + 1}: --hypothesis-seed={seed}", flush=True)
-        code = subprocess.run(
+        last = ""
+        with subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m", "hypothesis",
              "-p", "no:cacheprovider", "-r", "fE", "--tb=short", "--hypothesis-profile=fuzz",
              f"--hypothesis-seed={seed}", *options.tests],
             env={**os.environ, "PYTHONHASHSEED": str(seed), "SOJOURN_FUZZ_UNTIL_S": str(until_s)},
-            check=False).returncode
+            stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            for line in run.stdout:
+                print(line, end="", flush=True)
+                last = line
+        code = run.returncode
+        n_tests += sum(int(count) for count in _RAN.findall(last))
         if code > TESTS_FAILED:
             return code
         if code == TESTS_FAILED:
             failed.append(seed)
         n_rounds += 1
         seed += 1
-    print(f"{n_rounds} rounds of new examples, {len(failed)} with finds{': seeds ' if failed else ''}"
-          f"{', '.join(map(str, failed))}. Add each as an @example and mend what it shows.")
-    return 0 if options.report or not failed else 1
+    seeds = f": seeds {', '.join(map(str, failed))}" if failed else ""
+    print(f"{n_rounds} rounds, {n_tests} tests with new examples, {len(failed)} rounds with finds{seeds}. "
+          "Add each as an @example and mend what it shows.")
+    if n_tests == 0:
+        print("No test began in time: give more --seconds.")
+    return 0 if options.report or (n_tests and not failed) else 1
 
 
 if __name__ == "__main__":
