@@ -25,8 +25,8 @@ from typing import Any
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import replace_folder
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
+from sojourn.publishing import publish_folder
 from sojourn.serving import Lifetime, Predictor, WatchEvent
 from sojourn.serving.history import HistoryState
 
@@ -112,7 +112,7 @@ class Worker:
 def publish(source: Path, target: Path) -> None:
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     shutil.copytree(source, fresh, dirs_exist_ok=True)
-    replace_folder(fresh, target, "MANIFEST.json")
+    publish_folder(fresh, target, "MANIFEST.json")
 
 
 def soak(n_operations: int, n_threads: int, root: Path) -> list[Round]:

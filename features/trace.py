@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -13,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from sojourn.publishing import publish_folder
 
 FORMAT_VERSION = 1
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")
@@ -128,7 +129,7 @@ class Trace:
                 "meta": dict(self.meta),
             }
             (fresh / "trace.json").write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
-            replace_folder(fresh, target, "trace.json")
+            publish_folder(fresh, target, "trace.json")
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -157,30 +158,6 @@ class Trace:
         roles = Roles(**{key: tuple(value) for key, value in header["roles"].items()})
         return cls(tables["requests"], int(header["horizon_s"]), roles, tables["hosts"], tables["usage"],
                    header["meta"])
-
-
-def replace_folder(fresh: Path, target: Path, mark: str) -> None:
-    """Move the finished folder `fresh` to `target`; a reader sees the old one, the new one, or for a moment none.
-
-    mark: the file by which an older one is known. Anything else at `target` is not ours to remove: ValueError. A
-    crash in that moment leaves the old one beside it, in `.NAME.old.*`.
-    """
-    is_empty = target.is_dir() and not any(target.iterdir())
-    if target.exists() and not is_empty and not (target / mark).is_file():
-        raise ValueError(f"{target} must be new, empty or a folder with {mark}, got something else there")
-    fresh.chmod(0o755)  # a temporary folder is its maker's only
-    for path in fresh.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-        target.rename(old / "was")
-        fresh.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        fresh.rename(target)
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:

@@ -13,8 +13,8 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.feature_rows import feature_code, made_rows, read_rows, write_rows
 from sojourn.flows.ingest import Ingested
 from sojourn.flows.progress import Report, console, stage
-from sojourn.flows.whole_file import whole_file
 from sojourn.models.bundle_writer import packed_arrays
+from sojourn.publishing import whole_file
 from sojourn.serving.array_archive import read_arrays
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.flows.whole_file import whole_file
+from sojourn.publishing import whole_file
 
 
 @dataclass(frozen=True, slots=True)

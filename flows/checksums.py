@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.flows.whole_file import whole_file
+from sojourn.publishing import whole_file
 
 
 def write_checksums(listing: Path, files: Sequence[Path]) -> None:

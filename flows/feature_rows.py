@@ -12,7 +12,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.features.trace import Trace
 from sojourn.flows.code_version import source_hash
-from sojourn.flows.whole_file import whole_file
+from sojourn.publishing import whole_file
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 

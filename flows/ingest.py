@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sojourn.flows.checksums import are_whole, write_checksums
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.configured_trace import configured_trace, trace_code
 from sojourn.flows.progress import console, stage, tell_doubts
+from sojourn.publishing import sync, sync_tree
 
 CHECKSUMS = "checksums.json"
 _REPORT = "report.txt"
@@ -80,13 +80,11 @@ def _is_whole(folder: Path) -> bool:
 
 def _publish(fresh: Path, folder: Path) -> None:
     """Put a trace in its place, unless another process has: who reads that one must not lose it."""
-    for path in (*fresh.iterdir(), fresh):
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+    sync_tree(fresh)
     while not _is_whole(folder):
         try:
             fresh.rename(folder)
+            sync(folder.parent)
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):

@@ -12,7 +12,7 @@ import pandas as pd
 from sojourn.flows.grid import TraceSpec
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.simulation import positions_of
-from sojourn.flows.whole_file import whole_file
+from sojourn.publishing import whole_file
 from sojourn.simulator import Curves, Held, Workload
 
 _ARRAYS = frozenset({"offsets", "uptime_s", "total_s", "index", "request_id"})

@@ -6,7 +6,6 @@ Killed in between, the next run that opens the store goes on with it. All steps 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from pathlib import Path
 from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
 from sojourn.flows.tracking import CHAMPION, Tracker
 from sojourn.flows.tracking_client import TrackingError
-from sojourn.flows.whole_file import whole_file
+from sojourn.publishing import publish_files, sync, whole_file
+from sojourn.serving.bundle import MANIFEST
 from sojourn.serving.errors import BundleError
-from sojourn.serving.publishing import publish_files
 
 PROMOTIONS, BUNDLES = "promotions", "bundles"
 _GONE = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE")
@@ -66,7 +65,7 @@ def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
         _write(store, replace(order, is_pointed=True))
     target = store / BUNDLES / order.name
     if tracker.version_of(order.name, CHAMPION) == version and read_sha256(target) != order.sha256:
-        publish_files(target, held.files)
+        publish_files(target, held.files, MANIFEST)
     try:
         tracker.end(order.run_id)
     except TrackingError as error:
@@ -94,22 +93,13 @@ def _write(store: Path, order: PromotionOrder) -> None:
     file = _file(store, order)
     with whole_file(file) as temporary:
         temporary.write_text(json.dumps(asdict(order), indent=1) + "\n")
-    _sync(file.parent)
 
 
 def _remove(store: Path, order: PromotionOrder) -> None:
     file = _file(store, order)
     file.unlink(missing_ok=True)
-    _sync(file.parent)
+    sync(file.parent)
 
 
 def _file(store: Path, order: PromotionOrder) -> Path:
     return store / PROMOTIONS / f"{order.run_id}.json"
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sojourn.publishing import publish_files
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
-from sojourn.serving.publishing import publish_files
 
 _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
 
@@ -97,7 +97,8 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
         is_new = not _holds(target, found)
         if is_new:
             # Only what is verified: the registry keeps an MLmodel file beside the bundle.
-            publish_files(target, {file: (fetched / file).read_bytes() for file in (*FILES, MANIFEST)})
+            contents = {file: (fetched / file).read_bytes() for file in (*FILES, MANIFEST)}
+            publish_files(target, contents, MANIFEST)
     return Pulled(name, version, found, is_new)
 
 

@@ -19,9 +19,9 @@ from sojourn.flows.figures import accuracy_figure, importance_figure, overview_f
 from sojourn.flows.ingest import Ingested
 from sojourn.flows.tracking import Tracker
 from sojourn.flows.train import Trained, Training
-from sojourn.flows.whole_file import whole_file
 from sojourn.models.explain import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
+from sojourn.publishing import whole_file
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.encoder import Encoder
 

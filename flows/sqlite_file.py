@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+
+from sojourn.publishing import sync
 
 BUSY_S = 60.0
 """How long a database is waited for that another program holds."""
@@ -45,11 +46,11 @@ def new_database(file: Path) -> Iterator[Path]:
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         for name in _BESIDE[1:]:
             file.with_name(file.name + name).unlink(missing_ok=True)  # of what was there before
         temporary.replace(file)
-        _sync(file.parent)
+        sync(file.parent)
     finally:
         for name in _BESIDE:
             temporary.with_name(temporary.name + name).unlink(missing_ok=True)
@@ -65,11 +66,3 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a database as it stands, also while others write to it."""
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,11 +15,12 @@ from sojourn.flows.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.flows.store_lock import store_lock
 from sojourn.flows.store_process import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
-from sojourn.serving.publishing import publish_files
+from sojourn.publishing import publish_files
+from sojourn.serving.bundle import MANIFEST
 
 _FOLDERS = ("bundles", "cells", "curves", "features", PROCESSES, PROMOTIONS, "traces")
 _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")
-"""What `whole_file`, `new_database`, `replace_folder`, `fetched` and `enter_store` call what is not done yet."""
+"""What `whole_file`, `new_database`, `publish_files`, `fetched` and `enter_store` call what is not done yet."""
 _OF_ROOT = ("fetch", "mlflow.db", "optuna.db", "overview.png")
 """What is temporary in the store's own folder, which may hold other things."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
@@ -58,7 +59,7 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
         with fetched(tracker, store, name, version) as fresh:
             held = BundleBytes.read(fresh)
         if held.sha256 != there:
-            publish_files(target, held.files)
+            publish_files(target, held.files, MANIFEST)
             tell(f"{target} now holds the champion, version {version}")
     except (OSError, ValueError) as error:
         tell(f"{target} must hold the champion, version {version}, got {error}")

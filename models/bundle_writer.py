@@ -13,12 +13,12 @@ import numpy as np
 
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.onnx_export import to_onnx
+from sojourn.publishing import publish_files
 from sojourn.serving.array_archive import write_arrays
 from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
-from sojourn.serving.publishing import publish_files
 
 
 def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: Encoder, history: HistoryState,
@@ -55,7 +55,7 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
     contents[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
-    publish_files(target, contents)
+    publish_files(target, contents, MANIFEST)
     return target
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from sojourn.publishing import whole_file
 from sojourn.serving import _c_text
 from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.bundle import Bundle, Schema
@@ -57,11 +57,9 @@ class CSource:
         for path in paths:
             if path.exists() and not path.read_bytes().startswith(_c_text.MARK.encode()):
                 raise ValueError(f"{path} must be a file of an earlier export or not exist, got another file")
-        with tempfile.TemporaryDirectory(prefix=f".{self.name}.", dir=root) as fresh:
-            for path, text in zip(paths, (self.header, self.source), strict=True):
-                (Path(fresh) / path.name).write_bytes(text.encode("ascii"))
-            for path in paths:
-                (Path(fresh) / path.name).replace(path)
+        with whole_file(paths[0]) as header, whole_file(paths[1]) as source:
+            header.write_bytes(self.header.encode("ascii"))
+            source.write_bytes(self.source.encode("ascii"))
         return paths
 
 

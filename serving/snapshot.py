@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from sojourn.publishing import sync
 from sojourn.serving.array_archive import read_arrays, write_arrays
 from sojourn.serving.errors import SnapshotError, shown
 from sojourn.serving.folder_files import FolderFiles
@@ -68,10 +69,10 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
             }  # fmt: skip
             with _temporary(folder) as (path, file):
                 _write_json(file, {"format": "sojourn-history", "format_version": FORMAT_VERSION, "sha256": hashes})
-                _sync(file)
-                _sync_folder(folder)  # the files that the mark names come first
+                _flush(file)
+                sync(folder)  # the files that the mark names come first
                 path.replace(folder / MARK)
-            _sync_folder(folder)
+            sync(folder)
         finally:
             _sweep(folder)
 
@@ -159,7 +160,7 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise SnapshotError(f"{folder} must be a folder, got something else there") from error
-    _sync_folder(folder.parent)
+    sync(folder.parent)
 
 
 def _check_own(folder: Path) -> None:
@@ -194,7 +195,7 @@ def _written(folder: Path, part: str, write: Callable[[BinaryIO], object]) -> st
     """The hash of a file that is written and named after it, and will be there after a power cut."""
     with _temporary(folder) as (path, file):
         write(file)
-        _sync(file)
+        _flush(file)
         file.seek(0)
         found = hashlib.file_digest(file, "sha256").hexdigest()
         path.replace(folder / f"{part}-{found[:16]}{ENDINGS[part]}")
@@ -212,19 +213,9 @@ def _temporary(folder: Path) -> Iterator[tuple[Path, Any]]:
         yield path, file
 
 
-def _sync(file: BinaryIO) -> None:
+def _flush(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

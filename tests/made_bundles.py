@@ -16,10 +16,11 @@ import numpy as np
 
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace, replace_folder
+from sojourn.features.trace import Trace
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.publishing import publish_folder
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
@@ -60,7 +61,7 @@ def publish(source: Path, target: Path) -> None:
     """Put a bundle into a folder as a publisher does: beside it, then by renaming."""
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     shutil.copytree(source, fresh, dirs_exist_ok=True)
-    replace_folder(fresh, target, "MANIFEST.json")
+    publish_folder(fresh, target, "MANIFEST.json")
 
 
 def rewrite(folder: Path, name: str, content: bytes) -> None:

@@ -12,7 +12,7 @@ import sojourn
 
 FOLDER = Path(sojourn.__path__[0])
 PARTS = ("features", "flows", "models", "serving", "simulator")
-FILES = [FOLDER / "source_closure.py", *(file for part in PARTS for file in sorted((FOLDER / part).rglob("*.py")))]
+FILES = [*sorted(FOLDER.glob("*.py")), *(file for part in PARTS for file in sorted((FOLDER / part).rglob("*.py")))]
 
 
 def is_private(name: str) -> bool:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sojourn import publishing
 from sojourn.models import bundle_writer
 from sojourn.models.bundle_writer import packed_arrays, write_bundle
 from sojourn.models.lifetime import Exported
-from sojourn.serving import Predictor, load_bundle, publishing
+from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.bundle import FILES
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import LEQ, Forest
@@ -84,7 +85,7 @@ def test_an_older_bundle_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-@pytest.mark.parametrize("step", ["to_onnx", "packed_arrays", "publishing._rename"])
+@pytest.mark.parametrize("step", ["to_onnx", "packed_arrays", "publishing.exchange"])
 def test_a_failure_leaves_the_old_bundle_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                        step: str) -> None:
     folder = write(tmp_path / "bundle")
