@@ -13,6 +13,7 @@ import typer
 
 from sojourn.flows.command_options import READER_HELP, Horizon, Store, plain_errors
 from sojourn.flows.environment import be_quiet, keep_prefect_in
+from sojourn.flows.registry_help import RegistryCommand
 from sojourn.flows.simulate_commands import compare, simulate
 from sojourn.flows.terminal import show_what_can_be_shown
 from sojourn.flows.trace_commands import trace_app
@@ -23,11 +24,11 @@ show_what_can_be_shown()
 app = typer.Typer(help="How long each VM, pod or job will stay, and what a scheduler gains from knowing it.",
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(trace_app, name="trace")
-app.command()(simulate)
-app.command()(compare)
+app.command(cls=RegistryCommand)(simulate)
+app.command(cls=RegistryCommand)(compare)
 
 
-@app.command()
+@app.command(cls=RegistryCommand)
 @plain_errors
 def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
@@ -62,13 +63,14 @@ def retrain(
     run(settings)
 
 
-@app.command()
+@app.command(cls=RegistryCommand)
 @plain_errors
 def evaluate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
-    family: Annotated[list[str] | None, typer.Option(help="Families to compare. [default: all]")] = None,
+    family: Annotated[list[str] | None, typer.Option(
+        help="Families to compare: {families}. [default: all]")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
@@ -93,12 +95,13 @@ def evaluate(
     study(settings)
 
 
-@app.command()
+@app.command(cls=RegistryCommand)
 @plain_errors
 def search(
     on: Annotated[list[str] | None, typer.Option(
         help="Traces, as READER=PATH, or `synthetic`; repeat. [default: synthetic]")] = None,
-    family: Annotated[str, typer.Option(help="The family whose hyperparameters are searched.")] = "hazard",
+    family: Annotated[str, typer.Option(
+        help="The family whose hyperparameters are searched: {searched}.")] = "hazard",
     horizon_s: Annotated[list[int] | None, typer.Option(
         "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
                           "their order. [default: told from the files]")] = None,

@@ -26,10 +26,7 @@ _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
-READER_HELP = ("How to read the trace: alibaba-2018, alibaba-2018-containers, azure-flavors, azure-packing, "
-               "azure-vm, bitbrains, dlrm, google-2011, openb, parquet, planetlab, surf, swf.")
-PRESET_HELP = ("A named comparison: lava-table, recall-sweep, load-sweep, ablations, lava-readings, ab-pool, lars; "
-               "other options win over it.")
+READER_HELP = "How to read the trace: {readers}."
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(

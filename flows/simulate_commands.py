@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import PRESET_HELP, READER_HELP, Horizon, Reader, plain_errors
+from sojourn.flows.command_options import READER_HELP, Horizon, Reader, plain_errors
 
 
 @plain_errors
@@ -16,8 +16,9 @@ def simulate(
     reader: Reader = "parquet",
     horizon_s: Horizon = None,
     workload: Annotated[str | None, typer.Option(
-        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
-    policy: Annotated[list[str], typer.Option(help="Policy; may be repeated. [default: all]")] = [],  # noqa: B006
+        help="Recipe: {recipes}. [default: the reader's own, else trace]")] = None,
+    policy: Annotated[list[str], typer.Option(
+        help="Policy: {policies}; may be repeated. [default: all]")] = [],  # noqa: B006
     n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
     load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
     noise: Annotated[list[float], typer.Option(
@@ -89,8 +90,9 @@ def compare(
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
     recipe: Annotated[str | None, typer.Option(
-        help="Recipe: synthetic, azure-flavors, dlrm, openb, trace. [default: the reader's own, else trace]")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Policy; may be repeated. [default: all]")] = None,
+        help="Recipe: {recipes}. [default: the reader's own, else trace]")] = None,
+    policy: Annotated[list[str] | None, typer.Option(
+        help="Policy: {policies}; may be repeated. [default: all]")] = None,
     predictor: Annotated[list[str] | None, typer.Option(
         help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, or one-shot: of "
              "any; may be repeated. [default: oracle]")] = None,
@@ -106,7 +108,7 @@ def compare(
     host_mem_gib: Annotated[float | None, typer.Option(
         help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
     preset: Annotated[str | None, typer.Option(
-        help=PRESET_HELP)] = None,
+        help="A named comparison: {presets}; other options win over it.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from sojourn.flows.command_options import Horizon, Reader, plain_errors
+from sojourn.flows.registry_help import RegistryCommand
 
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 
 
-@trace_app.command("describe")
+@trace_app.command("describe", cls=RegistryCommand)
 @plain_errors
 def trace_describe(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
@@ -35,7 +36,7 @@ def trace_describe(
         typer.echo(f"\npicture  {picture}")
 
 
-@trace_app.command("convert")
+@trace_app.command("convert", cls=RegistryCommand)
 @plain_errors
 def trace_convert(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],

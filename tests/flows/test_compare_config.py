@@ -9,15 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.command_options import PRESET_HELP
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.config import load_settings
 from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES
-
-
-def test_the_help_names_every_preset() -> None:
-    assert f"A named comparison: {', '.join(PRESETS)}; other options win over it." == PRESET_HELP
 
 
 def test_seeds_are_a_number_or_a_list() -> None:

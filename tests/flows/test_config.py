@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.readers import READERS
-from sojourn.flows.command_options import READER_HELP
 from sojourn.flows.config import FAMILIES, RetrainConfig, load_config
 from sojourn.models.lifetime import LIFETIME_MODELS
 
@@ -62,7 +61,3 @@ def test_registered_name_of_a_file() -> None:
     assert RetrainConfig().registered_name == "sojourn-lifetime"
     named = RetrainConfig(trace=Path("a/CEA-Curie.swf.gz"), reader="swf")
     assert named.registered_name == "sojourn-lifetime-cea-curie-swf-gz"
-
-
-def test_the_command_line_names_every_reader() -> None:
-    assert f"How to read the trace: {', '.join(READERS)}." == READER_HELP

@@ -1,0 +1,28 @@
+"""Named comparisons: what each of the evaluations in docs/simulator/evaluations.md runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sojourn.flows.presets.ab_pool import AB_POOL
+from sojourn.flows.presets.ablations import ABLATIONS
+from sojourn.flows.presets.lars import LARS
+from sojourn.flows.presets.lava_readings import LAVA_READINGS
+from sojourn.flows.presets.lava_table import LAVA_TABLE
+from sojourn.flows.presets.load_sweep import LOAD_SWEEP
+from sojourn.flows.presets.preset import GRID, Preset
+from sojourn.flows.presets.recall_sweep import RECALL_SWEEP
+
+__all__ = ["GRID", "PRESETS", "Preset"]
+
+PRESETS: Mapping[str, Preset] = MappingProxyType({
+    "lava-table": LAVA_TABLE,
+    "recall-sweep": RECALL_SWEEP,
+    "load-sweep": LOAD_SWEEP,
+    "ablations": ABLATIONS,
+    "lava-readings": LAVA_READINGS,
+    "ab-pool": AB_POOL,
+    "lars": LARS,
+})
+"""By name. A policy that is not known is left out of a preset."""

@@ -1,0 +1,7 @@
+"""`ab-pool`: an A/B test in one pool, and an analysis before and after a launch."""
+
+from sojourn.flows.presets.preset import OF_REPLAYS, Preset
+
+AB_POOL = Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",
+                 ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset",
+                 reads=OF_REPLAYS)

@@ -1,0 +1,10 @@
+"""`ablations`: NILAS and LAVA with one rule changed at a time."""
+
+from sojourn.flows.presets.preset import Preset
+
+ABLATIONS = Preset(
+    "what each rule of NILAS and LAVA is worth",
+    ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
+     "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
+    ("oracle", "hazard"),
+)  # fmt: skip

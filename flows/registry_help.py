@@ -1,0 +1,77 @@
+"""Commands whose help names what the registries hold: `{readers}` in a help text becomes the readers' names.
+
+A registry is loaded when help is asked for, not when a command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from typer.core import TyperCommand
+
+
+def _readers() -> Iterable[str]:
+    from sojourn.features.readers import READERS
+
+    return READERS
+
+
+def _recipes() -> Iterable[str]:
+    from sojourn.simulator import WORKLOADS
+
+    return WORKLOADS
+
+
+def _policies() -> Iterable[str]:
+    from sojourn.simulator import POLICIES
+
+    return POLICIES
+
+
+def _families() -> Iterable[str]:
+    from sojourn.models.lifetime import LIFETIME_MODELS
+
+    return LIFETIME_MODELS
+
+
+def _searched() -> Iterable[str]:
+    from sojourn.models.lifetime import SEARCH_SPACES
+
+    return SEARCH_SPACES
+
+
+def _presets() -> Iterable[str]:
+    from sojourn.flows.presets import PRESETS
+
+    return PRESETS
+
+
+_NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
+    "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
+    "presets": _presets,
+})  # fmt: skip
+
+
+class RegistryCommand(TyperCommand):
+    """A command with such help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.params:
+            text = getattr(parameter, "help", None)
+            if text:
+                parameter.help = with_names(text)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+def with_names(text: str) -> str:
+    """The text with the names of each registry that it asks for.
+
+    >>> with_names("A named comparison: {presets}.")[:49]
+    'A named comparison: lava-table, recall-sweep, loa'
+    """
+    for key, names in _NAMES.items():
+        if f"{{{key}}}" in text:
+            text = text.replace(f"{{{key}}}", ", ".join(names()))
+    return text

@@ -1,0 +1,35 @@
+"""The help of the commands names what the registries hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.features.readers import READERS
+from sojourn.flows.cli import app
+from sojourn.flows.presets import PRESETS
+from sojourn.models.lifetime import LIFETIME_MODELS, SEARCH_SPACES
+from sojourn.simulator import POLICIES, WORKLOADS
+
+
+def _help(command: str) -> str:
+    """The help of a command, in one line, without the frame around it."""
+    found = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "120", "TERMINAL_WIDTH": "120"})
+    assert found.exit_code == 0, found.output
+    return " ".join(found.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("command", "words", "names"), [
+    *((command, "How to read the trace: {}.", READERS)
+      for command in ("retrain", "evaluate", "simulate", "compare", "trace describe", "trace convert")),
+    ("simulate", "Recipe: {}.", WORKLOADS),
+    ("simulate", "Policy: {}; may be repeated.", POLICIES),
+    ("compare", "Policy: {}; may be repeated.", POLICIES),
+    ("compare", "A named comparison: {}; other options win over it.", PRESETS),
+    ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
+    ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
+])  # fmt: skip
+def test_the_help_names_what_the_registry_holds(command: str, words: str, names: Iterable[str]) -> None:
+    assert words.format(", ".join(names)) in _help(command)
