@@ -4,7 +4,6 @@ The engine asks for predictions through LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace
-from sojourn.simulator._numba import kernel
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
@@ -14,6 +13,7 @@ from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.host_map import host_map
+from sojourn.simulator.jit import kernel
 from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.one_shot import OneShot

@@ -24,7 +24,6 @@ import numba
 import numpy as np
 
 from sojourn.simulator._compose import Extent, composed
-from sojourn.simulator._numba import KERNEL_OPTIONS
 from sojourn.simulator._policy_check import check_compiled, check_form, compile_failure
 from sojourn.simulator._policy_sources import policy_sources
 from sojourn.simulator._python import asking
@@ -41,6 +40,7 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.jit import KERNEL_OPTIONS
 from sojourn.simulator.policies.policy import Policy
 from sojourn.source_closure import NoSource
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sojourn.simulator._agenda import schedule
 from sojourn.simulator._moves import begin_plan, least_work, plan
-from sojourn.simulator._numba import inlined, inner
 from sojourn.simulator._placing import asked, choose, depart, give_back, settle
 from sojourn.simulator._state import BAD_SCORE, DEFRAGMENTED, NEVER, NOT_PLACED, World
+from sojourn.simulator.jit import inlined, inner
 
 
 @inner

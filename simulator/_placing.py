@@ -7,7 +7,6 @@ here is what the policy gives.
 from __future__ import annotations
 
 from sojourn.simulator._exits import enter, leave, link, predict_first, predict_now, unlink
-from sojourn.simulator._numba import inlined, inner
 from sojourn.simulator._place import occupy
 from sojourn.simulator._room import fits, is_allowed
 from sojourn.simulator._state import (
@@ -21,6 +20,7 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Request
+from sojourn.simulator.jit import inlined, inner
 
 
 @inner

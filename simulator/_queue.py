@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sojourn.simulator._agenda import schedule
-from sojourn.simulator._numba import inner
 from sojourn.simulator._placing import admit
 from sojourn.simulator._state import BAD_SCORE, NOT_PLACED, World
+from sojourn.simulator.jit import inner
 
 
 @inner

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.jit import kernel
 
 __all__ = ["Filter", "Hooks", "HostScores", "PerResource", "Policy", "ResourceScorer", "Scorer", "kernel"]
 

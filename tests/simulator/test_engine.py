@@ -11,8 +11,8 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from made_workloads import each_policy
-from sojourn.simulator._numba import kernel
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.jit import kernel
 
 
 def hosts_of(*shapes: tuple[float, float]) -> pd.DataFrame:
