@@ -19,8 +19,8 @@ import pandas as pd
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.amounts import LARGEST
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.workloads.amounts import LARGEST
 
 PLAIN_UP_TO = 2_000
 """Hosts above which the plain scan is left out, and slow policies run once: it takes minutes."""

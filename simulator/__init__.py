@@ -7,8 +7,6 @@ from sojourn.features.trace import Trace
 from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
-from sojourn.simulator.completion import true_totals
-from sojourn.simulator.constraints import Constraints
 from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.flawed import LongAsShort, NoisyOracle
@@ -29,8 +27,10 @@ from sojourn.simulator.policies import (
 from sojourn.simulator.stranding import Stranding, stranding
 from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics
-from sojourn.simulator.workload import Workload
-from sojourn.simulator.workloads import WORKLOADS, build_workload
+from sojourn.simulator.workloads.completion import true_totals
+from sojourn.simulator.workloads.constraints import Constraints
+from sojourn.simulator.workloads.recipes import WORKLOADS, build_workload
+from sojourn.simulator.workloads.workload import Workload
 
 __all__ = [
     "KNOWN_POLICIES",

@@ -36,12 +36,12 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.constraints import NO_CONSTRAINTS
 from sojourn.simulator.lifetimes import Curves, LifetimeSource, one_step
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.updated_first import is_outdated
 from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS
+from sojourn.simulator.workloads.workload import Workload
 
 N_BINS = 500
 N_SAMPLES = 96

@@ -12,7 +12,7 @@ from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.engine import Result, simulate
 from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.workload import Workload, fits_somewhere
+from sojourn.simulator.workloads.workload import Workload, fits_somewhere
 
 SourceFor = Callable[[Workload], LifetimeSource | None]
 """Predictions for a workload: an oracle is of its own workload."""

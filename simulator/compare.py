@@ -10,7 +10,7 @@ import pandas as pd
 from sojourn.simulator.engine import Result, named_policy, simulate
 from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.stranding import stranding
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.workload import Workload
 
 BASELINE = "best-fit"
 Cell = tuple[str, str, LifetimeSource | None]

@@ -17,7 +17,7 @@ from sojourn.simulator.engine import named_policy
 from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.policies import PerResource, Policy
 from sojourn.simulator.upkeep import Migration, Upkeep
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.workload import Workload
 
 _CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "closed: drained", "closed: failed")
 

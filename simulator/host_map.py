@@ -7,7 +7,7 @@ import numpy as np
 from sojourn.simulator.engine import Result
 from sojourn.simulator.host_classes import HostMap
 from sojourn.simulator.policies.lava import UPPER_S
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.workload import Workload
 
 
 def host_map(workload: Workload, result: Result) -> HostMap:

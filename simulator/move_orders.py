@@ -15,7 +15,7 @@ import numpy as np
 from sojourn.simulator.engine import Result
 from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.upkeep import Migration
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

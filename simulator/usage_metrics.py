@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.engine import Result
-from sojourn.simulator.workload import Workload
+from sojourn.simulator.workloads.workload import Workload
 
 _UNITS_PER_MILLI = 1000
 """Use is counted in whole micro-cores, so that sums are exact."""

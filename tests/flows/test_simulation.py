@@ -16,7 +16,7 @@ from sojourn.flows.simulation import later_part, later_workload
 from sojourn.flows.sources import TableSource, held_curves
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
 from sojourn.simulator import Oracle, Workload, build_workload
-from sojourn.simulator.workloads import OPENB_START_S
+from sojourn.simulator.workloads.recipes import OPENB_START_S
 
 
 def _hazard_table() -> HazardTable:

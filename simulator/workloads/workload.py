@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
-from sojourn.simulator.amounts import Demand, binding_order, demand, shares, whole_amounts
-from sojourn.simulator.constraints import NO_CONSTRAINTS, Constraints
+from sojourn.simulator.workloads.amounts import Demand, binding_order, demand, shares, whole_amounts
+from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS, Constraints
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import RESOURCES, Trace
-from sojourn.simulator.amounts import UNITS_PER, demand, whole_amounts
-from sojourn.simulator.completion import true_totals
-from sojourn.simulator.workload import Workload, fits_somewhere
+from sojourn.simulator.workloads.amounts import UNITS_PER, demand, whole_amounts
+from sojourn.simulator.workloads.completion import true_totals
+from sojourn.simulator.workloads.workload import Workload, fits_somewhere
 
 DAY_S = 86_400
 OPENB_START_S = 10_065_600

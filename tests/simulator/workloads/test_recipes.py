@@ -11,7 +11,7 @@ import sojourn.simulator as sim
 from sojourn.features.trace import Roles
 from sojourn.simulator.pictures import write_png
 
-OPENB = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "alibaba-gpu-2023"
+OPENB = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "alibaba-gpu-2023"
 
 
 def test_host_count_follows_the_load() -> None:
