@@ -9,12 +9,9 @@ from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
-from sojourn.simulator.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.host_map import host_map
 from sojourn.simulator.jit import kernel
-from sojourn.simulator.lifetimes import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.metrics import Metrics
-from sojourn.simulator.one_shot import OneShot
 from sojourn.simulator.policies import (
     KNOWN_POLICIES,
     PACKING,
@@ -24,6 +21,9 @@ from sojourn.simulator.policies import (
     PerResource,
     Policy,
 )
+from sojourn.simulator.predictions.flawed import LongAsShort, NoisyOracle
+from sojourn.simulator.predictions.one_shot import OneShot
+from sojourn.simulator.predictions.sources import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.stranding import Stranding, stranding
 from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics

@@ -12,7 +12,6 @@ import numpy as np
 from sojourn.simulator._checks import VIOLATIONS
 from sojourn.simulator._compile import Loop, compiled_loop, state_of
 from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
-from sojourn.simulator._predictions import asked_curves
 from sojourn.simulator._python import PythonScores
 from sojourn.simulator._ranking import ranking
 from sojourn.simulator._scorer_fault import scorer_fault
@@ -36,9 +35,10 @@ from sojourn.simulator._state import (
     World,
 )
 from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.lifetimes import Curves, LifetimeSource, one_step
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.updated_first import is_outdated
+from sojourn.simulator.predictions.asked_curves import asked_curves
+from sojourn.simulator.predictions.sources import Curves, LifetimeSource, one_step
 from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
 from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS
 from sojourn.simulator.workloads.workload import Workload

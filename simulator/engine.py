@@ -10,9 +10,9 @@ import pandas as pd
 
 from sojourn.simulator._state import COUNTS, EXPIRED, NOT_PLACED, Timeline
 from sojourn.simulator._world import Prepared, bin_edges, prepared
-from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
+from sojourn.simulator.predictions.sources import LifetimeSource
 from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workloads.amounts import UNITS_PER, shares
 from sojourn.simulator.workloads.workload import Workload

@@ -14,8 +14,8 @@ from sojourn.simulator._state import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, Wor
 from sojourn.simulator._world import Prepared, prepared
 from sojourn.simulator.cluster import Request
 from sojourn.simulator.engine import named_policy
-from sojourn.simulator.lifetimes import LifetimeSource
 from sojourn.simulator.policies import PerResource, Policy
+from sojourn.simulator.predictions.sources import LifetimeSource
 from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workloads.workload import Workload
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.engine import Result
-from sojourn.simulator.lifetimes import LifetimeSource
+from sojourn.simulator.predictions.sources import LifetimeSource
 from sojourn.simulator.upkeep import Migration
 from sojourn.simulator.workloads.workload import Workload
 

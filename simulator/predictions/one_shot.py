@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.lifetimes import Curves, LifetimeSource
+from sojourn.simulator.predictions.sources import Curves, LifetimeSource
 
 
 class OneShot:
@@ -13,7 +13,7 @@ class OneShot:
 
     What it says there of the whole distribution (`overhang_s`) stays.
 
-    >>> from sojourn.simulator.lifetimes import Held
+    >>> from sojourn.simulator.predictions.sources import Held
     >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
     >>> OneShot(Held(["a"], curves)).curves(pd.DataFrame({"request_id": ["a"]})).total_at(0, 1000)
     1800

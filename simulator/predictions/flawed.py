@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.lifetimes import LONGEST_S, Curves, HasTotals, Oracle
+from sojourn.simulator.predictions.sources import LONGEST_S, Curves, HasTotals, Oracle
 
 LONG_S = 7_200
 """A request of at least this lifetime is long, unless stated (LAVA, section 2.3: 2 h)."""

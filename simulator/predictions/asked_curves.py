@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sojourn.simulator.lifetimes import BadCurve, Curves, LifetimeSource
+from sojourn.simulator.predictions.sources import BadCurve, Curves, LifetimeSource
 from sojourn.simulator.workloads.workload import Workload
 
 
