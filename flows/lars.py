@@ -32,7 +32,7 @@ from sojourn.simulator import (
 )
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.move_orders import batches, expected_exits, n_carried_out
-from sojourn.simulator.policies.updated_first import updated_first
+from sojourn.simulator.policies.wrappers.updated_first import updated_first
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig

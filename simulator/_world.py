@@ -36,7 +36,7 @@ from sojourn.simulator._state import (
 )
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.policies.updated_first import is_outdated
+from sojourn.simulator.policies.wrappers.updated_first import is_outdated
 from sojourn.simulator.predictions.asked_curves import asked_curves
 from sojourn.simulator.predictions.sources import Curves, LifetimeSource, one_step
 from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of

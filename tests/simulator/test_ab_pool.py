@@ -10,7 +10,7 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from sojourn.simulator.ab_pool import Trial, ab_trial, halves
-from sojourn.simulator.policies.switched import switched
+from sojourn.simulator.policies.wrappers.switched import switched
 
 
 def workload_of(n: int = 400, n_hosts: int = 9, warmup_s: int = 0) -> sim.Workload:

@@ -1,0 +1,1 @@
+"""Policies made from other policies: until a time, or during maintenance."""
