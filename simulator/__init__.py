@@ -4,13 +4,13 @@ The engine asks for predictions through LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace
-from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
 from sojourn.simulator.engine import Result, Samples, simulate
 from sojourn.simulator.explanation import Explanation, explain
 from sojourn.simulator.host_map import host_map
 from sojourn.simulator.jit import kernel
+from sojourn.simulator.loop.state import NEVER
 from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.policies import (
     KNOWN_POLICIES,

@@ -26,8 +26,10 @@ import numpy as np
 from sojourn.simulator._compose import Extent, composed
 from sojourn.simulator._policy_check import check_compiled, check_form, compile_failure
 from sojourn.simulator._policy_sources import policy_sources
-from sojourn.simulator._python import asking
-from sojourn.simulator._state import (
+from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.jit import KERNEL_OPTIONS
+from sojourn.simulator.loop.python_policy import asking
+from sojourn.simulator.loop.state import (
     COUNTS,
     HAPPENINGS,
     HOSTS,
@@ -39,8 +41,6 @@ from sojourn.simulator._state import (
     Timeline,
     World,
 )
-from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.jit import KERNEL_OPTIONS
 from sojourn.simulator.policies.policy import Policy
 from sojourn.source_closure import NoSource
 

@@ -7,23 +7,23 @@ import functools
 import inspect
 from typing import Any, Literal
 
-from sojourn.simulator import _happenings, _loop, _migrating, _placing, _queue
-from sojourn.simulator._checks import violation
 from sojourn.simulator._likeness import are_empty_hosts_alike
 from sojourn.simulator._reached import plain_function
-from sojourn.simulator._state import EXPIRED
+from sojourn.simulator.loop import host_events, migration, placement, replay, waiting
+from sojourn.simulator.loop.checks import violation
+from sojourn.simulator.loop.state import EXPIRED
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import PerResource, Policy
 
-PARTS = (_placing, _migrating, _queue, _happenings, _loop)
+PARTS = (placement, migration, waiting, host_events, replay)
 """The modules that a composed loop is made of: they come to be one, so that each calls the policy's own functions."""
 _NAMED_BY_CHAINS = """
 import numpy as np
-from sojourn.simulator._agenda import schedule
-from sojourn.simulator._exits import refresh, refresh_until
-from sojourn.simulator._place import sample_state
-from sojourn.simulator._python import ask_python, best_scored
-from sojourn.simulator._ranking import first_position
+from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.exits import refresh, refresh_until
+from sojourn.simulator.loop.occupancy import sample_state
+from sojourn.simulator.loop.python_policy import ask_python, best_scored
+from sojourn.simulator.loop.ranking import first_position
 """
 
 Extent = Literal["plain", "hooks", "full"]

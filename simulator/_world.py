@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator._checks import VIOLATIONS
 from sojourn.simulator._compile import Loop, compiled_loop, state_of
 from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
-from sojourn.simulator._python import PythonScores
-from sojourn.simulator._ranking import ranking
 from sojourn.simulator._scorer_fault import scorer_fault
-from sojourn.simulator._state import (
+from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.loop.checks import VIOLATIONS
+from sojourn.simulator.loop.python_policy import PythonScores
+from sojourn.simulator.loop.ranking import ranking
+from sojourn.simulator.loop.state import (
     BAD_DEADLINE,
     BAD_SCORE,
     COUNTS,
@@ -34,7 +35,6 @@ from sojourn.simulator._state import (
     Timeline,
     World,
 )
-from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers.updated_first import is_outdated
 from sojourn.simulator.predictions.asked_curves import asked_curves

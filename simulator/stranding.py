@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator._ranking import first_position, key_of, move, ranking
-from sojourn.simulator._room import fits
-from sojourn.simulator._state import Ranking
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.engine import Result
 from sojourn.simulator.jit import inner, kernel
+from sojourn.simulator.loop.fit import fits
+from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
+from sojourn.simulator.loop.state import Ranking
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.workloads.amounts import shares
 from sojourn.simulator.workloads.workload import Workload

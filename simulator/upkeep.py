@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator import _happenings, _moves
-from sojourn.simulator._state import HAPPENINGS
+from sojourn.simulator.loop import host_events, migration_order
+from sojourn.simulator.loop.state import HAPPENINGS
 
-ORDERS = {"longest-first": _moves.LONGEST_FIRST, "shortest-first": _moves.SHORTEST_FIRST,
-           "trace": _moves.BY_ROW, "random": _moves.AT_RANDOM}
+ORDERS = {"longest-first": migration_order.LONGEST_FIRST, "shortest-first": migration_order.SHORTEST_FIRST,
+           "trace": migration_order.BY_ROW, "random": migration_order.AT_RANDOM}
 """Orders of migration by name."""
 
 
@@ -126,11 +126,11 @@ def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.
             if not 0 <= at_s < until_s:
                 raise ValueError(f"times must be 0 or more, and the end after the beginning, got {entry}")
             is_failure = isinstance(entry, Failure)
-            rows += [(at_s, _happenings.FAIL if is_failure else _happenings.DRAIN, entry.host),
-                     (until_s, _happenings.REPAIR if is_failure else _happenings.REOPEN, entry.host)]
+            rows += [(at_s, host_events.FAIL if is_failure else host_events.DRAIN, entry.host),
+                     (until_s, host_events.REPAIR if is_failure else host_events.REOPEN, entry.host)]
         elif isinstance(entry, Maintenance):
             n_wave = max(math.ceil(entry.share * n_hosts - 1e-9), 1)  # 0.07 * 100 is a little above 7
-            rows += [(at_s, _happenings.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
+            rows += [(at_s, host_events.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
     return np.array(sorted(rows, key=lambda row: row[0]), HAPPENINGS)
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.loop.state import NEVER
 from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel

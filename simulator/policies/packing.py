@@ -1,7 +1,7 @@
 """The packing score: non-empty hosts first, then the least free share left, binding resource first.
 
 These scorers end the chains of best-fit, la-binary and nilas. On hosts of one shape their order does not
-depend on the request, which is what lets the engine keep hosts sorted (simulator/_ranking.py).
+depend on the request, which is what lets the engine keep hosts sorted (simulator/loop/ranking.py).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
     "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
     "features/creation.py", "features/split.py", "serving/owner.py", "serving/predictor.py", "serving/bundle.py",
-    "simulator/_loop.py", "simulator/policies/lava.py", "simulator/page.py", "simulator/pictures.py",
+    "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page.py", "simulator/pictures.py",
     "simulator/colours.py", "simulator/comparison_data.py", "models/lifetime/hazard.py", "models/curve_table.py",
     "models/measures/concordance.py", "flows/configured_trace.py", "flows/windows.py", "flows/learning.py",
     "flows/replay.py", "flows/build_features.py", "flows/cli.py", "flows/progress.py", "flows/comparison_tables.py",
@@ -68,7 +68,7 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
 
 SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py"}
 ROWS = {"features/trace.py", "features/creation.py", "serving/owner.py"}
-REPLAY = SYNTHETIC | {"simulator/_loop.py", "simulator/policies/lava.py", "flows/replay.py"}
+REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/replay.py"}
 
 
 def test_a_generated_trace_is_made_anew_after_an_edit_of_all_that_its_generator_imports(

@@ -101,9 +101,9 @@ def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
 
 def test_the_key_holds_all_that_the_loop_imports_wherever_it_stands() -> None:
     text = "\n".join(policy_sources(POLICIES["lava"]))
-    needed = installed().closure("sojourn.simulator._loop", "sojourn.simulator._compose", "sojourn.simulator._checks",
+    needed = installed().closure("sojourn.simulator.loop.replay", "sojourn.simulator._compose", "sojourn.simulator.loop.checks",
                                  "sojourn.simulator.policies.lava")
-    assert {"sojourn.simulator.policies.nilas", "sojourn.simulator._agenda"} <= needed.keys()
+    assert {"sojourn.simulator.policies.nilas", "sojourn.simulator.loop.agenda"} <= needed.keys()
     assert not [name for name, source in needed.items() if source.decode() not in text]
     for name in ("page", "comparison_data", "policies.waste_min", "workloads.recipes"):
         assert installed().closure(f"sojourn.simulator.{name}")[f"sojourn.simulator.{name}"].decode() not in text, name

@@ -6,8 +6,8 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator._state import NEVER
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.loop.state import NEVER
 from sojourn.simulator.policies.lava import (
     DEADLINE_S,
     EMPTY,

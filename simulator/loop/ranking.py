@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._state import Ranking
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.state import Ranking
 
 _KEY_BITS = 63
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._ranking import key_of
-from sojourn.simulator._state import DRAINED, World
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.ranking import key_of
+from sojourn.simulator.loop.state import DRAINED, World
 
 VIOLATIONS = {
     -10: "free + used must equal the capacity on every host, and neither be negative",

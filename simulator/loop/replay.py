@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._agenda import next_slot, schedule
-from sojourn.simulator._happenings import happen
-from sojourn.simulator._migrating import defragment, migrate, stop_migrating
-from sojourn.simulator._moves import begin_plan, insert
-from sojourn.simulator._place import pass_time
-from sojourn.simulator._placing import admit, at_deadline, depart, give_back, remind
-from sojourn.simulator._queue import give_up, serve_queue, wait
-from sojourn.simulator._room import shortage
-from sojourn.simulator._state import BAD_DEADLINE, BAD_SCORE, NEVER, NOT_PLACED, OPEN, Timeline, World
 from sojourn.simulator.jit import inlined, inner
+from sojourn.simulator.loop.agenda import next_slot, schedule
+from sojourn.simulator.loop.fit import shortage
+from sojourn.simulator.loop.host_events import happen
+from sojourn.simulator.loop.migration import defragment, migrate, stop_migrating
+from sojourn.simulator.loop.migration_order import begin_plan, insert
+from sojourn.simulator.loop.occupancy import pass_time
+from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
+from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NEVER, NOT_PLACED, OPEN, Timeline, World
+from sojourn.simulator.loop.waiting import give_up, serve_queue, wait
 
 HAS_AGENDA, HAS_UPKEEP = True, True
 """Whether anything but arrivals and departures can happen, and whether it is more than deadlines; what can't is left

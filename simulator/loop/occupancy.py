@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._ranking import key_of, move
-from sojourn.simulator._state import DRAINED, Timeline, World
 from sojourn.simulator.jit import inlined, inner
+from sojourn.simulator.loop.ranking import key_of, move
+from sojourn.simulator.loop.state import DRAINED, Timeline, World
 
 
 @inlined

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._state import FILTERED, FRAGMENTED, OPEN, RULED_OUT, World
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.jit import inlined, inner
+from sojourn.simulator.loop.state import FILTERED, FRAGMENTED, OPEN, RULED_OUT, World
 
 
 @inlined

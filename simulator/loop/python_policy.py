@@ -11,10 +11,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sojourn.simulator._room import fits, is_allowed
-from sojourn.simulator._state import BAD_SCORE, NOT_PLACED, World
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.fit import fits, is_allowed
+from sojourn.simulator.loop.state import BAD_SCORE, NOT_PLACED, World
 
 MOST_LEVELS = 8
 """Scores of a host at most."""

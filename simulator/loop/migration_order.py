@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator._exits import predict_now
-from sojourn.simulator._state import CURRENT, OPEN, World
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.exits import predict_now
+from sojourn.simulator.loop.state import CURRENT, OPEN, World
 
 LONGEST_FIRST, SHORTEST_FIRST, BY_ROW, AT_RANDOM = range(4)
 """Orders of a plan."""

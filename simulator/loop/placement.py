@@ -6,10 +6,12 @@ here is what the policy gives.
 
 from __future__ import annotations
 
-from sojourn.simulator._exits import enter, leave, link, predict_first, predict_now, unlink
-from sojourn.simulator._place import occupy
-from sojourn.simulator._room import fits, is_allowed
-from sojourn.simulator._state import (
+from sojourn.simulator.cluster import Request
+from sojourn.simulator.jit import inlined, inner
+from sojourn.simulator.loop.exits import enter, leave, link, predict_first, predict_now, unlink
+from sojourn.simulator.loop.fit import fits, is_allowed
+from sojourn.simulator.loop.occupancy import occupy
+from sojourn.simulator.loop.state import (
     CURRENT,
     DEFRAGMENTED,
     INITIAL,
@@ -19,8 +21,6 @@ from sojourn.simulator._state import (
     UPDATED,
     World,
 )
-from sojourn.simulator.cluster import Request
-from sojourn.simulator.jit import inlined, inner
 
 
 @inner

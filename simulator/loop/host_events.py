@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._migrating import end_migration, stop_migrating
-from sojourn.simulator._moves import begin_plan, insert, least_work, next_resident, plan, strike
-from sojourn.simulator._placing import admit, asked, depart, give_back, note
-from sojourn.simulator._queue import wait
-from sojourn.simulator._state import BAD_SCORE, DRAINED, FAILED, NOT_PLACED, OPEN, UPDATED, World
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.migration import end_migration, stop_migrating
+from sojourn.simulator.loop.migration_order import begin_plan, insert, least_work, next_resident, plan, strike
+from sojourn.simulator.loop.placement import admit, asked, depart, give_back, note
+from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, FAILED, NOT_PLACED, OPEN, UPDATED, World
+from sojourn.simulator.loop.waiting import wait
 
 FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
 """What may happen to a host, or with WAVE to so many of them."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sojourn.simulator._agenda import schedule
-from sojourn.simulator._placing import admit
-from sojourn.simulator._state import BAD_SCORE, NOT_PLACED, World
 from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.placement import admit
+from sojourn.simulator.loop.state import BAD_SCORE, NOT_PLACED, World
 
 
 @inner
