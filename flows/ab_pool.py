@@ -12,7 +12,7 @@ from sojourn.flows.pre_post import pre_post
 from sojourn.simulator import Policy, Workload, simulate
 from sojourn.simulator.ab_pool import SourceFor, ab_trial
 from sojourn.simulator.compare import BASELINE
-from sojourn.simulator.engine import named_policy
+from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.policies.wrappers.switched import switched
 
 AB, AB_ADJUSTED, AA, PRE_POST = "A/B", "A/B from the bound", "A/A", "pre/post"

@@ -16,7 +16,7 @@ from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
 from sojourn.flows.store_opening import open_store
 from sojourn.simulator import Oracle, Workload, simulate
-from sojourn.simulator.engine import named_policy
+from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.policies.wrappers.switched import switched
 
 if TYPE_CHECKING:

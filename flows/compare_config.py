@@ -14,7 +14,7 @@ from sojourn.flows.grid import Cell, Start, TraceSpec, WorkloadSpec, grid_of
 from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
-from sojourn.simulator.engine import named_policy
+from sojourn.simulator.engine.simulate import named_policy
 
 _OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
 

@@ -30,7 +30,7 @@ from sojourn.simulator import (
     Workload,
     simulate,
 )
-from sojourn.simulator.engine import named_policy
+from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.move_orders import batches, expected_exits, n_carried_out
 from sojourn.simulator.policies.wrappers.updated_first import updated_first
 

@@ -6,12 +6,13 @@ The engine asks for predictions through LifetimeSource and imports no model.
 from sojourn.features.trace import Trace
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.compare import Comparison, compare
-from sojourn.simulator.engine import Result, Samples, simulate
-from sojourn.simulator.explanation import Explanation, explain
+from sojourn.simulator.engine.explanation import Explanation, explain
+from sojourn.simulator.engine.metrics import Metrics
+from sojourn.simulator.engine.simulate import Result, Samples, simulate
+from sojourn.simulator.engine.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.host_map import host_map
 from sojourn.simulator.jit import kernel
 from sojourn.simulator.loop.state import NEVER
-from sojourn.simulator.metrics import Metrics
 from sojourn.simulator.policies import (
     KNOWN_POLICIES,
     PACKING,
@@ -25,7 +26,6 @@ from sojourn.simulator.predictions.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.predictions.one_shot import OneShot
 from sojourn.simulator.predictions.sources import Curves, Held, LifetimeSource, Oracle, one_step
 from sojourn.simulator.stranding import Stranding, stranding
-from sojourn.simulator.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics
 from sojourn.simulator.workloads.completion import true_totals
 from sojourn.simulator.workloads.constraints import Constraints

@@ -9,7 +9,7 @@ import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.simulator.compare import BASELINE
-from sojourn.simulator.engine import Result, simulate
+from sojourn.simulator.engine.simulate import Result, simulate
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions.sources import LifetimeSource
 from sojourn.simulator.workloads.workload import Workload, fits_somewhere

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.engine import Result
+from sojourn.simulator.engine.simulate import Result
+from sojourn.simulator.engine.upkeep import Migration
 from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.upkeep import Migration
 from sojourn.simulator.workloads.workload import Workload
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.engine import Result
+from sojourn.simulator.engine.simulate import Result
 from sojourn.simulator.jit import inner, kernel
 from sojourn.simulator.loop.fit import fits
 from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.engine import Result
+from sojourn.simulator.engine.simulate import Result
 from sojourn.simulator.workloads.workload import Workload
 
 _UNITS_PER_MILLI = 1000

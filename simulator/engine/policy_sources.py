@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator._compose import HOOKS
-from sojourn.simulator._reached import LIBRARIES, named_values, plain_function
+from sojourn.simulator.engine.composition import HOOKS
+from sojourn.simulator.engine.reached import LIBRARIES, named_values, plain_function
 from sojourn.simulator.policies.policy import PerResource, Policy
 from sojourn.source_closure import PACKAGE, installed
 
@@ -22,7 +22,7 @@ def policy_sources(policy: Policy) -> list[str]:
     Raises TypeError, NoSource or OSError where these don't tell all about it (typed at a prompt, a closure over
     values, a constant that is no number), so that its loop is not kept.
     """
-    modules = {"sojourn.simulator._compile"}  # it imports the loop, its parts and what is warmed up
+    modules = {"sojourn.simulator.engine.compilation"}  # it imports the loop, its parts and what is warmed up
     paths: set[Path] = set()
     constants: list[str] = []
     waiting: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator._world import Prepared, bin_edges, prepared
+from sojourn.simulator.engine.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
+from sojourn.simulator.engine.upkeep import Migration, Upkeep
+from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
 from sojourn.simulator.loop.state import COUNTS, EXPIRED, NOT_PLACED, Timeline
-from sojourn.simulator.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.upkeep import Migration, Upkeep
 from sojourn.simulator.workloads.amounts import UNITS_PER, shares
 from sojourn.simulator.workloads.workload import Workload
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator._policy_check import policy_functions
-from sojourn.simulator._reached import plain_function
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.engine.policy_check import policy_functions
+from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.loop.python_policy import read_only
 from sojourn.simulator.loop.state import OPEN, World
 from sojourn.simulator.policies.policy import Policy

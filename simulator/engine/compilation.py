@@ -23,10 +23,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from sojourn.simulator._compose import Extent, composed
-from sojourn.simulator._policy_check import check_compiled, check_form, compile_failure
-from sojourn.simulator._policy_sources import policy_sources
 from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.engine.composition import Extent, composed
+from sojourn.simulator.engine.policy_check import check_compiled, check_form, compile_failure
+from sojourn.simulator.engine.policy_sources import policy_sources
 from sojourn.simulator.jit import KERNEL_OPTIONS
 from sojourn.simulator.loop.python_policy import asking
 from sojourn.simulator.loop.state import (

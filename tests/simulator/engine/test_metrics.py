@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.metrics import fewest_hosts, integral_at
+from sojourn.simulator.engine.metrics import fewest_hosts, integral_at
 from sojourn.simulator.workloads.amounts import Demand, demand
 
 AMOUNT = st.integers(0, 30)

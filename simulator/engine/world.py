@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator._compile import Loop, compiled_loop, state_of
-from sojourn.simulator._compose import HOOKS, Extent, is_packing_last
-from sojourn.simulator._scorer_fault import scorer_fault
 from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
+from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last
+from sojourn.simulator.engine.scorer_fault import scorer_fault
+from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
 from sojourn.simulator.loop.checks import VIOLATIONS
 from sojourn.simulator.loop.python_policy import PythonScores
 from sojourn.simulator.loop.ranking import ranking
@@ -39,7 +40,6 @@ from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers.updated_first import is_outdated
 from sojourn.simulator.predictions.asked_curves import asked_curves
 from sojourn.simulator.predictions.sources import Curves, LifetimeSource, one_step
-from sojourn.simulator.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
 from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS
 from sojourn.simulator.workloads.workload import Workload
 

@@ -14,7 +14,7 @@ import inspect
 import textwrap
 from typing import Any
 
-from sojourn.simulator._reached import named_values, plain_function
+from sojourn.simulator.engine.reached import named_values, plain_function
 from sojourn.simulator.policies.policy import PerResource, Policy
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator._policy_sources import policy_sources
-from sojourn.simulator._reached import plain_function
+from sojourn.simulator.engine.policy_sources import policy_sources
+from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.policies import POLICIES
 from sojourn.source_closure import installed
 
@@ -101,7 +101,7 @@ def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
 
 def test_the_key_holds_all_that_the_loop_imports_wherever_it_stands() -> None:
     text = "\n".join(policy_sources(POLICIES["lava"]))
-    needed = installed().closure("sojourn.simulator.loop.replay", "sojourn.simulator._compose", "sojourn.simulator.loop.checks",
+    needed = installed().closure("sojourn.simulator.loop.replay", "sojourn.simulator.engine.composition", "sojourn.simulator.loop.checks",
                                  "sojourn.simulator.policies.lava")
     assert {"sojourn.simulator.policies.nilas", "sojourn.simulator.loop.agenda"} <= needed.keys()
     assert not [name for name, source in needed.items() if source.decode() not in text]

@@ -10,7 +10,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator._policy_check import check_compiled, check_form
+from sojourn.simulator.engine.policy_check import check_compiled, check_form
 
 WEIGHTS = np.array([0.0, 1.0, 2.0])
 SHORT = np.array([3.0])

@@ -7,8 +7,8 @@ import functools
 import inspect
 from typing import Any, Literal
 
-from sojourn.simulator._likeness import are_empty_hosts_alike
-from sojourn.simulator._reached import plain_function
+from sojourn.simulator.engine.likeness import are_empty_hosts_alike
+from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.loop import host_events, migration, placement, replay, waiting
 from sojourn.simulator.loop.checks import violation
 from sojourn.simulator.loop.state import EXPIRED

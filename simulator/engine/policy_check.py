@@ -17,9 +17,9 @@ import numba
 import numpy as np
 from numba.core import types
 
-from sojourn.simulator._compose import HOOKS
-from sojourn.simulator._reached import plain_function, reached_functions
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.engine.composition import HOOKS
+from sojourn.simulator.engine.reached import plain_function, reached_functions
 from sojourn.simulator.jit import KERNEL_OPTIONS, is_kernel, is_own, what
 from sojourn.simulator.loop.python_policy import read_only
 from sojourn.simulator.policies.policy import PerResource, Policy
