@@ -28,7 +28,7 @@ from sojourn.flows.store_opening import open_store
 from sojourn.flows.workers import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.comparison_data import ComparisonData
-from sojourn.simulator.host_classes import HostMap
+from sojourn.simulator.measures.host_classes import HostMap
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig

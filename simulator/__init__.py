@@ -10,9 +10,11 @@ from sojourn.simulator.engine.explanation import Explanation, explain
 from sojourn.simulator.engine.metrics import Metrics
 from sojourn.simulator.engine.simulate import Result, Samples, simulate
 from sojourn.simulator.engine.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
-from sojourn.simulator.host_map import host_map
 from sojourn.simulator.jit import kernel
 from sojourn.simulator.loop.state import NEVER
+from sojourn.simulator.measures.host_map import host_map
+from sojourn.simulator.measures.stranding import Stranding, stranding
+from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
 from sojourn.simulator.policies import (
     KNOWN_POLICIES,
     PACKING,
@@ -25,8 +27,6 @@ from sojourn.simulator.policies import (
 from sojourn.simulator.predictions.flawed import LongAsShort, NoisyOracle
 from sojourn.simulator.predictions.one_shot import OneShot
 from sojourn.simulator.predictions.sources import Curves, Held, LifetimeSource, Oracle, one_step
-from sojourn.simulator.stranding import Stranding, stranding
-from sojourn.simulator.usage_metrics import UsageMetrics, usage_metrics
 from sojourn.simulator.workloads.completion import true_totals
 from sojourn.simulator.workloads.constraints import Constraints
 from sojourn.simulator.workloads.recipes import WORKLOADS, build_workload

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from sojourn.simulator.engine.simulate import Result, named_policy, simulate
+from sojourn.simulator.measures.stranding import stranding
 from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.stranding import stranding
 from sojourn.simulator.workloads.workload import Workload
 
 BASELINE = "best-fit"

@@ -25,7 +25,7 @@ from sojourn.simulator.colours import (
 )
 from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
-from sojourn.simulator.host_classes import HostMap
+from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.sweeps import Sweep
 
 Figure = dict[str, Any]

@@ -17,7 +17,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from sojourn.simulator.comparison_data import ComparisonData
-from sojourn.simulator.host_classes import HostMap
+from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.page import write_page
 from sojourn.simulator.page_decisions import MAX_HOSTS, shown_decision
 from sojourn.simulator.page_figures import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.simulator.engine.simulate import Result
-from sojourn.simulator.host_classes import HostMap
+from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.policies.lava import UPPER_S
 from sojourn.simulator.workloads.workload import Workload
 

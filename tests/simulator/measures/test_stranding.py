@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import naive
 import sojourn.simulator as sim
 from sojourn.simulator.loop.ranking import ranking
-from sojourn.simulator.stranding import inflated
+from sojourn.simulator.measures.stranding import inflated
 
 
 def workload_of(rows: list[Any], horizon: int, n_hosts: int, warmup_s: int = 0) -> sim.Workload:
