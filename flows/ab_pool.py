@@ -10,9 +10,9 @@ import pandas as pd
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.pre_post import pre_post
 from sojourn.simulator import Policy, Workload, simulate
-from sojourn.simulator.ab_pool import SourceFor, ab_trial
-from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.engine.simulate import named_policy
+from sojourn.simulator.experiments.ab_pool import SourceFor, ab_trial
+from sojourn.simulator.experiments.comparison import BASELINE
 from sojourn.simulator.policies.wrappers.switched import switched
 
 AB, AB_ADJUSTED, AA, PRE_POST = "A/B", "A/B from the bound", "A/A", "pre/post"

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn.flows.report import policies_table
-from sojourn.simulator.caveats import caveats
+from sojourn.simulator.experiments.caveats import caveats
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.comparison_log.as_document`."""

@@ -21,7 +21,7 @@ from sojourn.models.measures import BrierOverAges, score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
-from sojourn.simulator.compare import Cell
+from sojourn.simulator.experiments.comparison import Cell
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; what a first version has to match."""

@@ -12,7 +12,7 @@ from sojourn.flows.code_version import source_hash
 from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.predictors import Predictor
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.compare import BASELINE, label_of
+from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
 if TYPE_CHECKING:
     from sojourn.flows.config import RetrainConfig

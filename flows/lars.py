@@ -31,7 +31,7 @@ from sojourn.simulator import (
     simulate,
 )
 from sojourn.simulator.engine.simulate import named_policy
-from sojourn.simulator.move_orders import batches, expected_exits, n_carried_out
+from sojourn.simulator.experiments.move_orders import batches, expected_exits, n_carried_out
 from sojourn.simulator.policies.wrappers.updated_first import updated_first
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.table import Table
 from sojourn.flows.accuracy_gate import Difference
 from sojourn.flows.promote import Promotion
 from sojourn.models.measures.thresholds import AGES_S, label_of
-from sojourn.simulator.caveats import caveats, is_rejecting_more
+from sojourn.simulator.experiments.caveats import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,

@@ -50,7 +50,7 @@ def simulate(
         build_workload,
         compare,
     )
-    from sojourn.simulator.compare import BASELINE, Cell
+    from sojourn.simulator.experiments.comparison import BASELINE, Cell
 
     unknown = [name for name in policy if name not in KNOWN_POLICIES]
     if unknown:

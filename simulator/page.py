@@ -10,10 +10,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sojourn.simulator.caveats import MORE_REJECTED, evidence_of, knows_the_future
 from sojourn.simulator.colours import colours_of
-from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.experiments.caveats import MORE_REJECTED, evidence_of, knows_the_future
+from sojourn.simulator.experiments.comparison import BASELINE
 from sojourn.simulator.page_decisions import shown_decision
 from sojourn.simulator.page_figures import (
     CUT,

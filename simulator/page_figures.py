@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,
@@ -23,8 +22,9 @@ from sojourn.simulator.colours import (
     EMPTY_COLOUR,
     line_styles,
 )
-from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
+from sojourn.simulator.experiments.comparison import BASELINE
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.sweeps import Sweep
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.caveats import MORE_REJECTED, is_rejecting_more
+from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more
 
 
 @dataclass(frozen=True, slots=True)

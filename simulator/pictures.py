@@ -17,8 +17,8 @@ from sojourn.simulator.colours import (
     colours_of,
     line_styles,
 )
-from sojourn.simulator.compare import BASELINE, Comparison
 from sojourn.simulator.comparison_data import ComparisonData
+from sojourn.simulator.experiments.comparison import BASELINE, Comparison
 from sojourn.simulator.sweeps import sweeps
 
 if TYPE_CHECKING:

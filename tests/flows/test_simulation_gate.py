@@ -12,7 +12,7 @@ from sojourn.flows.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.simulation import later_workload
 from sojourn.flows.simulation_gate import DEPLOYABLE, best_policy, is_better_placed, judged_pairs, simulation_gates
 from sojourn.simulator import Oracle, Workload
-from sojourn.simulator.compare import Cell
+from sojourn.simulator.experiments.comparison import Cell
 
 CALM = [0.0, 0.1, -0.1, 0.05, -0.05]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn.features.trace import Trace
-from sojourn.simulator.compare import BASELINE
 from sojourn.simulator.engine.simulate import Result, simulate
+from sojourn.simulator.experiments.comparison import BASELINE
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions.sources import LifetimeSource
 from sojourn.simulator.workloads.workload import Workload, fits_somewhere

@@ -9,7 +9,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.ab_pool import Trial, ab_trial, halves
+from sojourn.simulator.experiments.ab_pool import Trial, ab_trial, halves
 from sojourn.simulator.policies.wrappers.switched import switched
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from sojourn.simulator.compare import BASELINE, label_of
+from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
 FEW_HOSTS, FEW_SEEDS = 30, 5
 """Below these a figure is said to rest on little: one host is then more than 3 % of the pool, and an interval of fewer
