@@ -27,8 +27,8 @@ from sojourn.flows.replay import replay
 from sojourn.flows.store_opening import open_store
 from sojourn.flows.workers import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.page.comparison_data import ComparisonData
 
 if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
@@ -174,7 +174,7 @@ def _write_tables(page: Path, tables: Mapping[str, pd.DataFrame]) -> None:
 
 
 def _write_page(path: Path, data: ComparisonData) -> None:
-    from sojourn.simulator.page import write_page
+    from sojourn.simulator.page.page import write_page
 
     write_page(path, data)
     console.print(f"page     {path}", soft_wrap=True)

@@ -78,7 +78,7 @@ def simulate(
                              n_stranding_moments=stranding)
     console.print(policies_table(comparison.table, built.description))
     if picture is not None:
-        from sojourn.simulator.pictures import write_png
+        from sojourn.simulator.page.static_figures import write_png
 
         write_png(comparison, picture)
         console.print(f"picture  {picture}", soft_wrap=True)

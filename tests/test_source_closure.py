@@ -147,7 +147,7 @@ def test_an_edit_within_a_closure_changes_its_hash_and_one_outside_does_not() ->
         assert is_new == {name: module in installed().closure(name) for name in KEPT_UNDER}, module
         tree._files[module] = source
         unseen += [] if any(is_new.values()) else [module]
-    assert {"sojourn.simulator.page", "sojourn.simulator.pictures", "sojourn.flows.cli"} <= set(unseen)
+    assert {"sojourn.simulator.page.page", "sojourn.simulator.page.static_figures", "sojourn.flows.cli"} <= set(unseen)
 
 
 def test_an_edit_on_disk_changes_the_hash(made: Path) -> None:

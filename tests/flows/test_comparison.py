@@ -38,8 +38,8 @@ from sojourn.flows.workers import local_workers
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
-from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.page.comparison_data import ComparisonData
 
 HERE = local_workers(1)
 

@@ -105,5 +105,5 @@ def test_the_key_holds_all_that_the_loop_imports_wherever_it_stands() -> None:
                                  "sojourn.simulator.policies.lava")
     assert {"sojourn.simulator.policies.nilas", "sojourn.simulator.loop.agenda"} <= needed.keys()
     assert not [name for name, source in needed.items() if source.decode() not in text]
-    for name in ("page", "comparison_data", "policies.waste_min", "workloads.recipes"):
+    for name in ("page.page", "page.comparison_data", "policies.waste_min", "workloads.recipes"):
         assert installed().closure(f"sojourn.simulator.{name}")[f"sojourn.simulator.{name}"].decode() not in text, name

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.experiments.caveats import evidence_of, is_rejecting_more, knows_the_future, rejection_words
 from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.page_figures import bound_gain_pp, gain_text
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.figures import bound_gain_pp, gain_text
 
 _MOST_LISTED = 5
 """Labels in a sentence."""

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.colours import (
+from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
+from sojourn.simulator.experiments.comparison import BASELINE
+from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.page.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,
     CLASS_NAMES,
@@ -22,11 +25,8 @@ from sojourn.simulator.colours import (
     EMPTY_COLOUR,
     line_styles,
 )
-from sojourn.simulator.comparison_data import ComparisonData
-from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
-from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.sweeps import Sweep
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.sweeps import Sweep
 
 Figure = dict[str, Any]
 """`data` and `layout`, as plotly's JSON schema has them."""

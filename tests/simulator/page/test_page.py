@@ -16,21 +16,21 @@ import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
-from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.page import write_page
-from sojourn.simulator.page_decisions import MAX_HOSTS, shown_decision
-from sojourn.simulator.page_figures import (
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.decisions import MAX_HOSTS, shown_decision
+from sojourn.simulator.page.figures import (
     N_LINES,
     distribution_figure,
     empty_hosts_figure,
     gain_figure,
     host_map_figure,
 )
-from sojourn.simulator.page_headline import compared, headline
-from sojourn.simulator.page_table import html_table
-from sojourn.simulator.pictures import write_heat_map_png, write_sensitivity_png
-from sojourn.simulator.sweeps import sweeps
+from sojourn.simulator.page.headline import compared, headline
+from sojourn.simulator.page.page import write_page
+from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
+from sojourn.simulator.page.sweeps import sweeps
+from sojourn.simulator.page.table import html_table
 
 HOSTILE = """</script><img src=x onerror="alert(1)"><b>&amp;'"""
 GAINS = {("first-fit", ""): 1.0, ("nilas", "oracle"): 4.0, ("nilas", "noise:1"): 2.0, ("nilas", "recall:0.8"): 3.0}

@@ -10,12 +10,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sojourn.simulator.colours import colours_of
-from sojourn.simulator.comparison_data import ComparisonData
 from sojourn.simulator.experiments.caveats import MORE_REJECTED, evidence_of, knows_the_future
 from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.page_decisions import shown_decision
-from sojourn.simulator.page_figures import (
+from sojourn.simulator.page.colours import colours_of
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.decisions import shown_decision
+from sojourn.simulator.page.figures import (
     CUT,
     MORE,
     distribution_figure,
@@ -24,9 +24,9 @@ from sojourn.simulator.page_figures import (
     host_map_figure,
     sweep_figure,
 )
-from sojourn.simulator.page_headline import compared, count, headline
-from sojourn.simulator.page_table import html_table
-from sojourn.simulator.sweeps import sweeps
+from sojourn.simulator.page.headline import compared, count, headline
+from sojourn.simulator.page.sweeps import sweeps
+from sojourn.simulator.page.table import html_table
 
 
 def write_page(path: str | Path, data: ComparisonData) -> Path:
@@ -59,7 +59,7 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
         "maps": {label: host_map_figure(host_map, data.warmup_s) for label, host_map in data.host_maps.items()},
         "decisions": [shown_decision(decision) for decision in data.decisions],
     }
-    folder = resources.files("sojourn.simulator")
+    folder = resources.files("sojourn.simulator.page")
     text = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
     target = Path(path)
     target.write_text(Template(text["page.html"]).substitute(

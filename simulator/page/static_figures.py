@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sojourn.simulator.colours import (
+from sojourn.simulator.experiments.comparison import BASELINE, Comparison
+from sojourn.simulator.page.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,
     CLASS_NAMES,
@@ -17,9 +18,8 @@ from sojourn.simulator.colours import (
     colours_of,
     line_styles,
 )
-from sojourn.simulator.comparison_data import ComparisonData
-from sojourn.simulator.experiments.comparison import BASELINE, Comparison
-from sojourn.simulator.sweeps import sweeps
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.sweeps import sweeps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
