@@ -4,14 +4,13 @@ The engine asks for predictions through LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.engine.explanation import Explanation, explain
 from sojourn.simulator.engine.metrics import Metrics
 from sojourn.simulator.engine.simulate import Result, Samples, simulate
 from sojourn.simulator.engine.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
 from sojourn.simulator.experiments.comparison import Comparison, compare
 from sojourn.simulator.jit import kernel
-from sojourn.simulator.loop.state import NEVER
 from sojourn.simulator.measures.host_map import host_map
 from sojourn.simulator.measures.stranding import Stranding, stranding
 from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+NEVER = np.iinfo(np.int64).max
+"""A time that does not come."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -48,7 +50,7 @@ class Request(NamedTuple):
     need: int64 (n_resources,), in the cluster's units and order.
     exit_s: time at which it is predicted to leave, int64 seconds, in the policy's kind of prediction.
     age_s: how long it has been running; above 0 only for what runs before the replay begins.
-    uptimes_s, overhang_s: int64 (k,), as in `lifetimes.Curves`; no overhang where the predictor tells none.
+    uptimes_s, overhang_s: int64 (k,), as in `predictions.sources.Curves`; no overhang where the predictor tells none.
 
     >>> Request(0, np.array([2, 4]), 3600).exit_s
     3600

@@ -123,7 +123,7 @@ def full_cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[Any, ...
 
 
 def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves | None = None) -> Replay:
-    """The slow twin of a replay in which nothing befalls hosts."""
+    """The slow twin of a replay without host events."""
     overhang = None
     if curves is not None and curves.overhang_s is not None:
         overhang = [curves.overhang_s[curves.offsets[c]:curves.offsets[c + 1]].tolist() for c in curves.curve_of()]

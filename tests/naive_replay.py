@@ -12,7 +12,7 @@ from naive import total_at
 from naive_scores import Host, score
 from sojourn.simulator import Defragmentation, Drain, Failure, Maintenance, Migration
 
-DEPARTURE, MIGRATED, HAPPENING, DEADLINE, ARRIVAL = range(5)
+DEPARTURE, MIGRATED, HOST_EVENT, DEADLINE, ARRIVAL = range(5)
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Replay:
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
         self.plan: list[tuple[int, int]] = []
-        self.happenings = self.known_happenings()
+        self.host_events = self.known_host_events()
         self.n_arrived = self.n_events = 0
         self.restarted: dict[int, int] = {}
         self.is_disturbed = False
@@ -68,7 +68,7 @@ class Replay:
                 break
             self.pass_time(time)
             has_news = True
-            self.happen(kind, which)
+            self.apply(kind, which)
         self.pass_time(self.horizon)
         self.n_lost += sum(self.first[i] >= 0 and self.ends[i] <= self.horizon for i in self.queue)
         return self.first
@@ -79,7 +79,7 @@ class Replay:
         self.moves, self.voided = [0] * len(self.start), [0] * len(self.start)
         self.empty_seconds = 0
 
-    def known_happenings(self) -> list[tuple[int, Any, bool]]:
+    def known_host_events(self) -> list[tuple[int, Any, bool]]:
         """(time, what, whether it begins) in order of time."""
         found: list[tuple[int, Any, bool]] = []
         for entry in self.upkeep:
@@ -95,12 +95,12 @@ class Replay:
         """Everything that is to come, as far as it is known: (time, kind, which)."""
         found = [(self.ends[i], DEPARTURE, i) for host in self.hosts for i in host.running]
         found += [(time, MIGRATED, i) for i, time in self.migrated_at.items()]
-        found += [(row[0], HAPPENING, -len(self.happenings)) for row in self.happenings[:1]]
+        found += [(row[0], HOST_EVENT, -len(self.host_events)) for row in self.host_events[:1]]
         found += [(int(host.deadline), DEADLINE, host.index) for host in self.hosts if host.deadline < math.inf]
         found += [(self.arrival[i], ARRIVAL, i) for i in range(self.n_arrived, len(self.start))][:1]
         return found
 
-    def happen(self, kind: int, which: int) -> None:
+    def apply(self, kind: int, which: int) -> None:
         """One event."""
         if kind == ARRIVAL:
             self.n_arrived += 1
@@ -123,7 +123,7 @@ class Replay:
         elif kind == DEADLINE:
             naive_lava.pass_deadline(self, self.hosts[which])
         else:
-            entry, is_beginning = self.happenings.pop(0)[1:]
+            entry, is_beginning = self.host_events.pop(0)[1:]
             if isinstance(entry, Failure):
                 self.fail(self.hosts[entry.host]) if is_beginning else self.mend(self.hosts[entry.host])
             elif isinstance(entry, Drain):

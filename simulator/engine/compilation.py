@@ -31,7 +31,7 @@ from sojourn.simulator.jit import KERNEL_OPTIONS
 from sojourn.simulator.loop.python_policy import asking
 from sojourn.simulator.loop.state import (
     COUNTS,
-    HAPPENINGS,
+    HOST_EVENTS,
     HOSTS,
     PLAN,
     REQUESTS,
@@ -169,7 +169,7 @@ def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple
     timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), np.zeros(1, COUNTS),
                         row(1) - 1, row(0, 1, n_resources),
                         row(0, 1), row(0, 1), row(0, 1), row(0, 1))
-    return world, timeline, row(0), np.zeros(0, HAPPENINGS)
+    return world, timeline, row(0), np.zeros(0, HOST_EVENTS)
 
 
 def state_of(policy: Policy, n_hosts: int, n_requests: int) -> Any:

@@ -1,4 +1,4 @@
-"""What befalls hosts besides requests: failures, drains, maintenance in waves, defragmentation."""
+"""Host events and upkeep: failures, drains, maintenance in waves, defragmentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from sojourn.simulator.loop import host_events, migration_order
-from sojourn.simulator.loop.state import HAPPENINGS
+from sojourn.simulator.loop.state import HOST_EVENTS
 
 ORDERS = {"longest-first": migration_order.LONGEST_FIRST, "shortest-first": migration_order.SHORTEST_FIRST,
            "trace": migration_order.BY_ROW, "random": migration_order.AT_RANDOM}
@@ -114,8 +114,8 @@ class Migration:
 Upkeep = Failure | Drain | Maintenance | Defragmentation
 
 
-def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.ndarray:
-    """Everything that befalls hosts at known times, by time; ValueError for hosts and times that do not exist."""
+def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.ndarray:
+    """All host events at known times, by time; ValueError for hosts and times that do not exist."""
     rows: list[tuple[int, int, int]] = []
     for entry in upkeep:
         if isinstance(entry, Failure | Drain):
@@ -131,7 +131,7 @@ def happenings_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.
         elif isinstance(entry, Maintenance):
             n_wave = max(math.ceil(entry.share * n_hosts - 1e-9), 1)  # 0.07 * 100 is a little above 7
             rows += [(at_s, host_events.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
-    return np.array(sorted(rows, key=lambda row: row[0]), HAPPENINGS)
+    return np.array(sorted(rows, key=lambda row: row[0]), HOST_EVENTS)
 
 
 def defragmentation_of(upkeep: Sequence[Upkeep], n_hosts: int) -> tuple[int, int]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.cluster import NEVER, Cluster
 from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
 from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last
 from sojourn.simulator.engine.scorer_fault import scorer_fault
-from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, happenings_of
+from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
 from sojourn.simulator.loop.checks import VIOLATIONS
 from sojourn.simulator.loop.python_policy import PythonScores
 from sojourn.simulator.loop.ranking import ranking
@@ -25,7 +25,6 @@ from sojourn.simulator.loop.state import (
     EXPIRED,
     HOSTS,
     INITIAL,
-    NEVER,
     NO_PREDICTIONS,
     NOT_PLACED,
     PLAN,
@@ -57,7 +56,7 @@ class Prepared:
     loop: Loop
     world: World
     timeline: Timeline
-    happenings: np.ndarray
+    host_events: np.ndarray
 
     def run(self) -> float:
         """Seconds that the loop took; ValueError where the policy or an invariant failed."""
@@ -67,7 +66,7 @@ class Prepared:
         idx_departing = np.argsort(self.workload.departure_s, kind="stable")
         started = time.perf_counter()
         try:
-            code = self.loop.replay(self.world, self.timeline, idx_departing, self.happenings)
+            code = self.loop.replay(self.world, self.timeline, idx_departing, self.host_events)
         except IndexError as error:  # functions of others are compiled with bounds checks
             rule = "must read arrays within their bounds"
             raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
@@ -113,7 +112,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
              upkeep: Sequence[Upkeep], migration: Migration, is_checked: bool, stop_row: int) -> Prepared:
     """A world at time 0, nothing placed; see `simulate` for what is refused."""
     n, (n_hosts, n_resources) = len(workload.placed_s), workload.capacity.shape
-    happenings = happenings_of(upkeep, n_hosts, workload.trace.horizon_s)
+    host_events = host_events_of(upkeep, n_hosts, workload.trace.horizon_s)
     is_migrating = any(not isinstance(entry, Failure) for entry in upkeep)
     predictions = _PREDICTIONS[policy.predictions]
     if predictions == NO_PREDICTIONS and is_migrating and migration.is_predicting:
@@ -134,13 +133,13 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     settings = _record(
         SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
         has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
-        stop_row=stop_row, first_migration=n_late, first_happening=n_late + n_migrating,
-        first_deadline=n_late + n_migrating + len(happenings), n_at_once=migration.n_at_once,
+        stop_row=stop_row, first_migration=n_late, first_host_event=n_late + n_migrating,
+        first_deadline=n_late + n_migrating + len(host_events), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
         move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
         cpu=workload.resources.index("cpu_cores"),
         mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
-    n_slots = n_late + n_migrating + len(happenings) + (n_hosts if policy.hooks else 0)
+    n_slots = n_late + n_migrating + len(host_events) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
     levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
     levels[0, 0] = n_hosts
@@ -152,11 +151,11 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         none if curves.overhang_s is None else curves.overhang_s,
         Ranking(none, np.zeros(n_resources, np.int64), np.zeros(n_resources, np.int64), np.zeros(1, np.int64))
         if order is None else order,
-        _slots(n_slots, n_late + n_migrating, happenings), np.zeros(2 * n_migrating, PLAN), levels[0], levels[1],
+        _slots(n_slots, n_late + n_migrating, host_events), np.zeros(2 * n_migrating, PLAN), levels[0], levels[1],
         settings,
-        _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(happenings)),
+        _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
-    return Prepared(workload, policy, loop, world, _timeline(workload, policy), happenings)
+    return Prepared(workload, policy, loop, world, _timeline(workload, policy), host_events)
 
 
 def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
@@ -191,14 +190,14 @@ def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]
     return hosts, requests
 
 
-def _slots(n_slots: int, first_happening: int, happenings: np.ndarray) -> np.ndarray:
+def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.ndarray:
     """The agenda with what happens at known times; in order of time, these are a heap already."""
     slots = np.zeros(n_slots, SLOTS)
     slots["time_s"], slots["position"] = NEVER, -1
-    idx = np.arange(len(happenings))
-    slots["time_s"][first_happening + idx] = happenings["time_s"]
-    slots["position"][first_happening + idx] = idx
-    slots["heap"][idx] = first_happening + idx
+    idx = np.arange(len(host_events))
+    slots["time_s"][first_host_event + idx] = host_events["time_s"]
+    slots["position"][first_host_event + idx] = idx
+    slots["heap"][idx] = first_host_event + idx
     return slots
 
 

@@ -7,8 +7,9 @@ and beside them the heap of slots; the heap's size is in World.counts.
 
 from __future__ import annotations
 
+from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inner
-from sojourn.simulator.loop.state import NEVER, World
+from sojourn.simulator.loop.state import World
 
 
 @inner

@@ -12,8 +12,9 @@ attained by a request whose own is up to date.
 
 from __future__ import annotations
 
+from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
-from sojourn.simulator.loop.state import EXPIRED, NEVER, World
+from sojourn.simulator.loop.state import EXPIRED, World
 
 
 @inlined

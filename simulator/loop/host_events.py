@@ -1,4 +1,4 @@
-"""What befalls hosts: failures and repairs, drains, waves of maintenance."""
+"""Host events: failures and repairs, drains, waves of maintenance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, FAILED, NOT_PLACED,
 from sojourn.simulator.loop.waiting import wait
 
 FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
-"""What may happen to a host, or with WAVE to so many of them."""
+"""Host events; of a WAVE, `host` is how many hosts it takes."""
 
 
 @inner
@@ -63,8 +63,8 @@ def fail(world: World, host: int, now: int) -> int:
 
 
 @inner
-def happen(world: World, what: int, host: int, now: int) -> int:
-    """Something befalls a host, or for a wave so many of them; NOT_PLACED, or BAD_SCORE of a chain."""
+def apply_host_event(world: World, what: int, host: int, now: int) -> int:
+    """Apply one host event to a host, or a wave to so many of them; NOT_PLACED, or BAD_SCORE of a chain."""
     cluster, hosts = world.cluster, world.hosts
     if what == FAIL:
         hosts[host].n_failures += 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.agenda import schedule
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
-from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NEVER, NOT_PLACED, World
+from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NOT_PLACED, World
 
 
 @inner

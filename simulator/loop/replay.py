@@ -1,4 +1,4 @@
-"""The event loop, in plain Python; `_compose.py` puts it together with a policy's own `choose` and hooks.
+"""The event loop, in plain Python; `engine/composition.py` puts it together with a policy's own `choose` and hooks.
 
 Events are ordered by (time, kind, sequence). Kinds at one time: departure 0, end of a migration 1, what happens to
 hosts and deadlines 2, arrival 3; what room they made is used before arrivals and before time goes on, first by waiting
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.agenda import next_slot, schedule
 from sojourn.simulator.loop.fit import shortage
-from sojourn.simulator.loop.host_events import happen
+from sojourn.simulator.loop.host_events import apply_host_event
 from sojourn.simulator.loop.migration import defragment, migrate, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert
 from sojourn.simulator.loop.occupancy import pass_time
 from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
-from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NEVER, NOT_PLACED, OPEN, Timeline, World
+from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN, Timeline, World
 from sojourn.simulator.loop.waiting import give_up, serve_queue, wait
 
 HAS_AGENDA, HAS_UPKEEP = True, True
@@ -33,7 +34,7 @@ def note_state(world: World, timeline: Timeline, now: int) -> None:
 
 @inlined
 def checked(world: World) -> int:
-    """0, or a negative code; where every event is to be checked, `_checks.violation` takes its place."""
+    """0, or a negative code; where every event is to be checked, `checks.violation` takes its place."""
     return 0
 
 
@@ -47,16 +48,16 @@ def use_room(world: World, now: int) -> int:
     return migrate(world, now)
 
 
-def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenings: np.ndarray) -> int:
+def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_events: np.ndarray) -> int:
     """Run all events up to the last mark; 0, or a negative code of what went wrong.
 
     idx_departing: int64 (n,), requests by departure, then by row.
     BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, for counts.last_host. Below that:
-    an invariant does not hold (see _checks).
+    an invariant does not hold (see checks.py).
     """
     settings, counts, requests = world.settings[0], world.counts[0], world.requests
     n, horizon = len(requests), timeline.mark_s[-1]
-    first_migration, first_happening = settings.first_migration, settings.first_happening
+    first_migration, first_host_event = settings.first_migration, settings.first_host_event
     first_deadline = settings.first_deadline
     idx_arrival, idx_departure = 0, 0
     has_room = False  # since waiting requests and migrations were last looked at
@@ -131,9 +132,9 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, happenin
                 remind(world, slot - first_deadline)
                 if world.slots[slot].time_s <= now:
                     return BAD_DEADLINE
-            elif HAS_UPKEEP and slot >= first_happening:
-                entry = happenings[slot - first_happening]
-                if happen(world, entry.what, entry.host, now) == BAD_SCORE:
+            elif HAS_UPKEEP and slot >= first_host_event:
+                entry = host_events[slot - first_host_event]
+                if apply_host_event(world, entry.what, entry.host, now) == BAD_SCORE:
                     return BAD_SCORE
             elif HAS_UPKEEP:
                 row = slot - first_migration

@@ -12,8 +12,6 @@ import numpy as np
 
 from sojourn.simulator.cluster import Cluster
 
-NEVER = np.iinfo(np.int64).max
-"""A time that does not come."""
 EXPIRED = -(2**62)
 """A value that must be recomputed before use."""
 NOT_PLACED = -1
@@ -62,9 +60,9 @@ HOSTS = np.dtype([
     ("n_drains", np.int64),
 ], align=True)  # fmt: skip
 SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
-"""See _agenda."""
-HAPPENINGS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
-"""What befalls hosts at known times: see _happenings; host, or a number of hosts."""
+"""See agenda.py."""
+HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
+"""Host events at known times: see host_events.py; host, or a number of hosts."""
 PLAN = np.dtype([("row", np.int64), ("host", np.int64)])
 """A request to migrate (-1 once it has been seen to), and the host that it is to leave."""
 SETTINGS = np.dtype([
@@ -74,13 +72,13 @@ SETTINGS = np.dtype([
     ("has_groups", np.int64),
     ("stop_row", np.int64),  # stop before this request's decision; -1 = never
     ("first_migration", np.int64),  # slots of each kind of event begin here; late departures at 0
-    ("first_happening", np.int64),
+    ("first_host_event", np.int64),
     ("first_deadline", np.int64),
     ("n_at_once", np.int64),  # migrations
     ("duration_s", np.int64),  # of a migration
     ("min_empty", np.int64),  # hosts, below which a batch is closed; 0 = never
     ("batch_hosts", np.int64),
-    ("move_order", np.int64),  # see _moves
+    ("move_order", np.int64),  # see migration_order.py
     ("is_across", np.int64),  # one order across a batch; 0 = host by host
     ("seed", np.int64),
     ("cpu", np.int64),  # which resource
@@ -92,7 +90,7 @@ COUNTS = np.dtype([
     ("last_row", np.int64),  # of the last decision, or told to the hook that runs, for errors
     ("last_host", np.int64),
     ("last_s", np.int64),
-    ("hook", np.int64),  # that runs, by its place in _compose.HOOKS; 0 = none
+    ("hook", np.int64),  # that runs, by its place in composition.HOOKS; 0 = none
     ("time_s", np.int64),  # reached by the totals
     ("mark", np.int64),  # next to be read
     ("heap_size", np.int64),
@@ -130,7 +128,7 @@ class World(NamedTuple):
     """Everything that events read and change.
 
     cluster: what scorers see. requests (n,) and hosts (n_hosts,): tables. need (n, n_resources), int64. uptime_s,
-    total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see _agenda. plan: migrations.
+    total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see agenda.py. plan: migrations.
     level, total (1 + 2 n_resources,), int64: empty hosts, allocated amounts, capacities of the hosts in use; and
     their integrals over time. settings, counts (1,).
     """

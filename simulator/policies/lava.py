@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.loop.state import NEVER
+from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.loop.state import NEVER
+from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.policies.packing import PACKING, opens_host
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 

@@ -44,7 +44,8 @@ class Curves:
     (900, 7200, 14400)
     >>> Curves(np.array([0, 2]), np.array([0, 600]), np.array([500, 7200]))
     Traceback (most recent call last):
-    sojourn.simulator.predictions.sources.BadCurve: total_s must be at least the next uptime_s 600, got 500 (row 0, breakpoint 0)
+    sojourn.simulator.predictions.sources.BadCurve: total_s must be at least the next uptime_s 600, got 500
+    (row 0, breakpoint 0)
     """
 
     offsets: np.ndarray

@@ -22,10 +22,11 @@ READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
     "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
     "features/creation.py", "features/split.py", "serving/owner.py", "serving/predictor.py", "serving/bundle.py",
-    "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py", "simulator/page/static_figures.py",
-    "simulator/page/colours.py", "simulator/page/comparison_data.py", "models/lifetime/hazard.py", "models/curve_table.py",
-    "models/measures/concordance.py", "flows/configured_trace.py", "flows/windows.py", "flows/learning.py",
-    "flows/replay.py", "flows/build_features.py", "flows/cli.py", "flows/progress.py", "flows/comparison_tables.py",
+    "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
+    "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
+    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/configured_trace.py",
+    "flows/windows.py", "flows/learning.py", "flows/replay.py", "flows/build_features.py", "flows/cli.py",
+    "flows/progress.py", "flows/comparison_tables.py",
 )  # fmt: skip
 """Files of ours that the tests edit."""
 

@@ -11,9 +11,9 @@ import naive
 import sojourn.simulator as sim
 from made_workloads import twin_of
 from sojourn.features.trace import Roles
+from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import kernel
 from sojourn.simulator.loop.ranking import ranking
-from sojourn.simulator.loop.state import NEVER
 from sojourn.simulator.policies.lava import LavaState
 
 

@@ -101,8 +101,8 @@ def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
 
 def test_the_key_holds_all_that_the_loop_imports_wherever_it_stands() -> None:
     text = "\n".join(policy_sources(POLICIES["lava"]))
-    needed = installed().closure("sojourn.simulator.loop.replay", "sojourn.simulator.engine.composition", "sojourn.simulator.loop.checks",
-                                 "sojourn.simulator.policies.lava")
+    needed = installed().closure("sojourn.simulator.loop.replay", "sojourn.simulator.engine.composition",
+                                 "sojourn.simulator.loop.checks", "sojourn.simulator.policies.lava")
     assert {"sojourn.simulator.policies.nilas", "sojourn.simulator.loop.agenda"} <= needed.keys()
     assert not [name for name, source in needed.items() if source.decode() not in text]
     for name in ("page.page", "page.comparison_data", "policies.waste_min", "workloads.recipes"):

@@ -1,4 +1,4 @@
-"""What befalls hosts and who waits, by small examples; every invariant is looked at after every event.
+"""Host events and waiting requests, by small examples; every invariant is looked at after every event.
 
 All go through one compiled form, that of the twin's test.
 """
