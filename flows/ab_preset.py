@@ -1,4 +1,4 @@
-"""The preset `ab-pool`: what an A/B in one pool and a pre/post analysis would have told, beside what is true."""
+"""The preset `ab-pool`: estimates of an A/B in one pool and of a pre/post analysis, beside the true effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from sojourn.flows.compare_config import CompareConfig
 
 _TITLES = ("policy", "method", "estimate pp", "truth pp", "error pp", "95 % interval", "spread of one",
-           "half width told", "truth inside %")
+           "half width reported", "interval holds truth %")
+_LEGEND = ("Estimate and truth: empty hosts over best-fit's, percentage points. Error: estimate minus truth, mean with "
+           "95 % interval. Spread of one: standard deviation of the error of a single experiment. Half width reported: "
+           "of the 95 % interval that such an experiment reports. Interval holds truth: share of the experiments; 95 "
+           "is right.")
 
 
 def run_ab_preset(config: CompareConfig) -> int:
@@ -64,17 +68,14 @@ def _trials(specs: Mapping[int, WorkloadSpec], policies: Sequence[str]) -> pd.Da
 
 
 def _section(trials: pd.DataFrame, description: str, n_seeds: int) -> Section:
-    caption = (f"{description}; {n_seeds} seeds, perfect lifetimes. Estimate and truth: empty hosts over best-fit's, "
-               "percentage points. Error: estimate less truth, mean with 95 % interval; spread: its standard deviation "
-               "in one experiment, beside the half width that such an experiment reports; inside: how often its "
-               "interval holds the truth (95 is honest).")
+    caption = f"{description}; {n_seeds} seeds, perfect lifetimes."
     rows = []
     for policy, own in trials.groupby("policy", sort=False):
         for method, row in ab_summary(own).iterrows():
             rows.append((str(policy), str(method), f"{row['effect_pp']:+.2f}", f"{row['true_pp']:+.2f}",
                          f"{row['error_pp']:+.2f}", f"{row['error_low_pp']:+.2f} {row['error_high_pp']:+.2f}",
                          f"{row['error_sd_pp']:.2f}", f"{row['half_width_pp']:.2f}", f"{row['covered_pct']:.0f}"))
-    return Section("A/B in one pool, and pre/post", caption, _TITLES, tuple(rows), 2)
+    return Section("A/B in one pool, and pre/post", caption, _TITLES, tuple(rows), 2, _LEGEND)
 
 
 def _launch(workload: Workload, policy: str) -> Figure:

@@ -136,14 +136,15 @@ def search(
 @app.command()
 @plain_errors
 def results(
-    file: Annotated[Path, typer.Argument(help="Markdown file to write.")],
+    file: Annotated[Path, typer.Argument(help="Markdown file to write, `.md`: the index. The pages go beside it, into "
+                                              "the folder of the same name.")],
     store: Annotated[list[Path] | None, typer.Option(
         help="Folder of all stores; repeat for several, of which the last wins. [default: .sojourn]")] = None,
 ) -> None:
-    """Write the latest study and comparisons of each trace, as logged by `evaluate` and `compare`, to one page."""
+    """Write an index of all traces, and a page a trace with its latest study and comparisons, from logged runs."""
     from sojourn.flows.config import load_config
+    from sojourn.flows.results_pages import write_results
     from sojourn.flows.store_reading import read_store
-    from sojourn.flows.study_report import results_markdown
 
     studies: dict[str, Any] = {}
     comparisons: dict[tuple[str, str], Any] = {}
@@ -155,8 +156,8 @@ def results(
     if not studies and not comparisons:
         raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
                          f"first), got none in {', '.join(map(str, stores))!r}")
-    file.write_text(results_markdown(list(studies.values()), list(comparisons.values())))
-    typer.echo(f"written  {file}")
+    for written in write_results(file, list(studies.values()), list(comparisons.values())):
+        typer.echo(f"written  {written}")
 
 
 @app.command()

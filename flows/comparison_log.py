@@ -36,8 +36,8 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
     workloads = [{"workload": key[0], "load": key[1], "description": text,
                   "rows": json.loads(own[key].to_json(orient="records", double_precision=15))}
                  for key, text in description.items()]
-    about = f"{PRESETS[config.preset].about.capitalize()}. " if config.preset else ""
-    return {"name": config.preset or "", "about": about, "trace": trace.name, "data_hash": trace.data_hash,
+    name = config.preset or ""
+    return {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
             "code_version": __version__, "workloads": workloads}
 
 
@@ -84,8 +84,7 @@ def log_sections(tracker: Tracker, config: CompareConfig, trace: TraceSpec, sect
                  tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
     """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
     name = config.preset or ""
-    about = f"{PRESETS[name].about.capitalize()}. " if name else ""
-    found = {"name": name, "about": about, "trace": trace.name, "data_hash": trace.data_hash,
+    found = {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
              "code_version": __version__, "workloads": [], "sections": [asdict(section) for section in sections]}
     tags = {"kind": COMPARISON, "trace": trace.name, "comparison": name, "data_hash": trace.data_hash[:12],
             "code_version": __version__}
@@ -97,6 +96,11 @@ def log_sections(tracker: Tracker, config: CompareConfig, trace: TraceSpec, sect
         for stem, figure in figures.items():
             tracker.log_figure(run, figure, f"{stem}.png")
         tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+
+
+def _about(preset: str) -> str:
+    """The preset as a sentence, with a space after it; "" for none. Only its first letter becomes a capital."""
+    return f"{PRESETS[preset].about[0].upper()}{PRESETS[preset].about[1:]}. " if preset else ""
 
 
 def gains_figure(summary: pd.DataFrame, title: str) -> Figure:

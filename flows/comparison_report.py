@@ -1,4 +1,4 @@
-"""Comparisons as tables: on the terminal, and as sections of `docs/results.md`, generated from logged runs."""
+"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ from sojourn.simulator.experiments.caveats import caveats
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.comparison_log.as_document`."""
-_WORDS = ("Empty hosts: time-weighted mean after the warm-up, % (higher = better). Gain: over best-fit on the same "
-          "workload, percentage points, with the paired 95 % t-interval over seeds. Gap closed: the gain as a share of "
-          "best-fit's distance to the bound. Packing density: cores allocated on hosts in use, % (higher = better). "
-          "Rejected: % of requests (lower = better; gains are comparable only where few are). ")
-_MEASURE_WORDS = (
-    "Bound: empty hosts above which no policy gets that places every request, %. Stranded: of all CPU or memory, what "
-    "is free once the hosts are filled with more of what came until nothing fits, and at misfit, when for the first "
-    "time a request fits nowhere, % (lower = better). Decision: microseconds of the replay's loop per request, on the "
-    "machine that it ran on.")
-_USAGE_WORDS = (" CPU used: of all hosts' cores, where the trace has usage, %. Violations: a host's requests use more "
-                "cores than it has; rate, % of hosts' time; severity, % of the core-seconds used (lower = better).")
+PLACED_WORDS = (
+    "Empty hosts: time-weighted mean after the warm-up, % (higher = better).",
+    "Gain: empty hosts over best-fit on the same workload, percentage points, with the paired 95 % t-interval over "
+    "seeds (higher = better).",
+    "Gap closed: the gain as a share of best-fit's distance to the bound, % (higher = better).",
+    "Packing density: cores allocated on hosts in use, % (higher = better).",
+    "Rejected: % of requests (lower = better). Compare gains only where few requests are rejected.",
+)
+MEASURE_WORDS = (
+    "Bound: no policy that places every request has more empty hosts than this, %.",
+    "Stranded: free CPU or memory, % of all, once the hosts are filled with more requests of the same mix until none "
+    "fits (lower = better). At misfit: when a request fits nowhere for the first time.",
+    "Decision: microseconds of the replay's loop per request, on the machine that it ran on (lower = better).",
+)
+USAGE_WORDS = (
+    "CPU used: % of all hosts' cores, where the trace has usage.",
+    "Violation: a host's requests use more cores than it has. Rate: % of the hosts' time; severity: % of the "
+    "core-seconds used (lower = better).",
+)
 _Columns = tuple[tuple[str, str, str], ...]
 """Title, name in a summary, format."""
 _PLACED: _Columns = (
@@ -50,7 +58,7 @@ _USAGE: _Columns = (
 class Section:
     """One table of an evaluation, ready to be printed: the first n_text columns are words.
 
-    caption: what was replayed, and what the columns say.
+    caption: what was replayed. legend: what the columns mean.
     """
 
     title: str
@@ -58,10 +66,12 @@ class Section:
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_text: int
+    legend: str = ""
 
     def table(self) -> Table:
         """On the terminal."""
-        table = Table(title=self.title, title_justify="left", caption_justify="left", caption=self.caption)
+        caption = f"{self.caption} {self.legend}".strip()
+        table = Table(title=self.title, title_justify="left", caption_justify="left", caption=caption)
         for k, title in enumerate(name.replace(" ", "\n") for name in self.titles):
             table.add_column(title, justify="left" if k < self.n_text else "right", no_wrap=True)
         for row in self.rows:
@@ -83,21 +93,25 @@ def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, flo
 
 
 def comparison_markdown(found: FoundComparison) -> list[str]:
-    """A comparison's section of the page."""
-    name = f", {found['name']}" if found["name"] else ""
-    has_usage = any(_has_usage(part["rows"]) for part in found["workloads"])
-    words = f"{_WORDS}{_MEASURE_WORDS}{_USAGE_WORDS if has_usage else ''}"
-    lines = [f"## Placement on {found['trace']}{name}", "",
-             f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}."
-             f"{' ' + words if found['workloads'] else ''}", ""]
+    """A section of a trace's page. What a grid's columns mean stands once, on the index; an evaluation's own here."""
+    lines = [f"## {comparison_title(found)}", "",
+             f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
     for part in found["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
                   *_markdown_table(part["rows"]), "", *_paragraph(caveats(pd.DataFrame(part["rows"])))]
-    for section in found.get("sections", ()):
-        lines += [f"**{section['title']}.** {section['caption']}", "",
+    sections = found.get("sections", ())
+    for legend in dict.fromkeys(section.get("legend", "") for section in sections):
+        lines += _paragraph([legend] if legend else [])
+    for section in sections:
+        lines += [f"### {section['title']}", "", section["caption"], "",
                   *markdown_rows(section["titles"], section["rows"], section["n_text"]), ""]
     return lines
+
+
+def comparison_title(found: FoundComparison) -> str:
+    """The section's heading."""
+    return f"Placement on {found['trace']}{', ' * bool(found['name'])}{found['name']}"
 
 
 def _paragraph(sentences: Sequence[str]) -> list[str]:
@@ -115,13 +129,13 @@ def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     titles = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *(title for title, _, _ in columns))
     return markdown_rows(titles, [(
         row["policy"], row["predictor"], _text(row, "empty_hosts_pct", ".2f"), _text(row, "gain_pp", "+.2f"),
-        _interval(row), *(_text(row, name, form) for _, name, form in columns)) for row in rows], n_text=2)
+        gain_interval(row), *(_text(row, name, form) for _, name, form in columns)) for row in rows], n_text=2)
 
 
 def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
     has_usage = _has_usage(rows)
     columns = (*_MEASURES, *(_USAGE if has_usage else ()))
-    return Section("Further measures", f"{_MEASURE_WORDS}{_USAGE_WORDS if has_usage else ''}",
+    return Section("Further measures", " ".join((*MEASURE_WORDS, *(USAGE_WORDS if has_usage else ()))),
                    ("policy", "predictor", *(title for title, _, _ in columns)),
                    tuple((row["policy"], row["predictor"], *(_text(row, name, form) for _, name, form in columns))
                          for row in rows), 2)
@@ -131,7 +145,8 @@ def _has_usage(rows: Sequence[Mapping[Any, Any]]) -> bool:
     return any(_text(row, name, "") != "-" for row in rows for _, name, _ in _USAGE)
 
 
-def _interval(row: Mapping[str, Any]) -> str:
+def gain_interval(row: Mapping[str, Any]) -> str:
+    """The gain's 95 % interval; "-" where there is none."""
     low, high = row["gain_low_pp"], row["gain_high_pp"]
     return "-" if low is None or row["policy"] == "best-fit" else f"{low:+.2f} to {high:+.2f}"
 

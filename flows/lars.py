@@ -152,17 +152,20 @@ def _half_width(values: pd.Series) -> float:
     return float(t_half_width(values.dropna().to_numpy()[:, None])[0])
 
 
+_LEGEND = ("Fewer: migrations carried out, against the trace's order of the same scope, % (higher = better), with the "
+           "paired 95 % interval. Scope: one order across the hosts of a batch or wave, or one for each host. Share: "
+           "migrations carried out of those planned, %.")
+
+
 def _section(summary: pd.DataFrame, title: str, description: str) -> Section:
-    caption = (f"{description}; {int(summary['n_seeds'].max())} seeds, perfect lifetimes. Fewer: migrations carried "
-               "out, against the trace's order of the same scope, % (higher = better), with the paired 95 % interval. "
-               "Scope: one order across the hosts of a batch or wave, or host by host. Share: carried out of those "
-               "planned, %.")
+    caption = f"{description}; {int(summary['n_seeds'].max())} seeds, perfect lifetimes."
     titles = ("policy", "order", "scope", "planned", "carried out", "fewer %", "95 % interval", "share %", "moved GiB",
               "empty hosts %", "rejected %")
-    return Section(title, caption, titles, tuple(_told(row) for row in summary.to_dict("records")), 3)
+    return Section(title, caption, titles, tuple(_shown(row) for row in summary.to_dict("records")), 3,
+                   _LEGEND)
 
 
-def _told(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+def _shown(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
     def number(name: str, form: str) -> str:
         return "-" if np.isnan(row[name]) else format(row[name], form)
 

@@ -2,6 +2,6 @@
 
 from sojourn.flows.presets.preset import OF_REPLAYS, Preset
 
-AB_POOL = Preset("what an A/B in one pool and a pre/post analysis would have told, beside what is true",
+AB_POOL = Preset("estimates of an A/B in one pool and of a pre/post analysis, beside the true effect",
                  ("nilas",), ("oracle",), seeds=tuple(range(10)), runner="sojourn.flows.ab_preset:run_ab_preset",
                  reads=OF_REPLAYS)

@@ -3,7 +3,7 @@
 from sojourn.flows.presets.preset import Preset
 
 ABLATIONS = Preset(
-    "what each rule of NILAS and LAVA is worth",
+    "NILAS and LAVA with one rule changed or removed at a time",
     ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
      "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
     ("oracle", "hazard"),

@@ -32,6 +32,7 @@ from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
 from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.replay import source_of, workload_of
+from sojourn.flows.results_pages import results_pages
 from sojourn.flows.sources import TableSource
 from sojourn.flows.windows import windows
 from sojourn.flows.workers import local_workers
@@ -199,7 +200,8 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
     written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
     assert written.exit_code == 0
-    text = page.read_text()
+    assert "(results/synthetic.md#placement-on-synthetic-recall-sweep)" in page.read_text()
+    text = (tmp_path / "results" / "synthetic.md").read_text()
     assert text.count("## Placement on synthetic, recall-sweep") == 1
     row = next(line for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
     figures = [cell.strip() for cell in row.split("|")[3:-1]]
@@ -233,6 +235,17 @@ def test_a_section_of_the_results_page() -> None:
     titles = [title.strip() for title in lines[-6].split("|")[1:-1]]
     assert titles[-6:] == ["bound %", "stranded CPU %", "stranded CPU at misfit %", "stranded memory %",
                            "stranded memory at misfit %", "decision us"]
+
+
+def test_the_index_shows_the_largest_gain_that_rejects_no_more() -> None:
+    rows = [{**row, "gain_high_pp": row["gain_pp"] + 1.0} for row in caveat_rows()]
+    part = {"load": 0.8, "description": "d", "rows": rows}
+    found = {"name": "lava-table", "about": "", "trace": "x", "data_hash": "0", "code_version": "1",
+             "workloads": [part]}
+    index = results_pages((), [found], "results")[""]
+    # nilas gains more than lava (+1 against -1) but rejects 0.5 % more than best-fit; no cell has an oracle
+    assert ("| -1.00 [-2.00 to +0.00], [lava (km)](results/x.md#placement-on-x-lava-table), largest of 1 | - |"
+            in index)
 
 
 def caveat_rows() -> list[dict[str, Any]]:

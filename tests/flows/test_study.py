@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.study_report import results_markdown, study_tables
+from sojourn.flows.results_pages import results_pages, write_results
+from sojourn.flows.study_report import Found, study_markdown, study_tables
 from sojourn.flows.tracking import STUDY, Tracker
 
 FOUND = {
@@ -20,7 +21,7 @@ FOUND = {
     "test_from_s": 5_000, "threshold_s": 43_200, "chosen": "hazard", "fit_s": {"cox": 0.3, "km": 0.1, "hazard": 2.0},
     "scores": {"cox": {"creation.ap_1h": 0.55},
                "km": {"creation.ap_1h": 0.5, "creation.mae_log10_lifetime": 0.4, "age_1h.ap_long": 0.7},
-               "hazard": {"creation.ap_1h": 0.6, "creation.mae_log10_lifetime": 0.45}},
+               "hazard": {"ages.ibs": 0.1, "creation.ap_1h": 0.6, "creation.mae_log10_lifetime": 0.45}},
     "best_of_all": "hazard", "n_owners": 25, "validation": {"cox": 0.12, "km": 0.15, "hazard": 0.1},
     "intervals": {"hazard": {"creation.ap_1h": (0.5, 0.7), "creation.mae_log10_lifetime": (0.4, 0.5)}},
     "differences": {"km": {"creation.ap_1h": (0.1, 0.05, 0.15), "creation.mae_log10_lifetime": (0.05, 0.01, 0.09)},
@@ -29,8 +30,12 @@ FOUND = {
 }  # fmt: skip
 
 
+def _page(found: Found) -> str:
+    return "\n".join(study_markdown(found))
+
+
 def test_the_best_of_each_column_is_bold_whatever_was_chosen() -> None:
-    page = results_markdown([FOUND])
+    page = _page(FOUND)
     lines = [line for line in page.splitlines() if line.startswith(("| km", "| hazard"))]
     rows = {line.split(" | ")[0].strip("| "): line for line in lines[:2]}
     assert list(rows) == ["hazard *", "km"]
@@ -42,7 +47,7 @@ def test_the_best_of_each_column_is_bold_whatever_was_chosen() -> None:
 
 
 def test_the_chosen_is_compared_with_the_best_baseline_of_each_measure() -> None:
-    page = results_markdown([FOUND])
+    page = _page(FOUND)
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(("| AP > 1h", "| MAE lif"))]
     # AP: cox is the best baseline, and the interval of the difference holds 0; MAE: lower is better, so km is
     assert rows == [
@@ -50,7 +55,7 @@ def test_the_chosen_is_compared_with_the_best_baseline_of_each_measure() -> None
         ["MAE lifetime", "0.450", "0.400 to 0.500", "km 0.400", "+0.050", "+0.010 to +0.090", "worse"],
     ]
     without_cox = {**FOUND, "differences": {"km": FOUND["differences"]["km"]}}  # type: ignore[index]
-    assert "| km 0.500 | +0.100 | +0.050 to +0.150 | better |" in results_markdown([without_cox])
+    assert "| km 0.500 | +0.100 | +0.050 to +0.150 | better |" in _page(without_cox)
 
 
 def test_the_terminal_shows_the_same_figures() -> None:
@@ -63,7 +68,7 @@ def test_the_terminal_shows_the_same_figures() -> None:
 
 
 def test_a_family_that_cannot_be_served_is_named_where_it_was_best() -> None:
-    assert "km was best there; it cannot be served" in results_markdown([{**FOUND, "best_of_all": "km"}])
+    assert "km was best there; it cannot be served" in _page({**FOUND, "best_of_all": "km"})
 
 
 def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Callable[[Path], Path],
@@ -78,8 +83,39 @@ def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Calla
     result = CliRunner().invoke(app, ["results", str(page), "--store", str(tmp_path)])
     assert result.exit_code == 0, result.output
     text = page.read_text()
-    assert text.index("## a") < text.index("## b")
-    assert "2 after it" in text and "4 after it" in text and "1 after it" not in text and "3 after it" not in text
+    assert text.index("[a](results/a.md)") < text.index("[b](results/b.md)")
+    assert "2 after it" in (tmp_path / "results" / "a.md").read_text()
+    assert "4 after it" in (tmp_path / "results" / "b.md").read_text()
+    assert sorted(file.name for file in (tmp_path / "results").iterdir()) == ["a.md", "b.md"]
+
+
+def test_the_index_has_a_row_a_trace_with_its_main_measures() -> None:
+    pages = results_pages([FOUND], (), "results")
+    assert list(pages) == ["", "small.md"]
+    row = next(line for line in pages[""].splitlines() if line.startswith("| [small]"))
+    # cox is the best baseline by AP: level; km by MAE: worse; no baseline has the Brier score or the long AP
+    assert row.strip("| ").split(" | ") == [
+        "[small](results/small.md)", "1,000", "[hazard](results/small.md#study)", "-", "-",
+        "**+0.050** [+0.010 to +0.090], worse than km", "-", "-"]
+
+
+def test_a_measure_that_is_newer_than_the_study_has_no_column() -> None:
+    older = {family: {name: value for name, value in values.items() if name != "ages.ibs"}
+             for family, values in FOUND["scores"].items()}  # type: ignore[attr-defined]
+    assert "| Brier ages |" in _page(FOUND)
+    assert "Brier" not in _page({**FOUND, "scores": older}).split("### Accuracy")[1]
+
+
+def test_what_columns_mean_stands_once_on_the_index() -> None:
+    pages = results_pages([FOUND, {**FOUND, "trace": "other"}], (), "results")
+    assert [text.count("Brier score over log time, at creation") for text in pages.values()] == [1, 0, 0]
+    assert "(../results.md#columns)" in pages["small.md"] and "\n## Columns\n" in pages[""]
+
+
+def test_an_index_that_is_no_markdown_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"file must end in \.md, got 'results'"):
+        write_results(tmp_path / "results", [FOUND], ())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
