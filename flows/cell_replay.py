@@ -17,6 +17,7 @@ from sojourn.flows.predictors import MADE, Predictor
 from sojourn.flows.replicas import replica
 from sojourn.flows.simulation import later_workload_of
 from sojourn.simulator import (
+    WORKLOADS,
     Held,
     LifetimeSource,
     OneShot,
@@ -50,7 +51,7 @@ def made_workload(spec: WorkloadSpec, trace: Trace, from_s: int | None) -> Workl
         workload = later_workload_of(spec.recipe, trace, from_s, **options)
     else:
         workload = build_workload(spec.recipe, trace, **options)
-    is_drawn = spec.recipe == "openb" or spec.trace.settings.trace is None
+    is_drawn = WORKLOADS[spec.recipe].is_drawn or spec.trace.settings.trace is None
     return workload if is_drawn else replica(workload, spec.seed)
 
 

@@ -112,7 +112,7 @@ class CompareConfig(TraceSettings):
     @property
     def chosen_recipe(self) -> str:
         """The recipe that is meant."""
-        return self.recipe or (self.reader if self.reader in WORKLOADS else "trace")
+        return self.recipe or self.own_recipe
 
     def trace_settings(self, seed: int) -> RetrainConfig:
         """How the trace of a seed is read and trained on; a file's is the same for all seeds.

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.tracking_uri import TrackingUri
 
 MODEL_NAME = "sojourn-lifetime"
@@ -74,6 +75,11 @@ class TraceSettings(BaseSettings):
         return value
 
     @property
+    def own_recipe(self) -> str:
+        """The simulator's recipe that suits the reader's traces."""
+        return own_recipe(self.reader)
+
+    @property
     def mlflow_uri(self) -> TrackingUri:
         """MLflow's tracking and registry store."""
         return self.tracking_uri or TrackingUri.of_file(self.store / "mlflow.db")
@@ -104,7 +110,7 @@ class RetrainConfig(TraceSettings):
     n_threads: int = Field(2, ge=1)
     """Threads of LightGBM; the result does not depend on it."""
     workload: str | None = None
-    """Simulation recipe; default: `openb` for the openb reader, else `trace`, the later part of the trace."""
+    """Simulation recipe; default: the reader's own where that draws requests, else `trace`, the later part."""
     host_cpu_cores: float = Field(96.0, gt=0.0)
     host_mem_gib: float = Field(384.0, gt=0.0)
     load: float = Field(0.8, gt=0.0, le=1.0)

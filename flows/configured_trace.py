@@ -24,5 +24,5 @@ def configured_trace(config: RetrainConfig) -> tuple[Trace, ReadReport | None]:
 
 def trace_code(config: RetrainConfig) -> str:
     """sha256 hex of the code that makes the trace: the generator's or its own reader's, not that of other readers."""
-    maker: Callable[..., Any] = synthesize if config.trace is None else READERS[config.reader]
+    maker: Callable[..., Any] = synthesize if config.trace is None else READERS[config.reader].read
     return source_hash(maker, alone=(__name__,))

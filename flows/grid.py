@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.predictors import Predictor
-from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator import KNOWN_POLICIES, WORKLOADS
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ class WorkloadSpec:
 
     @property
     def begins(self) -> str:
-        """The start in words. openb's laps begin empty whatever its pods are, so there it is not called warm."""
-        return "later part" if (self.recipe, self.start) == ("openb", "warm") else f"{self.start} start"
+        """The start in words. What is drawn begins empty whatever the trace's requests are: not called warm."""
+        is_drawn = WORKLOADS[self.recipe].is_drawn
+        return "later part" if is_drawn and self.start == "warm" else f"{self.start} start"
 
 
 @dataclass(frozen=True, slots=True)

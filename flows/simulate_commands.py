@@ -38,12 +38,12 @@ def simulate(
     """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
+    from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.report import policies_table
     from sojourn.simulator import (
         KNOWN_POLICIES,
         POLICIES,
-        WORKLOADS,
         LongAsShort,
         NoisyOracle,
         Oracle,
@@ -62,7 +62,7 @@ def simulate(
         else:
             read, read_report = read_trace(reader, trace, horizon_s=horizon_s)
             tell_doubts(read_report.notes)
-    recipe = workload or ("synthetic" if trace is None else reader if reader in WORKLOADS else "trace")
+    recipe = workload or own_recipe("synthetic" if trace is None else reader)
     shape: dict[str, Any] = {}
     if recipe == "trace":
         shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}

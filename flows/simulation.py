@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
-from sojourn.simulator import Workload, build_workload
+from sojourn.simulator import WORKLOADS, Workload, build_workload
 
 if TYPE_CHECKING:
     from sojourn.flows.config import RetrainConfig
@@ -35,9 +35,10 @@ def later_part(trace: Trace, from_s: int) -> Trace:
 
 
 def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload:
-    """The workload on which the model is judged: the later part of the trace by `openb`'s recipe, or as it is."""
-    if config.workload == "openb" or (config.workload is None and config.reader == "openb"):
-        return later_workload_of("openb", trace, from_s, load=config.load, seed=config.seed)
+    """The workload on which the model is judged: the later part of the trace by a recipe that draws, or as it is."""
+    recipe = config.workload or config.own_recipe
+    if recipe in WORKLOADS and WORKLOADS[recipe].is_drawn:
+        return later_workload_of(recipe, trace, from_s, load=config.load, seed=config.seed)
     return later_workload_of("trace", trace, from_s, load=config.load, seed=config.seed,
                              cpu_cores=config.host_cpu_cores, mem_gib=config.host_mem_gib)
 
@@ -45,12 +46,12 @@ def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload
 def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) -> Workload:
     """What a recipe makes of the part of a trace from `from_s` on; nothing that was decided before arrives in it.
 
-    `openb` repeats the pods of the later part; else the later part runs once, starting warm with what was
-    running, and its first tenth is not measured. Requests with an unknown start are left out.
+    A recipe that draws repeats the requests of the later part; else the later part runs once, starting warm with what
+    was running, and its first tenth is not measured. Requests with an unknown start are left out.
     """
-    if recipe == "openb":
+    if WORKLOADS[recipe].is_drawn:
         is_later = trace.is_start_known() & (trace.start_s() >= from_s)
-        return build_workload("openb", trace.select(is_later), **options)
+        return build_workload(recipe, trace.select(is_later), **options)
     part = later_part(trace, from_s)
     known = part.select(part.is_start_known())
     return build_workload(recipe, known, warmup_s=part.horizon_s // 10, **options)

@@ -1,58 +1,43 @@
 """Readers: each turns the files of one public format into a Trace and a ReadReport."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sojourn.features.readers.alibaba_2018 import read_alibaba_2018
-from sojourn.features.readers.alibaba_2018_containers import read_alibaba_2018_containers
-from sojourn.features.readers.azure_flavors import read_azure_flavors
-from sojourn.features.readers.azure_packing import read_azure_packing
-from sojourn.features.readers.azure_vm import read_azure_vm
-from sojourn.features.readers.bitbrains import read_bitbrains
-from sojourn.features.readers.dlrm import read_dlrm
-from sojourn.features.readers.google_2011 import read_google_2011
-from sojourn.features.readers.openb import read_openb
-from sojourn.features.readers.parquet import read_parquet
-from sojourn.features.readers.planetlab import read_planetlab
-from sojourn.features.readers.surf import read_surf
-from sojourn.features.readers.swf import read_swf
+from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
+from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
+from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
+from sojourn.features.readers.azure_packing import AZURE_PACKING
+from sojourn.features.readers.azure_vm import AZURE_VM
+from sojourn.features.readers.bitbrains import BITBRAINS
+from sojourn.features.readers.dlrm import DLRM
+from sojourn.features.readers.google_2011 import GOOGLE_2011
+from sojourn.features.readers.openb import OPENB
+from sojourn.features.readers.parquet import PARQUET
+from sojourn.features.readers.planetlab import PLANETLAB
+from sojourn.features.readers.reader import Reader
+from sojourn.features.readers.surf import SURF
+from sojourn.features.readers.swf import SWF
 from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
 
-__all__ = [
-    "READERS",
-    "read_alibaba_2018",
-    "read_alibaba_2018_containers",
-    "read_azure_flavors",
-    "read_azure_packing",
-    "read_azure_vm",
-    "read_bitbrains",
-    "read_dlrm",
-    "read_google_2011",
-    "read_openb",
-    "read_parquet",
-    "read_planetlab",
-    "read_surf",
-    "read_swf",
-    "read_trace",
-]
+__all__ = ["READERS", "Reader", "read_trace"]
 
-READERS: Mapping[str, Callable[..., tuple[Trace, ReadReport]]] = MappingProxyType({
-    "alibaba-2018": read_alibaba_2018,
-    "alibaba-2018-containers": read_alibaba_2018_containers,
-    "azure-flavors": read_azure_flavors,
-    "azure-packing": read_azure_packing,
-    "azure-vm": read_azure_vm,
-    "bitbrains": read_bitbrains,
-    "dlrm": read_dlrm,
-    "google-2011": read_google_2011,
-    "openb": read_openb,
-    "parquet": read_parquet,
-    "planetlab": read_planetlab,
-    "surf": read_surf,
-    "swf": read_swf,
+READERS: Mapping[str, Reader] = MappingProxyType({
+    "alibaba-2018": ALIBABA_2018,
+    "alibaba-2018-containers": ALIBABA_2018_CONTAINERS,
+    "azure-flavors": AZURE_FLAVORS,
+    "azure-packing": AZURE_PACKING,
+    "azure-vm": AZURE_VM,
+    "bitbrains": BITBRAINS,
+    "dlrm": DLRM,
+    "google-2011": GOOGLE_2011,
+    "openb": OPENB,
+    "parquet": PARQUET,
+    "planetlab": PLANETLAB,
+    "surf": SURF,
+    "swf": SWF,
 })
 """Name in configs and plots -> reader."""
 
@@ -67,4 +52,4 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")
-    return READERS[name](path, **options)
+    return READERS[name].read(path, **options)

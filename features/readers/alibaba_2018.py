@@ -8,8 +8,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, line_blocks, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -68,25 +70,32 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
         chunk, latest_s = _tasks(rows, size, seen)
         chunks.append(chunk)
         last_s = max(last_s, latest_s)
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or last_s <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{table}: must hold at least one task after time 0, got none; refused: {refused}")
+    requests = all_requests(chunks, table, "task after time 0", ledger, last_s=last_s)
     times = pd.concat([requests["arrival_s"], requests["departure_s"].dropna()])
     horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
     requests = cut_at(requests, horizon, ledger, table.name)
     is_2018 = names is _COLUMNS_2018
     owners, categories = (("task_name", "job_name"), ("task_type",)) if is_2018 else (("job_name",), ())
-    for name in (*owners, "status", *categories):
-        requests[name] = requests[name].astype("category")
     if censor_cut:
         requests["is_cut"] = (requests["status"] != "Terminated") & requests["departure_s"].notna()
-    report = ledger.report(len(requests))
     meta = {"source": f"Alibaba cluster trace {2018 if is_2018 else 2017}, {table.name}", "licence": "none stated",
             "units": f"mem_gib is a share of one machine ({'0-100' if is_2018 else '0-1'})",
             "request_size": "one instance" if size == "instance" else "all instances of the task",
-            "known_at_end": ["status", *(["is_cut"] if censor_cut else [])], "report": report.summary()}
-    return Trace(requests, horizon.time_s, Roles(owners, categories, ("n_instances",)), meta=meta), report
+            "known_at_end": ["status", *(["is_cut"] if censor_cut else [])]}
+    return trace_of(requests, horizon.time_s, Roles(owners, categories, ("n_instances",)), ledger, meta,
+                    others=("status",))
+
+
+ALIBABA_2018 = Reader(
+    read_alibaba_2018,
+    path="`batch_task.csv` of the Alibaba cluster traces of 2018 or 2017, or its folder",
+    arrival="start (2018), creation (2017) of the task",
+    departure="its end; none where a running task has none",
+    owners="`task_name` (2018), `job_name`",
+    categories="`task_type` (2018)",
+    numbers="`n_instances`",
+    no_role="`status`, `is_cut`",
+)
 
 
 def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, int]:

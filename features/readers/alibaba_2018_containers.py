@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -84,14 +86,23 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
     series = None
     if usage_file is not None and usage is not False and (usage or usage_file.stat().st_size <= MAX_USAGE_BYTES):
         series = _usage(usage_file, requests.head(max_series), pd.Index(list(first_rows)), horizon.time_s, ledger)
-    report = ledger.report(len(requests), is_event_log=True)
     meta = {"source": f"Alibaba cluster trace 2018, {table.name}", "licence": "none stated",
             "units": "mem_gib is a share of the largest machine (0-100)",
             "n_never_placed": len(first_rows) - n_placed, "known_at_end": ["status"],
-            "usage": "not read" if series is None else f"means over {STEP_S} s of the first {max_series} containers",
-            "report": report.summary()}
-    return Trace(requests, horizon.time_s, Roles(owners=("app_du",), numbers=("cpu_limit_cores",)), usage=series,
-                 meta=meta), report
+            "usage": "not read" if series is None else f"means over {STEP_S} s of the first {max_series} containers"}
+    return trace_of(requests, horizon.time_s, Roles(owners=("app_du",), numbers=("cpu_limit_cores",)), ledger, meta,
+                    usage=series, is_event_log=True)
+
+
+ALIBABA_2018_CONTAINERS = Reader(
+    read_alibaba_2018_containers,
+    path="`container_meta.csv` of the Alibaba cluster trace of 2018, or its folder",
+    arrival="first state that places it (started or allocated); none where it was placed at 0",
+    departure="first `stopped` after which none places it; none without",
+    owners="`app_du`",
+    numbers="`cpu_limit_cores`",
+    no_role="`machine`, `status`",
+)
 
 
 def _states(rows: TextRows, first_rows: dict[str, tuple[str, str]], seen: set[object]) -> pd.DataFrame:

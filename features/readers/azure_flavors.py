@@ -10,8 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import LatestTimes, horizon_of
 from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, text_rows, value_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -72,21 +74,30 @@ def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None
     chunks = []
     for rows in _blocks(table, ledger):
         chunks.append(_vms(rows, start_s, horizon.time_s, batches, edges, sizes, seed))
-    requests = pd.concat(chunks, ignore_index=True)
-    if requests.empty:
-        raise ValueError(f"{table}: must hold at least one VM, got none; refused: {dict(ledger.report(0).refused)}")
+    requests = all_requests(chunks, table, "VM", ledger)
     n_backwards = int((np.diff(requests["arrival_s"].to_numpy(np.int64)) < 0).sum())
     ledger.repair("arrival before the row above: sorted", n_backwards)
     batch = requests["batch"].astype("category")
     requests["batch"] = batch.cat.rename_categories([str(number) for number in batch.cat.categories])
-    requests["flavor"] = requests["flavor"].astype("category")
-    report = ledger.report(len(requests))
     meta = {"source": f"Azure Public Dataset V1, discretised (huaweicloud/trace_generation_rnn), {table.name}",
             "licence": "CC BY 4.0 (cite Cortez et al., SOSP'17)", "origin_s": start_s, "seed": seed,
             "lifetimes": "drawn uniformly within their bins",
-            "known_at_end": ["lifetime_lo_s", "lifetime_hi_s"], "report": report.summary()}
+            "known_at_end": ["lifetime_lo_s", "lifetime_hi_s"]}
     roles = Roles(owners=("batch",), categories=("flavor",), numbers=("batch_position",))
-    return Trace(requests, horizon.time_s, roles, meta=meta), report
+    return trace_of(requests, horizon.time_s, roles, ledger, meta)
+
+
+AZURE_FLAVORS = Reader(
+    read_azure_flavors,
+    path="folder or Parquet file of the discretised Azure 2017 arrivals",
+    arrival="start of its 5-minute bin",
+    departure="drawn within the lifetime's bin; none where censored",
+    owners="`batch`",
+    categories="`flavor`",
+    numbers="`batch_position`",
+    no_role="`lifetime_lo_s`, `lifetime_hi_s`",
+    recipe="azure-flavors",
+)
 
 
 def _vms(rows: TextRows, start_s: int, horizon_s: int, batches: dict[int, tuple[int, int]],

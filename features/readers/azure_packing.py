@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -64,23 +66,27 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
             chunk, latest_s = _vms(rows, core_of, memory_of, known, seen)
             chunks.append(chunk)
             last_s = max(last_s, latest_s)
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or last_s <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{source}: must hold at least one VM with a time above 0, got none; refused: {refused}")
+    requests = all_requests(chunks, source, "VM with a time above 0", ledger, last_s=last_s)
     times = pd.concat([requests["arrival_s"], requests["departure_s"].dropna()])
     horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
     requests = cut_at(requests, horizon, ledger, f"{source.name} vm")
-    for name in _NAMES.values():
-        requests[name] = requests[name].astype("category")
     hosts = pd.DataFrame({"host_id": [f"machine-{chosen}"], "cpu_cores": [1.0], "mem_gib": [1.0]})
-    report = ledger.report(len(requests))
     meta = {"source": f"Azure Traces for Packing 2020, {source.name}",
             "licence": "CC BY 4.0 (cite Hadary et al., OSDI'20)", "machine": chosen,
             "units": "cpu_cores and mem_gib are shares of this machine (0-1)",
-            "known_at_end": [], "report": report.summary()}
-    return Trace(requests, horizon.time_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), hosts,
-                 meta=meta), report
+            "known_at_end": []}
+    return trace_of(requests, horizon.time_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), ledger,
+                    meta, hosts=hosts)
+
+
+AZURE_PACKING = Reader(
+    read_azure_packing,
+    path="SQLite file with the tables `vm` and `vmType`",
+    arrival="start; negative where it ran at 0",
+    departure="end; none where missing",
+    owners="`tenant`",
+    categories="`vm_type`, `priority`",
+)
 
 
 def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float], known: set[str],

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -47,22 +49,27 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
     ledger = ReadLedger()
     seen: set[object] = set()
     chunks = [_vms(rows, seen) for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=False)]
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or requests["departure_s"].max() <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{table}: must hold at least one VM deleted after time 0, got none; refused: {refused}")
+    last_s = max((int(chunk["departure_s"].max()) for chunk in chunks if len(chunk)), default=0)
+    requests = all_requests(chunks, table, "VM deleted after time 0", ledger, last_s=last_s)
     horizon = horizon_of(requests["departure_s"].to_numpy(np.int64), horizon_s, is_shared=True)
     requests = cut_at(requests, horizon, ledger, table.name)
     requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon.time_s)
-    for name in ("subscription", "deployment", "vm_category"):
-        requests[name] = requests[name].astype("category")
-    report = ledger.report(len(requests))
     categories = ("vm_category",) if category_as_feature else ()
     meta = {"source": f"Azure public dataset, {table.name}", "licence": "CC BY 4.0 (cite Cortez et al., SOSP'17)",
-            "known_at_end": [*_AT_END, *([] if category_as_feature else ["vm_category"])],
-            "report": report.summary()}
-    return Trace(requests, horizon.time_s, Roles(owners=("subscription", "deployment"), categories=categories),
-                 meta=meta), report
+            "known_at_end": [*_AT_END, *([] if category_as_feature else ["vm_category"])]}
+    return trace_of(requests, horizon.time_s, Roles(owners=("subscription", "deployment"), categories=categories),
+                    ledger, meta, others=("vm_category",))
+
+
+AZURE_VM = Reader(
+    read_azure_vm,
+    path="`vmtable.csv` of the Azure public dataset V1 or V2, or its folder",
+    arrival="creation; none where it is 0",
+    departure="deletion; none where it is the horizon",
+    owners="`subscription`, `deployment`",
+    categories="none; `vm_category` with `category_as_feature=True`",
+    no_role="`vm_category`, `max_cpu`, `mean_cpu`, `p95_max_cpu`",
+)
 
 
 def _vms(rows: TextRows, seen: set[object]) -> pd.DataFrame:

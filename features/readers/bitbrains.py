@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._parquet_rows import (
     MAX_USAGE_ROWS,
@@ -17,6 +18,7 @@ from sojourn.features.readers._parquet_rows import (
     record_batches,
 )
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, value_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -86,12 +88,21 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     vms["last_ts"] = vms["last_ts"].clip(upper=start_s + horizon.time_s)
     has_usage = usage is True or (usage is None and n_samples <= MAX_USAGE_ROWS)
     series = _usage(table, vms, start_s, ledger) if has_usage else None
-    report = ledger.report(len(requests), is_event_log=True)
     meta = {"source": f"Bitbrains rnd (GWA-T-12), {table.name}",
             "licence": "Bitbrains, Grid Workloads Archive (cite Shen et al., CCGrid'15)", "start_unix_s": start_s,
             "usage": "cpu_pct / 100, the mean of the five minutes before" if has_usage else "not read",
-            "known_at_end": [], "report": report.summary()}
-    return Trace(requests, horizon.time_s, Roles(numbers=("core_mhz",)), usage=series, meta=meta), report
+            "known_at_end": []}
+    return trace_of(requests, horizon.time_s, Roles(numbers=("core_mhz",)), ledger, meta, usage=series,
+                    is_event_log=True)
+
+
+BITBRAINS = Reader(
+    read_bitbrains,
+    path="`rnd_<month>.parquet` (Bitbrains rnd, GWA-T-12), or the folder of it and `vm_meta.parquet`",
+    arrival="first sample; none within 600 s of the month's first",
+    departure="last sample; none within 600 s of the month's last",
+    numbers="`core_mhz`",
+)
 
 
 def _vms(path: Path, month: str, ledger: ReadLedger) -> pd.DataFrame:

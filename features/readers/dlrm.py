@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -51,20 +53,27 @@ def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace,
         chunk, latest_s = _instances(rows, seen)
         chunks.append(chunk)
         last_s = max(last_s, latest_s)
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or last_s <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{table}: must hold at least one instance with a time above 0, got none; refused: {refused}")
+    requests = all_requests(chunks, table, "instance with a time above 0", ledger, last_s=last_s)
     times = pd.concat([requests[name].dropna() for name in ("creation_s", "arrival_s", "departure_s")])
     horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
     requests = cut_at(requests, horizon, ledger, table.name)
-    for name in ("app_name", "role"):
-        requests[name] = requests[name].astype("category")
-    report = ledger.report(len(requests))
     meta = {"source": f"Alibaba cluster-trace-gpu-v2025, {table.name}", "licence": "none stated",
-            "known_at_end": [], "report": report.summary()}
+            "known_at_end": []}
     roles = Roles(owners=("app_name",), categories=("role",), numbers=("rdma_percent", "disk_gib", "max_per_node"))
-    return Trace(requests, horizon.time_s, roles, meta=meta), report
+    return trace_of(requests, horizon.time_s, roles, ledger, meta)
+
+
+DLRM = Reader(
+    read_dlrm,
+    path="folder or file of Alibaba GPU 2025",
+    arrival="time scheduled; none where it and the creation are missing",
+    departure="deletion; none where missing",
+    owners="`app_name`",
+    categories="`role`",
+    numbers="`rdma_percent`, `disk_gib`, `max_per_node`",
+    no_role="`creation_s`",
+    recipe="dlrm",
+)
 
 
 def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import LatestTimes, cut_at, horizon_of
 from sojourn.features.readers._text_rows import TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -116,14 +118,25 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
     requests = cut_at(requests, horizon, ledger, parts[-1].name)
     if censor_cut:
         requests["is_cut"] = requests["end_event"].isin(_CUT) & requests["departure_s"].notna()
-    report = ledger.report(len(requests), is_event_log=True)
     meta = {"source": f"Google ClusterData2011_2 task events, {len(parts)} part(s) from {parts[0].name}",
             "licence": "CC BY 4.0", "origin_s": origin_us / _SECOND_US,
             "units": "cpu_cores, mem_gib and disk are shares of the largest machine (0-1)",
-            "known_at_end": ["end_event", *(["is_cut"] if censor_cut else [])], "report": report.summary()}
+            "known_at_end": ["end_event", *(["is_cut"] if censor_cut else [])]}
     roles = Roles(owners=("user", "job"), categories=("sched_class", "priority"),
                   numbers=("disk", "queued_s", "n_scheduled_before"))
-    return Trace(requests, horizon.time_s, roles, meta=meta), report
+    return trace_of(requests, horizon.time_s, roles, ledger, meta, is_event_log=True)
+
+
+GOOGLE_2011 = Reader(
+    read_google_2011,
+    path="folder of contiguous task event parts, or one part",
+    arrival="schedule event; none where it stands at time 0",
+    departure="evict, fail, finish, kill or lost event; none without one",
+    owners="`user`, `job`",
+    categories="`sched_class`, `priority`",
+    numbers="`disk`, `queued_s`, `n_scheduled_before`",
+    no_role="`end_event`, `is_cut`",
+)
 
 
 def _replay(rows: TextRows, events: _Events) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -50,10 +52,8 @@ def read_openb(path: str | Path, *, pods: str = "default",
         chunk, deletion_s = _pods(rows, ledger, seen)
         chunks.append(chunk)
         deletions.append(deletion_s)
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty or max(times.max(initial=0) for times in deletions) <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{pod_list}: must hold at least one pod that ran, got none; refused: {refused}")
+    last_s = max((int(times.max(initial=0)) for times in deletions), default=0)
+    requests = all_requests(chunks, pod_list, "pod that ran", ledger, last_s=last_s)
     horizon = horizon_of(np.concatenate(deletions), horizon_s, is_shared=True)
     requests = cut_at(requests, horizon, ledger, pod_list.name)
     requests["departure_s"] = requests["departure_s"].mask(requests["departure_s"] == horizon.time_s)
@@ -62,14 +62,24 @@ def read_openb(path: str | Path, *, pods: str = "default",
         categories.append("gpu_spec")
     else:
         requests = requests.drop(columns="gpu_spec")
-    for name in ("shape", *categories, "phase"):
-        requests[name] = requests[name].astype("category")
     hosts = _hosts(pod_list.parent, nodes, ledger)
-    report = ledger.report(len(requests), n_hosts=0 if hosts is None else len(hosts))
     meta = {"source": f"Alibaba cluster-trace-gpu-v2023, {pod_list.name}", "licence": "none stated",
-            "known_at_end": ["phase"], "report": report.summary()}
+            "known_at_end": ["phase"]}
     roles = Roles(owners=("shape",), categories=tuple(categories))
-    return Trace(requests, horizon.time_s, roles, hosts, meta=meta), report
+    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=("phase",), hosts=hosts,
+                    n_hosts=0 if hosts is None else len(hosts))
+
+
+OPENB = Reader(
+    read_openb,
+    path="folder or pod list of Alibaba GPU 2023",
+    arrival="time scheduled",
+    departure="deletion; none where it is the horizon (34 pods)",
+    owners="`shape` (cpu, memory and GPU as one name; the trace has no user)",
+    categories="`qos`, `gpu_spec` where used",
+    no_role="`creation_s`, `phase`",
+    recipe="openb",
+)
 
 
 def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.DataFrame, np.ndarray]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sojourn.features.readers._horizon import cut_at, horizon_of
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Trace
 
@@ -44,3 +45,9 @@ def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Tra
             usage = usage[(usage["time_s"] <= horizon_s) & usage["request_id"].isin(requests["request_id"])]
         trace = replace(trace, requests=requests, horizon_s=horizon_s, usage=usage)
     return trace, ledger.report(len(trace))
+
+
+PARQUET = Reader(
+    read_parquet,
+    path="folder written by `Trace.save`",
+)

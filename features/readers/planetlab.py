@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, n_parquet_rows, record_batches
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -66,18 +68,24 @@ def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | No
         got = ", ".join(sorted(days))[:200] or "none"
         raise ValueError(f"{table}: must hold at least one {which}, got days {got}; "
                          f"refused: {dict(ledger.report(0).refused)}")
-    for name in ("vm", "day"):
-        requests[name] = requests[name].astype("category")
     series = pd.concat([part[1] for part in parts], ignore_index=True) if has_usage else None
     if series is not None and horizon_s is not None:
         series = series[series["time_s"] <= end_s].reset_index(drop=True)
-    report = ledger.report(len(requests))
     meta = {"source": f"PlanetLab CPU usage (CoMon), {table.name}", "licence": "none stated (CoMon project)",
             "units": "cpu_cores and mem_gib are not published: 1 and 0 taken",
-            "days": list(requests["day"].cat.categories),
-            "usage": "cpu_pct / 100 every 300 s" if has_usage else "not read", "known_at_end": [],
-            "report": report.summary()}
-    return Trace(requests, end_s, Roles(owners=("vm",)), usage=series, meta=meta), report
+            "days": sorted(set(requests["day"])),
+            "usage": "cpu_pct / 100 every 300 s" if has_usage else "not read", "known_at_end": []}
+    return trace_of(requests, end_s, Roles(owners=("vm",)), ledger, meta, others=("day",), usage=series)
+
+
+PLANETLAB = Reader(
+    read_planetlab,
+    path="`planetlab_cpu_5min.parquet`, or its folder",
+    arrival="none: all ran before",
+    departure="none: all ran on",
+    owners="`vm`",
+    no_role="`day`",
+)
 
 
 def _vm_days(path: Path, day: str | None, has_usage: bool, days: set[str],

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import LatestTimes, horizon_of
 from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, NumberRows, n_parquet_rows, number_rows
 from sojourn.features.readers._text_rows import MAX_TIME_S
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -70,22 +72,27 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     for line in replace(found, time_s=found.time_s // _MS, last_s=found.last_s // _MS).lines():
         ledger.note(line)
     seen: set[int] = set()
-    requests = pd.concat([_tasks(rows, first_ms, horizon_ms, has_fragments, seen)
-                          for rows in number_rows(table, _TASKS, ledger)], ignore_index=True)
-    if requests.empty:
-        raise ValueError(f"{table}: must hold at least one task, got none; refused: {dict(ledger.report(0).refused)}")
+    chunks = [_tasks(rows, first_ms, horizon_ms, has_fragments, seen) for rows in number_rows(table, _TASKS, ledger)]
+    requests = all_requests(chunks, table, "task", ledger)
     has_usage = has_fragments and usage is not False and (
         usage is True or n_parquet_rows(fragments, _FRAGMENTS) <= MAX_USAGE_ROWS)
     if usage is True and not has_fragments:
         raise FileNotFoundError(f"{fragments} must stand beside {table.name} for usage")
     series = _usage(fragments, requests, horizon_ms // _MS, ledger) if has_usage else None
-    report = ledger.report(len(requests), is_event_log=has_usage)
     meta = {"source": f"SURF Lisa, OpenDC, {table.name}", "licence": "MIT (OpenDC)", "start_unix_s": first_ms / _MS,
             "usage": "MHz over capacity, at the start of each interval" if has_usage else "none",
             "is_window": has_fragments, "cut_tail_s": cut_tail_s,
-            "known_at_end": [], "report": report.summary()}
+            "known_at_end": []}
     requests = requests.drop(columns=["start_ms", "duration_ms", "capacity_mhz"])
-    return Trace(requests, horizon_ms // _MS, Roles(), usage=series, meta=meta), report
+    return trace_of(requests, horizon_ms // _MS, Roles(), ledger, meta, usage=series, is_event_log=has_usage)
+
+
+SURF = Reader(
+    read_surf,
+    path="task table of SURF Lisa as OpenDC publishes it, or the folder of one",
+    arrival="submission; none where it is the first of a window",
+    departure="submission + duration; none where it runs past the end",
+)
 
 
 def _tasks(rows: NumberRows, first_ms: int, horizon_ms: int, is_window: bool, seen: set[int]) -> pd.DataFrame:

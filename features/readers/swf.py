@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
+from sojourn.features.readers.reader import Reader
 from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
@@ -68,10 +70,7 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     for rows in text_rows(source, ledger, separator=None, names=_COLUMNS, has_header=False, comment=";",
                           on_comment=lambda line: _note(header, line)):
         chunks.append(_jobs(rows, seen))
-    requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
-    if requests.empty:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{source}: must hold at least one job that ran, got none; refused: {refused}")
+    requests = all_requests(chunks, source, "job that ran", ledger)
     submit_s = requests["submit_s"].to_numpy()
     ledger.repair("submit before the line above: sorted", int((np.diff(submit_s) < 0).sum()))
     origin_s = int(submit_s.min())
@@ -82,8 +81,19 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     roles = _named(requests)
     if censor_cut:
         requests["is_cut"] = _is_cut(requests)
-    report = ledger.report(len(requests))
-    return Trace(requests, horizon.time_s, roles, meta=_meta(source, header, origin_s, report)), report
+    return trace_of(requests, horizon.time_s, roles, ledger, _meta(source, header, origin_s))
+
+
+SWF = Reader(
+    read_swf,
+    path="log of the Parallel Workloads Archive",
+    arrival="start of running: submit + wait",
+    departure="start + run",
+    owners="`group`, `user`, `executable`",
+    categories="`queue`, `partition`",
+    numbers="`requested_s`, `requested_procs`",
+    no_role="`submit_s`, `status`, `is_cut`",
+)
 
 
 def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
@@ -163,7 +173,7 @@ def _note(header: dict[str, str], line: str) -> None:
         header.setdefault(match[1], match[2].strip())
 
 
-def _meta(source: Path, header: dict[str, str], origin_s: int, report: ReadReport) -> dict[str, Any]:
+def _meta(source: Path, header: dict[str, str], origin_s: int) -> dict[str, Any]:
     meta: dict[str, Any] = {
         "source": f"Standard Workload Format, {source.name}",
         "licence": "see the log's header and the Parallel Workloads Archive",
@@ -171,7 +181,6 @@ def _meta(source: Path, header: dict[str, str], origin_s: int, report: ReadRepor
         "origin_s": origin_s,
         "submit_column": "submit_s",
         "known_at_end": ["status"],
-        "report": report.summary(),
     }
     start = header.get("UnixStartTime", "")
     if re.fullmatch(r"\d{1,12}", start):

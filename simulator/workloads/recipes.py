@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -155,15 +155,26 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
                     _description("openb", kept, hosts, n_left_out))
 
 
-Recipe = Callable[..., Workload]
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A function of a trace and options. is_drawn: its seed draws requests of the trace, again and again, so that each
+    seed is another workload and every one begins empty."""
+
+    make: Callable[..., Workload]
+    is_drawn: bool = False
+
+    def __call__(self, trace: Trace, **options: Any) -> Workload:
+        return self.make(trace, **options)
+
+
 WORKLOADS: Mapping[str, Recipe] = MappingProxyType({
-    "azure-flavors": azure_flavors,
-    "dlrm": dlrm,
-    "openb": openb,
-    "synthetic": synthetic,
-    "trace": from_trace,
+    "azure-flavors": Recipe(azure_flavors),
+    "dlrm": Recipe(dlrm),
+    "openb": Recipe(openb, is_drawn=True),
+    "synthetic": Recipe(synthetic),
+    "trace": Recipe(from_trace),
 })
-"""Every recipe by name: a function of a trace and options."""
+"""Every recipe by name."""
 
 
 def build_workload(name: str, trace: Trace, **options: Any) -> Workload:

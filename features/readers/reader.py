@@ -1,0 +1,40 @@
+"""What a reader is: the function that reads a format, and what help and docs say of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sojourn.features.report import ReadReport
+from sojourn.features.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A reader as the registry knows it; its texts are Markdown, "" = none.
+
+    read: from a path to the trace and the report, with `horizon_s` and the reader's own options as keywords.
+    path: what it reads. arrival, departure: where the two times come from. owners, categories, numbers: the columns
+    with these roles; no_role: columns that are kept without one. recipe: of the simulator, the one that suits its
+    traces where no other is asked for.
+
+    >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
+    ('usage',)
+    """
+
+    read: Callable[..., tuple[Trace, ReadReport]]
+    path: str
+    arrival: str = ""
+    departure: str = ""
+    owners: str = ""
+    categories: str = ""
+    numbers: str = ""
+    no_role: str = ""
+    recipe: str = "trace"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The keywords of `read` besides `horizon_s`, which every reader has."""
+        return tuple(name for name, parameter in inspect.signature(self.read).parameters.items()
+                     if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "horizon_s")
