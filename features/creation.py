@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
-from sojourn.serving.encoder import Encoder, Parsed
+from sojourn.serving.encoder import FIRST_MONDAY_S, WEEK_S, Encoder, Parsed
 from sojourn.serving.history import Admission, HistoryDefinition, HistoryKey, HistoryState
 
-_MONDAY_S = 4 * 86_400
-"""1970-01-05 00:00, the first Monday of Unix time."""
 _PROGRESS_EVERY = 4_096
 
 
@@ -63,7 +61,7 @@ def default_encoder(trace: Trace) -> Encoder:
         keys.append(HistoryKey(f"{owners[-1]}+shape", (owners[-1], *numbers), "owner"))
     keys += [HistoryKey(name, (name,), "category") for name in trace.roles.categories]
     start_unix_s = trace.meta.get("start_unix_s")
-    phase_s = 0 if start_unix_s is None else (int(start_unix_s) - _MONDAY_S) % (7 * 86_400)
+    phase_s = 0 if start_unix_s is None else (int(start_unix_s) - FIRST_MONDAY_S) % WEEK_S
     return Encoder(numbers, owners + trace.roles.categories, HistoryDefinition(tuple(keys)), phase_s)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.serving.errors import shown
 
-_LATEST_S = 2**53
+LATEST_S = 2**53
 """Later seconds are no longer told apart by doubles."""
 
 
@@ -22,13 +22,13 @@ def whole_seconds(value: Any, name: str) -> int:
     Traceback (most recent call last):
     ValueError: now_s must be whole seconds, got 7.5
     """
-    if type(value) is int and -_LATEST_S < value < _LATEST_S:
+    if type(value) is int and -LATEST_S < value < LATEST_S:
         return value
     try:
         seconds = operator.index(value)
     except TypeError:
-        seconds = _LATEST_S
-    if isinstance(value, bool) or not -_LATEST_S < seconds < _LATEST_S:
+        seconds = LATEST_S
+    if isinstance(value, bool) or not -LATEST_S < seconds < LATEST_S:
         raise ValueError(f"{name} must be whole seconds, got {shown(value)}")
     return seconds
 

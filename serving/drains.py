@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn.serving.pods import listed_items, mapping, node_name, shown, unix_s
+from sojourn.serving.pods import listed_items, mapping, node_name, shown_field, unix_s
 
 DEFAULT_ANNOTATION = "sojourn/drain-by"
 N_DRAINS_MAX = 100_000
@@ -58,4 +58,5 @@ class Drains:
         try:
             return unix_s(time)
         except ValueError as error:
-            raise ValueError(f"annotation {self._annotation} of node {shown(node_name(node))}: {error}") from error
+            name = shown_field(node_name(node))
+            raise ValueError(f"annotation {self._annotation} of node {name}: {error}") from error

@@ -20,6 +20,9 @@ CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
 _NAN = math.nan
 _DAY_S = 86_400
+WEEK_S = 7 * _DAY_S
+FIRST_MONDAY_S = 4 * _DAY_S
+"""1970-01-05 00:00, the first Monday of Unix time."""
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 N_PARSED = 2_048
 """Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""

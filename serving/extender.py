@@ -22,7 +22,7 @@ from typing import Any
 
 from sojourn.serving.connections import Limits
 from sojourn.serving.drains import DEFAULT_ANNOTATION, Drains
-from sojourn.serving.encoder import Encoder
+from sojourn.serving.encoder import FIRST_MONDAY_S, WEEK_S, Encoder
 from sojourn.serving.extender_calls import REPORTS, ExtenderCalls
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
@@ -32,9 +32,6 @@ from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predict
 from sojourn.serving.request_head import JSON_TYPE
 from sojourn.serving.turns import Turns
 from sojourn.serving.watch import WatchEvent
-
-_MONDAY_S = 4 * 86_400
-_WEEK_S = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def default_epoch_s(encoder: Encoder) -> int:
     >>> default_epoch_s(Encoder((), (), HistoryDefinition(()), phase_s=3 * 86_400))  # unix time itself: a Thursday
     0
     """
-    return (_MONDAY_S + encoder.phase_s) % _WEEK_S
+    return (FIRST_MONDAY_S + encoder.phase_s) % WEEK_S
 
 
 def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,

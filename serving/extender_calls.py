@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sojourn.serving.drains import Drains
 from sojourn.serving.nodes import Nodes
-from sojourn.serving.pods import listed_items, node_name, pod_uid, sequence, short_text, shown, started_unix_s
+from sojourn.serving.pods import listed_items, node_name, pod_uid, sequence, short_text, shown_field, started_unix_s
 
 _N_REASONS = 20
 _N_AT_ONCE = 64
@@ -86,7 +86,7 @@ class ExtenderCalls:
         """The list of all pods -> what came of each; pods that are not in it have ended."""
         listed = listed_items(document)
         if listed is None:
-            raise ValueError(f"document must be a list of all pods, got {shown(document)}")
+            raise ValueError(f"document must be a list of all pods, got {shown_field(document)}")
         uids = [pod_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
         self.is_told = True
@@ -147,16 +147,16 @@ def _node_list(items: Sequence[Any], names: Sequence[str], refused: dict[str, st
 def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
     """Pod, names and (where given) objects of the nodes, of an ExtenderArgs."""
     if not isinstance(document, dict):
-        raise ValueError(f"ExtenderArgs must be an object, got {shown(document)}")
+        raise ValueError(f"ExtenderArgs must be an object, got {shown_field(document)}")
     fields = {name.lower(): value for name, value in document.items()}
     pod, nodes, names = fields.get("pod"), fields.get("nodes"), fields.get("nodenames")
     if not isinstance(pod, dict):
-        raise ValueError(f"Pod must be an object, got {shown(pod)}")
+        raise ValueError(f"Pod must be an object, got {shown_field(pod)}")
     if nodes is not None:
         items = sequence(nodes, "items")
         return pod, [node_name(item) for item in items], items
     if not isinstance(names, list):
-        raise ValueError(f"Nodes or NodeNames must be given, got {shown(names)}")
+        raise ValueError(f"Nodes or NodeNames must be given, got {shown_field(names)}")
     return pod, list(map(short_text, names)), None
 
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.serving.encoder import Encoder
-
-_WEEK_S = 7 * 86_400
+from sojourn.serving.encoder import WEEK_S, Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,6 @@ class HistoryTerms:
                     kind = "a number" if column in self.numbers else "text"
                     return (f"the history's column {column!r} must be {kind}, as in {whose}, whose live history goes "
                             f"on, got the other")
-        if (other.phase_s - self.phase_s) % _WEEK_S:
+        if (other.phase_s - self.phase_s) % WEEK_S:
             return f"phase_s must be {self.phase_s}, the clock of {whose} that live times are on, got {other.phase_s}"
         return ""

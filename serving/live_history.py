@@ -10,6 +10,7 @@ import numpy as np
 
 from sojourn.serving import document_fields
 from sojourn.serving.admitted import Admitted
+from sojourn.serving.checks import LATEST_S
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import SnapshotError, shown
 from sojourn.serving.history import Admission, HistoryCut, HistoryState
@@ -22,7 +23,6 @@ _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
 """Columns of what runs; version and unknown are places in the lists of `state`."""
 _MISSING = -1
 """Stands for the length of a history key's values that a request did not give."""
-_LATEST_S = 2**53
 _N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
 
 
@@ -106,7 +106,7 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
     if rows.ndim != 2 or rows.shape[1] != len(_RUNNING):
         raise ValueError(f"running must have {len(_RUNNING)} columns, got shape {rows.shape}")
     token, number, arrival_s, version, unknown = rows.T
-    if ((token < 0) | (number < 0) | (number >= n_admitted) | (arrival_s <= -_LATEST_S) | (arrival_s >= _LATEST_S)
+    if ((token < 0) | (number < 0) | (number >= n_admitted) | (arrival_s <= -LATEST_S) | (arrival_s >= LATEST_S)
             | (version < 0) | (version >= len(names)) | (unknown < 0) | (unknown >= len(unknowns))).any():
         raise ValueError(f"running must be rows of {', '.join(_RUNNING)} within their bounds")
     if len(np.unique(number)) < len(number):
@@ -157,6 +157,6 @@ def _unpacked_keys(idx: int, n_columns: int, arrays: Mapping[str, np.ndarray],
 
 
 def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -_LATEST_S < value < _LATEST_S:
+    if isinstance(value, bool) or not isinstance(value, int) or not -LATEST_S < value < LATEST_S:
         raise ValueError(f"{name} must be a whole number, got {shown(value)}")
     return value

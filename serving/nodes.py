@@ -110,7 +110,7 @@ class Nodes:
             return "ignored"
         known = self._placed.get(uid)
         if known is not None and known.node != name:
-            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {pods.shown(name)}")
+            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {pods.shown_field(name)}")
         if known is not None or uid in self._gone:
             return "known"
         if len(self._placed) >= self._n_pods_max:

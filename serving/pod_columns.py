@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from sojourn.serving.encoder import Encoder
-from sojourn.serving.pods import field, mapping, sequence, short_text, shown
+from sojourn.serving.pods import field, mapping, sequence, short_text, shown_field
 
 DEFAULT_SOURCES: Mapping[str, str] = {
     "cpu_cores": "requests.cpu",
@@ -50,7 +50,7 @@ def quantity(value: Any) -> float:
         number = float(Decimal(digits) * (_SCALES[suffix] if suffix in _SCALES else Decimal("1" + suffix)))
         if abs(number) < _LARGEST:
             return number
-    raise ValueError(f"quantity must be one such as 500m, 2Gi or 1e3, below {_LARGEST:g}, got {shown(value)}")
+    raise ValueError(f"quantity must be one such as 500m, 2Gi or 1e3, below {_LARGEST:g}, got {shown_field(value)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class PodColumns:
         if sources is None:
             sources = {column: source for column, source in DEFAULT_SOURCES.items() if column in known}
         if not isinstance(sources, Mapping):
-            raise ValueError(f"columns must be a JSON object from column to source, got {shown(sources)}")
+            raise ValueError(f"columns must be a JSON object from column to source, got {shown_field(sources)}")
         for column, source in sources.items():
             if column not in known:
                 raise ValueError(f"columns must be of {', '.join(known)}, got {column!r}")
             if not isinstance(source, str) or not source.startswith(
                     ("requests.", "limits.", "label:", "annotation:", *_LOCAL)):
                 raise ValueError(f"{column} must come from requests.R, limits.R, label:KEY, annotation:KEY, "
-                                 f"metadata.PATH or spec.PATH, got {shown(source)}")
+                                 f"metadata.PATH or spec.PATH, got {shown_field(source)}")
         return cls(dict(sources), frozenset(encoder.numbers))
 
     def request(self, pod: Mapping[str, Any]) -> dict[str, Any]:

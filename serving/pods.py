@@ -56,7 +56,7 @@ def unix_s(time: Any) -> int:
     except (TypeError, ValueError):
         moment = datetime.min
     if moment.tzinfo is None:
-        raise ValueError(f"time must be one such as 2026-03-01T06:00:00Z, got {shown(time)}")
+        raise ValueError(f"time must be one such as 2026-03-01T06:00:00Z, got {shown_field(time)}")
     return int(moment.timestamp() // 1)
 
 
@@ -68,7 +68,7 @@ def field(document: Any, *path: str) -> Any:
         elif isinstance(document, dict):
             document = document.get(name)
         else:
-            raise ValueError(f"{'.'.join(path[:depth]) or 'object'} must be an object, got {shown(document)}")
+            raise ValueError(f"{'.'.join(path[:depth]) or 'object'} must be an object, got {shown_field(document)}")
         if document is None:
             return None
     return document
@@ -78,7 +78,7 @@ def mapping(document: Any, *path: str) -> Mapping[str, Any]:
     """The object at a path, empty where missing; ValueError for a wrong type."""
     found = field(document, *path)
     if not isinstance(found, dict | None):
-        raise ValueError(f"{'.'.join(path)} must be an object, got {shown(found)}")
+        raise ValueError(f"{'.'.join(path)} must be an object, got {shown_field(found)}")
     return found or {}
 
 
@@ -86,7 +86,7 @@ def sequence(document: Any, *path: str) -> Sequence[Any]:
     """The list at a path, empty where missing; ValueError for a wrong type."""
     found = field(document, *path)
     if not isinstance(found, list | None):
-        raise ValueError(f"{'.'.join(path)} must be a list, got {shown(found)}")
+        raise ValueError(f"{'.'.join(path)} must be a list, got {shown_field(found)}")
     return found or ()
 
 
@@ -100,12 +100,12 @@ def listed_items(document: Any) -> Sequence[Any] | None:
 def short_text(value: Any) -> str:
     """The value, if it is a text of at most TEXT_MAX characters; else ValueError."""
     if not isinstance(value, str) or len(value) > TEXT_MAX:
-        raise ValueError(f"value must be text of at most {TEXT_MAX} characters, got {shown(value)}")
+        raise ValueError(f"value must be text of at most {TEXT_MAX} characters, got {shown_field(value)}")
     return value
 
 
-def shown(value: Any) -> str:
-    """The value for an error message, cut to 80 characters."""
+def shown_field(value: Any) -> str:
+    """A value of a caller's document in an error message, cut to 80 characters; the type of a list or an object."""
     text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -113,5 +113,5 @@ def shown(value: Any) -> str:
 def _name(document: Any, *path: str) -> str:
     value = field(document, *path)
     if not value:
-        raise ValueError(f"{'.'.join(path)} must be given, got {shown(value)}")
+        raise ValueError(f"{'.'.join(path)} must be given, got {shown_field(value)}")
     return short_text(value)

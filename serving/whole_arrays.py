@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving.checks import LATEST_S
 from sojourn.serving.history import HistoryCut, HistoryDefinition, HistoryState
 from sojourn.serving.history_arrays import (
     LOG_LIFETIME_MAX,
@@ -28,7 +29,6 @@ from sojourn.serving.running import Group, RunningRequests, Undo
 
 _NEVER_S = -2**63
 """Stands for a time that there is none of."""
-_LATEST_S = 2**53
 _N_AT_ONCE = 256
 _OWNER = ("n_ended", "last_arrival_s", "last_ended_s", "batch", "batch_start_s", "n_recent", "n_running", "n_groups")
 """Columns of an owner's row; n_running is -1 where it holds nothing of running requests."""
@@ -165,7 +165,7 @@ def _check_owners(prefix: str, rows: np.ndarray, n: int, window: int) -> None:
     is_bad = ((n_ended < 0) | (batch < 0) | (n_recent > most) | (n_recent < np.minimum(most, 1)) | (n_running < -1)
               | (n_groups < 0) | ((n_running < 0) & (n_groups > 0)) | ((n_running == 0) & (n_groups < 2))
               | ((n_ended == 0) & (n_running < 1)) | ((n_ended == 0) != (last_ended_s == _NEVER_S))
-              | (batch >= _LATEST_S) | (n_ended >= _LATEST_S))  # fmt: skip
+              | (batch >= LATEST_S) | (n_ended >= LATEST_S))  # fmt: skip
     for times_s in (last_arrival_s, np.where(n_ended == 0, 0, last_ended_s), start_s):
         is_bad |= _is_no_time(times_s)
     if len(rows) != n or is_bad.any():
@@ -174,7 +174,7 @@ def _check_owners(prefix: str, rows: np.ndarray, n: int, window: int) -> None:
 
 def _check_undos(prefix: str, undos: np.ndarray, rows: np.ndarray) -> None:
     owner, _, last_s, batch, start_s, n_groups = undos.T
-    is_bad = ((owner < 0) | (owner >= len(rows)) | (batch < 0) | (batch >= _LATEST_S) | (n_groups < -1)
+    is_bad = ((owner < 0) | (owner >= len(rows)) | (batch < 0) | (batch >= LATEST_S) | (n_groups < -1)
               | (np.diff(owner, prepend=-1) < 1))  # fmt: skip
     for times_s in (np.where(last_s == _NEVER_S, 0, last_s), start_s):
         is_bad |= _is_no_time(times_s)
@@ -184,7 +184,7 @@ def _check_undos(prefix: str, undos: np.ndarray, rows: np.ndarray) -> None:
 
 def _is_no_time(times_s: np.ndarray) -> np.ndarray:
     """Which of these are no whole seconds that a predictor takes."""
-    return (times_s <= -_LATEST_S) | (times_s >= _LATEST_S)
+    return (times_s <= -LATEST_S) | (times_s >= LATEST_S)
 
 
 def _checked_table(arrays: Mapping[str, np.ndarray], name: str, width: int) -> np.ndarray:

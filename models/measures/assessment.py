@@ -25,9 +25,9 @@ from sojourn.models.measures.censoring import censoring_curve, end_weights, outl
 from sojourn.models.measures.concordance import Concordance
 from sojourn.models.measures.errors import log_errors
 from sojourn.models.measures.ranking import Ranking, f1
-from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, WEEK_S, alive_at, label_of
+from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, alive_at, label_of
 from sojourn.models.measures.weighted_mean import weighted_mean
-from sojourn.models.outcomes import CensoringCurve
+from sojourn.models.outcomes import WEEK_S, CensoringCurve
 
 Group = Callable[[np.ndarray | None], dict[str, float]]
 """Prepared measures: row weights (n,), None = each row once, to values by name."""

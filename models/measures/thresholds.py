@@ -6,7 +6,6 @@ import numpy as np
 
 from sojourn.features.split import Examples
 
-WEEK_S = 604_800
 AGES_S = (600, 3_600, 21_600)
 """Absolute ages at which remaining times are scored: 10 min, 1 h, 6 h."""
 UPTIME_SHARES = tuple(step / 20.0 for step in range(20))

@@ -1,0 +1,38 @@
+"""Constants that two parts have, since neither may import the other: what serving scores by is what was simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sojourn.serving.curve import CLASS_BOUNDS_S
+from sojourn.serving.curve import lifetime_class as served_class
+from sojourn.serving.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
+from sojourn.simulator.colours import CLASS_NAMES
+from sojourn.simulator.metrics import LONG_LIVED_S
+from sojourn.simulator.policies.lava import DEADLINE_S, HIGHEST_CLASS, UPPER_S, lifetime_class
+from sojourn.simulator.policies.nilas import BUCKET_S, bucket_of
+
+NEAR_EDGES_S = [edge + step for edge in (*EXTENSION_EDGES_S, *UPPER_S) for step in (-1, 0, 1)]
+
+
+def test_nilas_has_the_same_buckets_in_the_extender_and_in_the_simulator() -> None:
+    assert EXTENSION_EDGES_S == BUCKET_S
+
+
+@pytest.mark.parametrize("extension_s", NEAR_EDGES_S)
+def test_a_node_scores_as_a_simulated_host_does(extension_s: int) -> None:
+    score = node_scores(np.array([10.0]), 10.0 + extension_s).item()
+    assert score == max(BEST_SCORE - bucket_of(extension_s), 1)  # costs 9 and 10 share the score 1
+
+
+def test_lifetime_classes_have_the_same_bounds_in_the_predictor_and_in_lava() -> None:
+    assert UPPER_S[:-1] == CLASS_BOUNDS_S  # the highest class has no upper bound; its entry sets a deadline
+    assert len(CLASS_BOUNDS_S) + 1 == HIGHEST_CLASS == len(CLASS_NAMES)
+    assert CLASS_BOUNDS_S[-1] == LONG_LIVED_S
+    assert [10 * deadline for deadline in DEADLINE_S] == [11 * upper for upper in UPPER_S]
+
+
+@pytest.mark.parametrize("remaining_s", [0, *NEAR_EDGES_S])
+def test_a_remaining_time_is_of_the_same_class_in_the_predictor_and_in_lava(remaining_s: int) -> None:
+    assert served_class(remaining_s) == lifetime_class(remaining_s)
