@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
 from sojourn.flows.held_answers import held_answers
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.simulator import Curves
+from sojourn.simulator import Curves, Held
 
 
 class TableSource:
-    """A LifetimeSource from a curve table: held exits at the table's own sampling uptimes.
+    """A LifetimeSource from a curve table: held exits at the table's own sampling uptimes, built once.
 
     A hazard curve answers in closed form at any uptime; its held exits are asked again at each edge and at
     each interval's geometric middle. A held total is raised to the next uptime where it would be outlived.
@@ -23,16 +22,16 @@ class TableSource:
         """request_ids: the request that each row of the table belongs to, shape (n,)."""
         if len(table) != len(request_ids):
             raise ValueError(f"request_ids must have {len(table)} elements, got {len(request_ids)}")
-        self._table = table
-        self._row_of = pd.Series(np.arange(len(request_ids)), index=request_ids.to_numpy())
+        self._known = pd.Index(request_ids)
+        self._held = Held(self._known, held_curves(table))
 
     def curves(self, requests: pd.DataFrame) -> Curves:
         """The curves of requests, by `request_id`; ValueError for one that the table has no row of."""
-        rows = self._row_of.reindex(requests["request_id"].to_numpy())
-        if rows.isna().any():
-            missing = requests["request_id"].to_numpy()[rows.isna().to_numpy()][0]
-            raise ValueError(f"every request must have a prediction, got none for {missing!r}")
-        return held_curves(self._table.take(rows.to_numpy(np.int64)))
+        is_missing = ~requests["request_id"].isin(self._known)
+        if is_missing.any():
+            raise ValueError("every request must have a prediction, got none for "
+                             f"{requests['request_id'].to_numpy()[is_missing.to_numpy()][0]!r}")
+        return self._held.curves(requests)
 
 
 def held_curves(table: CurveTable) -> Curves:
