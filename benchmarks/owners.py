@@ -18,7 +18,8 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sojourn.serving.history import Admission, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
 N_ROUNDS = 20

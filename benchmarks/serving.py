@@ -199,7 +199,7 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     vm = predictor.predict(requests[0], now_s)
     uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, 5_000)).tolist()
     scored = row_scores(compiled.forest)
-    walk = varying_walk(compiled.forest, compiled.grid, bundle.schema.age_features)
+    walk = varying_walk(compiled.forest, compiled.grid, bundle.schema.numbers.age_features)
     aged = np.repeat(many[:N_AGED], len(compiled.grid), axis=0)
     aged[:, -1] = np.tile(compiled.grid, N_AGED)
     fast = fast_call(booster, full[0].shape[1])

@@ -11,7 +11,8 @@ import pandas as pd
 
 from sojourn.features.trace import Trace
 from sojourn.serving.encoder import FIRST_MONDAY_S, WEEK_S, Encoder, Parsed
-from sojourn.serving.history import Admission, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
 
 _PROGRESS_EVERY = 4_096
 

@@ -16,7 +16,7 @@ from sojourn.flows.progress import console
 from sojourn.serving import Bundle, Predictor
 from sojourn.serving.encoder import Parsed
 from sojourn.serving.explain import ARRIVAL, Explanation, background_of
-from sojourn.serving.history import CATEGORY_FEATURES, HistoryKey
+from sojourn.serving.history_definition import CATEGORY_FEATURES, HistoryKey
 from sojourn.serving.owner import OWNER_FEATURES
 
 N_ROWS_MAX = 12

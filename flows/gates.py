@@ -119,7 +119,7 @@ def latency_gate(config: RetrainConfig, scores: Scores | None, builder: CurveBui
 def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:
     """Rows as the forest reads them, each test row at one age."""
     schema, kind = bundle.schema, bundle.schema.curves
-    return kind.forest_rows(schema.age_features, test.features, kind.spread(schema, test.lifetime_s))
+    return kind.forest_rows(schema.numbers.age_features, test.features, kind.spread(schema.numbers, test.lifetime_s))
 
 
 def _brier(rival: Rival, test: Examples) -> BrierOverAges:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curve import (
+from sojourn.serving.curve_arrays import hazard_quantile, hazard_survival, point_survival
+from sojourn.serving.formulas import (
     fill_hazard,
     hazard_remaining,
     interval_hazard,
@@ -15,7 +16,6 @@ from sojourn.serving.curve import (
     residual_quantile,
     score_seconds,
 )
-from sojourn.serving.curve_arrays import hazard_quantile, hazard_survival, point_survival
 from sojourn.serving.kernel import kernel
 
 

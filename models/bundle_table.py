@@ -14,11 +14,11 @@ from sojourn.serving.varying_walk import varying_walk
 
 def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:
     """Lifetime curves of encoded rows, float64 (n, number of the encoder's features)."""
-    kind = schema.curves
-    grid = kind.grid(schema, forest)
+    kind, model = schema.curves, schema.numbers
+    grid = kind.grid(model, forest)
     if kind.is_varying:
-        unread = np.zeros((len(features), len(schema.age_features) + 1))
-        scores = varying_walk(forest, grid, schema.age_features).scores(np.column_stack([features, unread]))
+        unread = np.zeros((len(features), len(model.age_features) + 1))
+        scores = varying_walk(forest, grid, model.age_features).scores(np.column_stack([features, unread]))
     else:
         scores = row_scores(forest)(features)[:, None]
-    return LEARNT_KINDS[schema.kind].table(schema, grid, scores)
+    return LEARNT_KINDS[schema.kind].table(model, grid, scores)

@@ -55,4 +55,4 @@ def at_all_ages(builder: CurveBuilder, row: np.ndarray) -> np.ndarray:
     """
     schema, grid = builder.schema, builder.grid
     repeated = np.ascontiguousarray(np.broadcast_to(row, (len(grid), len(row))))
-    return np.ascontiguousarray(schema.curves.forest_rows(schema.age_features, repeated, grid))
+    return np.ascontiguousarray(schema.curves.forest_rows(schema.numbers.age_features, repeated, grid))

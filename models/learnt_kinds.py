@@ -13,7 +13,7 @@ from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, Point
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.lifetime.intervals import person_periods
 from sojourn.models.measures.thresholds import AGES_S
-from sojourn.serving.bundle import Schema
+from sojourn.serving.model_numbers import ModelNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,21 @@ class LearntKind:
     """table: the curves of n rows from raw scores on the grid, (n, K). at_risk: from examples, a number of rows and a
     generator, rows of the examples and at each a value of what varies at which it was at risk."""
 
-    table: Callable[[Schema, np.ndarray, np.ndarray], CurveTable]
+    table: Callable[[ModelNumbers, np.ndarray, np.ndarray], CurveTable]
     at_risk: Callable[[Exported, Examples, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
-def _hazard_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> HazardTable:
-    return HazardTable.from_scores(np.array(schema.edges), scores, np.array(schema.offsets), schema.tail_s,
-                                   np.array(schema.grid))
+def _hazard_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> HazardTable:
+    return HazardTable.from_scores(np.array(model.edges), scores, np.array(model.offsets), model.tail_s,
+                                   np.array(model.grid))
 
 
-def _uptime_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> PointTable:
-    return PointTable(grid[:-1], scores, schema.smearing, np.array(schema.residuals))
+def _uptime_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> PointTable:
+    return PointTable(grid[:-1], scores, model.smearing, np.array(model.residuals))
 
 
-def _once_table(schema: Schema, grid: np.ndarray, scores: np.ndarray) -> OnceTable:
-    return OnceTable(scores[:, 0], schema.smearing, np.array(schema.residuals))
+def _once_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> OnceTable:
+    return OnceTable(scores[:, 0], model.smearing, np.array(model.residuals))
 
 
 def _intervals_at_risk(exported: Exported, taken: Examples, n: int,

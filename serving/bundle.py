@@ -27,7 +27,9 @@ from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.folder_files import FolderFiles
 from sojourn.serving.forest import LARGEST
-from sojourn.serving.history import HistoryDefinition, HistoryState
+from sojourn.serving.history import HistoryState
+from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.model_numbers import ModelNumbers
 
 FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
@@ -44,23 +46,14 @@ class Schema:
     """What the model's inputs and scores mean.
 
     kind: of `curve_kinds.KINDS`. family: the registry's name. encoder: creation-time features and history definition.
-    edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
-    tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
-    residuals: quantile grid of log10 validation residuals of a point model.
-    age_features: what a hazard model sets against the age; empty for others.
+    numbers: what turns raw scores into seconds.
     document: the whole of schema.json, with training window, data hash, code version and metrics.
     """
 
     kind: str
     family: str
     encoder: Encoder
-    edges: tuple[float, ...]
-    offsets: tuple[float, ...]
-    grid: tuple[float, ...]
-    tail_s: float
-    smearing: float
-    residuals: tuple[float, ...]
-    age_features: AgeFeatures
+    numbers: ModelNumbers
     document: Mapping[str, Any]
 
     @property
@@ -72,7 +65,7 @@ class Schema:
     def feature_names(self) -> list[str]:
         """Names of the numbers that the forest reads: the encoder's, and those that vary with the age."""
         names = self.encoder.feature_names()
-        return [*names, *self.curves.varying_names(names, self.age_features)]
+        return [*names, *self.curves.varying_names(names, self.numbers.age_features)]
 
     @property
     def n_features(self) -> int:
@@ -94,10 +87,12 @@ class Schema:
             age_features = AgeFeatures()
             if KINDS[kind].has_age_features:
                 age_features = AgeFeatures.from_document(document, encoder.feature_names())
-            schema = cls(kind, document_fields.text(document["family"], "family"), encoder, lists["edges"],
-                         lists["offsets"], lists["grid"], document_fields.number(document.get("tail_s", 1.0), "tail_s"),
-                         document_fields.number(document.get("smearing", 1.0), "smearing"), lists["residuals"],
-                         age_features, document)
+            family = document_fields.text(document["family"], "family")
+            tail_s = document_fields.number(document.get("tail_s", 1.0), "tail_s")
+            smearing = document_fields.number(document.get("smearing", 1.0), "smearing")
+            numbers = ModelNumbers(lists["edges"], lists["offsets"], lists["grid"], tail_s, smearing,
+                                   lists["residuals"], age_features)
+            schema = cls(kind, family, encoder, numbers, document)
             schema._check(list(document["features"]))
         except BundleError:
             raise
@@ -110,10 +105,11 @@ class Schema:
         if features != expected:
             raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
                               f"got {len(features)} others")
-        numbers = np.array([*self.edges, *self.offsets, *self.grid, *self.residuals, self.tail_s, self.smearing])
-        if not (np.abs(numbers) <= LARGEST).all() or self.tail_s < 1.0 or self.smearing <= 0.0:
+        own = self.numbers
+        numbers = np.array([*own.edges, *own.offsets, *own.grid, *own.residuals, own.tail_s, own.smearing])
+        if not (np.abs(numbers) <= LARGEST).all() or own.tail_s < 1.0 or own.smearing <= 0.0:
             raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
-        self.curves.check(self)
+        self.curves.check(own)
 
 
 _LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX}

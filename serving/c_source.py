@@ -18,10 +18,10 @@ from sojourn.publishing import whole_file
 from sojourn.serving import _c_text
 from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.bundle import Bundle, Schema
-from sojourn.serving.curve import CLASS_BOUNDS_S, LONGEST_S
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import ZERO
+from sojourn.serving.formulas import CLASS_BOUNDS_S, LONGEST_S
 from sojourn.serving.onnx_reader import read_forest
 from sojourn.serving.uptime_kind import N_STEPS_MAX
 from sojourn.serving.varying_walk import check_stepwise
@@ -77,10 +77,10 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     kind = schema.curves
     if kind.is_varying:
         try:
-            check_stepwise(forest, schema.age_features)
+            check_stepwise(forest, schema.numbers.age_features)
         except ValueError as error:
             raise BundleError(f"model.onnx: {error}") from error
-    grid = kind.grid(schema, forest)
+    grid = kind.grid(schema.numbers, forest)
     for what, number, most in (("steps", len(grid), N_STEPS_MAX), ("features", schema.n_features, _N_ROW_MAX)):
         if number > most:
             raise BundleError(f"model.onnx: {what} must be at most {most} in C, got {number}")
@@ -89,7 +89,7 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
         "name": name, "NAME": name.upper(), "version": bundle.version, "family": plain_text(schema.family),
         "kind": schema.kind, "kind_meaning": code.meaning, "n_row": schema.n_features,
         "n_features": len(schema.encoder.feature_names()), "n_steps": len(grid), "n_trees": len(nodes.roots),
-        "row_tail": (", then those set against the age" if len(schema.age_features) else "") + code.row_tail,
+        "row_tail": (", then those set against the age" if len(schema.numbers.age_features) else "") + code.row_tail,
         "score_meaning": code.score_meaning, "steps_meaning": code.steps_meaning,
         "features": _feature_enum(schema.encoder, name.upper()),
         "leaf": LEAF, "nan_is_true": NAN_IS_TRUE, "is_set": IS_SET, "zero_is_nan": ZERO_IS_NAN,
@@ -98,7 +98,7 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
         "tables": "\n".join([*_node_tables(nodes), *_schema_tables(schema, grid)]),
         "class_code": " + ".join(["1", *(f"(remaining_s >= {bound_s!r})" for bound_s in CLASS_BOUNDS_S)]),
     }  # fmt: skip
-    is_aged = len(schema.age_features) > 0
+    is_aged = len(schema.numbers.age_features) > 0
     texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
     texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
     texts["curve_fields"] = code.fields.substitute(texts)
@@ -186,18 +186,18 @@ def _node_tables(nodes: NodeTable) -> Iterator[str]:
 def _schema_tables(schema: Schema, grid: np.ndarray) -> Iterator[str]:
     """The numbers that the code of the schema's kind reads, and no others: compilers warn of those."""
     yield _constant("LONGEST_S", LONGEST_S)
-    for name, number in schema.curves.c_numbers(schema, grid).items():
+    for name, number in schema.curves.c_numbers(schema.numbers, grid).items():
         if isinstance(number, float):
             yield _constant(name, number)
         elif isinstance(number, int):
             yield f"enum {{ {name} = {number} }};"
         else:
             yield _table(f"double {name}", number)
-    if len(schema.age_features):
-        yield _table("int16_t AGED_SOURCES", schema.age_features.sources)
-        yield _table("uint8_t AGED_IS_LOG", map(int, schema.age_features.is_log))
-        yield _table("double AGES_S", schema.age_features.ages_s)
-        yield _table("double LOG_AGES", schema.age_features.log_ages)
+    if len(schema.numbers.age_features):
+        yield _table("int16_t AGED_SOURCES", schema.numbers.age_features.sources)
+        yield _table("uint8_t AGED_IS_LOG", map(int, schema.numbers.age_features.is_log))
+        yield _table("double AGES_S", schema.numbers.age_features.ages_s)
+        yield _table("double LOG_AGES", schema.numbers.age_features.log_ages)
 
 
 def _constant(name: str, value: float) -> str:

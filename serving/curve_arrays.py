@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.serving._jitable import register_inlined, register_jitable
-from sojourn.serving.curve import (
+from sojourn.serving.formulas import (
     LONGEST_S,
     hazard_at,
     hazard_time,

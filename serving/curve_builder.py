@@ -27,24 +27,24 @@ class CurveBuilder:
     def __init__(self, schema: Schema, model: bytes, is_compiled: bool = IS_COMPILED) -> None:
         self.schema = schema
         self.forest = read_forest(model, schema.n_features)
-        kind = schema.curves
+        kind, numbers = schema.curves, schema.numbers
         if kind.is_varying:
             try:
-                check_stepwise(self.forest, schema.age_features)
+                check_stepwise(self.forest, numbers.age_features)
             except ValueError as error:
                 raise BundleError(f"model.onnx: {error}") from error
         kind.check_forest(self.forest)
         self.is_compiled = is_compiled and IS_COMPILED
         self._onnx = OnnxForest(model, schema.n_features)
-        self.grid = kind.grid(schema, self.forest)
+        self.grid = kind.grid(numbers, self.forest)
         self.thresholds = tuple(self.grid[:-1].tolist())
         self._is_varying = kind.is_varying
         walked = self.forest if kind.is_varying else self.forest.with_spare()
-        self._walk = varying_walk(walked, self.grid, schema.age_features) if self.is_compiled else None
-        self.curve_of, self._curve_of_scores = kind.made(schema, self.grid, KERNELS if self.is_compiled else None)
+        self._walk = varying_walk(walked, self.grid, numbers.age_features) if self.is_compiled else None
+        self.curve_of, self._curve_of_scores = kind.made(numbers, self.grid, KERNELS if self.is_compiled else None)
         """The curve of the numbers that `FirstAnswer.answer` gives; more may follow them."""
-        self._unread = [0.0] * (len(schema.age_features) + 1)
-        self._bound = BoundRows(self._onnx, self.grid, schema.age_features, schema.n_features)
+        self._unread = [0.0] * (len(numbers.age_features) + 1)
+        self._bound = BoundRows(self._onnx, self.grid, numbers.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     @property

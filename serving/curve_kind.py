@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
-
-if TYPE_CHECKING:
-    from sojourn.serving.bundle import Schema
-    from sojourn.serving.forest import Forest
-    from sojourn.serving.varying_walk import MaskWalk
+from sojourn.serving.forest import Forest
+from sojourn.serving.model_numbers import ModelNumbers
+from sojourn.serving.varying_walk import MaskWalk
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
 CNumber: TypeAlias = float | int | Sequence[float]
@@ -96,19 +94,19 @@ class CurveKind(Protocol):
         """Names of the forest's last features: what varies with the age. names: the encoder's."""
         ...
 
-    def check(self, schema: Schema) -> None:
-        """BundleError where the schema's numbers are not those of this kind."""
+    def check(self, model: ModelNumbers) -> None:
+        """BundleError where the model's numbers are not those of this kind."""
         ...
 
     def check_forest(self, forest: Forest) -> None:
         """BundleError where the forest is not one of this kind."""
         ...
 
-    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+    def grid(self, model: ModelNumbers, forest: Forest) -> np.ndarray:
         """Values of the varying feature that stand for all, float64 (K,), rising."""
         ...
 
-    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+    def spread(self, model: ModelNumbers, lifetime_s: np.ndarray) -> np.ndarray:
         """A value of the varying feature for each of n requests, float64 (n,), spread over those that are met."""
         ...
 
@@ -116,11 +114,11 @@ class CurveKind(Protocol):
         """Rows as the forest reads them, float64 (n, n_features): encoded features at values of what varies, (n,)."""
         ...
 
-    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
+    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
         """How curves are made. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
         ...
 
-    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
+    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
         """How the compiled first answer reads this model."""
         ...
 
@@ -154,7 +152,7 @@ class CurveKind(Protocol):
         """The kind in C."""
         ...
 
-    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
+    def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
         """The numbers that its C reads, and no others, by name: compilers warn of those."""
         ...
 

@@ -58,7 +58,7 @@ class Explanation:
 def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
     """The encoder's features in groups: each number, the arrival time, the history of each key.
 
-    >>> from sojourn.serving.history import HistoryDefinition, HistoryKey
+    >>> from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
     >>> encoder = Encoder(("cpu_cores",), ("zone",), HistoryDefinition((HistoryKey("zone", ("zone",), "category"),)))
     >>> [(group.name, group.idx) for group in input_groups(encoder)]
     [('cpu_cores', (0,)), ('arrival time', (1, 2)), ('history of zone', (3, 4))]
@@ -107,7 +107,7 @@ def explain(builder: CurveBuilder, features: list[float], background: np.ndarray
     for number, group in enumerate(groups):
         group_of[list(group.idx)] = number
     read = np.unique(builder.forest.feature)
-    read = np.union1d(read[read < len(row)], np.array(builder.schema.age_features.sources, np.int64))
+    read = np.union1d(read[read < len(row)], np.array(builder.schema.numbers.age_features.sources, np.int64))
     known: dict[bytes, float] = {}
 
     def median_log10(mixed: np.ndarray) -> float:

@@ -53,7 +53,7 @@ class Settings:
 def default_epoch_s(encoder: Encoder) -> int:
     """The least unix time >= 0 for the bundle clock's 0 at which its hours and weekdays are right.
 
-    >>> from sojourn.serving.history import HistoryDefinition
+    >>> from sojourn.serving.history_definition import HistoryDefinition
     >>> default_epoch_s(Encoder((), (), HistoryDefinition(()), phase_s=3 * 86_400))  # unix time itself: a Thursday
     0
     """

@@ -35,7 +35,7 @@ class FirstAnswer:
             masks.is_zero_missing.astype(np.int64), masks.leaf_starts,
         ]  # fmt: skip
         floats = [masks.thresholds, masks.leaves]
-        way = schema.curves.first_way(schema, walk)
+        way = schema.curves.first_way(schema.numbers, history.prior_strength, walk)
         self._answer, self._rows, self.n_numbers, self._turn_rows = way.answer, way.rows, way.n_numbers, way.turn_rows
         self._finish = way.finish
         ints += way.ints

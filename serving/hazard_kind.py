@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.curve import LEAST_HAZARD, HazardCurve, interval_hazard
+from sojourn.serving.curve import HazardCurve
 from sojourn.serving.curve_arrays import HAZARD
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared
 from sojourn.serving.errors import BundleError
-
-if TYPE_CHECKING:
-    from sojourn.serving.bundle import Schema
-    from sojourn.serving.forest import Forest
-    from sojourn.serving.varying_walk import MaskWalk
+from sojourn.serving.forest import Forest
+from sojourn.serving.formulas import LEAST_HAZARD, interval_hazard
+from sojourn.serving.model_numbers import ModelNumbers
+from sojourn.serving.varying_walk import MaskWalk
 
 _WIDTH_MIN_S = 1e-3
 """Intervals are no shorter, so that no rate overflows."""
@@ -37,32 +36,32 @@ class HazardKind:
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return [*age_features.names(names), "interval"]
 
-    def check(self, schema: Schema) -> None:
-        edges, grid = np.array(schema.edges), np.array(schema.grid)
+    def check(self, model: ModelNumbers) -> None:
+        edges, grid = np.array(model.edges), np.array(model.grid)
         if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) < _WIDTH_MIN_S).any()
-                or len(schema.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
+                or len(model.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
             raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset "
                               f"per interval, and grid must rise")
-        if len(schema.age_features) and len(schema.age_features.ages_s) != len(schema.offsets):
-            raise BundleError(f"schema.json: age_features must name one age per interval ({len(schema.offsets)}), "
-                              f"got {len(schema.age_features.ages_s)}")
+        if len(model.age_features) and len(model.age_features.ages_s) != len(model.offsets):
+            raise BundleError(f"schema.json: age_features must name one age per interval ({len(model.offsets)}), "
+                              f"got {len(model.age_features.ages_s)}")
 
     def check_forest(self, forest: Forest) -> None:
         """Any forest will do."""
 
-    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
-        return np.arange(len(schema.offsets), dtype=np.float64)
+    def grid(self, model: ModelNumbers, forest: Forest) -> np.ndarray:
+        return np.arange(len(model.offsets), dtype=np.float64)
 
-    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
-        return (np.arange(len(lifetime_s)) % len(schema.offsets)).astype(np.float64)
+    def spread(self, model: ModelNumbers, lifetime_s: np.ndarray) -> np.ndarray:
+        return (np.arange(len(lifetime_s)) % len(model.offsets)).astype(np.float64)
 
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return age_features.rows(features, varying.astype(np.int64))
 
-    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
-        edges, sampled, tail_s = schema.edges, schema.grid, schema.tail_s
+    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+        edges, sampled, tail_s = model.edges, model.grid, model.tail_s
         bounds, n = (*edges, math.inf), len(edges)
-        edge_array, offset_array = np.array(edges), np.array(schema.offsets)
+        edge_array, offset_array = np.array(edges), np.array(model.offsets)
 
         def of_numbers(numbers: np.ndarray) -> HazardCurve:
             """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
@@ -75,20 +74,20 @@ class HazardKind:
             if kernels is not None:
                 return of_numbers(kernels.hazard_numbers(scores, offset_array, edge_array, tail_s))
             hazards = [interval_hazard(score, offset)
-                       for score, offset in zip(scores.tolist(), schema.offsets, strict=True)]
+                       for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
 
         return Made(of_numbers, of_scores)
 
-    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
-        from sojourn.serving import _mask_kernels
+    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+        from sojourn.serving import _answer_kernels
 
         turns, turn_starts, turn_rows = walk.turns
         return FirstWay(
-            _mask_kernels.hazard_answer, _mask_kernels.hazard_remaining_rows, 4 * len(schema.edges), turn_rows,
-            [np.array(schema.age_features.sources, np.int64), turn_starts, walk.at.ravel()],
-            [np.array([schema.encoder.history.prior_strength, schema.tail_s]), turns, np.array(schema.offsets),
-             np.array(schema.edges)], None)  # fmt: skip
+            _answer_kernels.hazard_answer, _answer_kernels.hazard_remaining_rows, 4 * len(model.edges), turn_rows,
+            [np.array(model.age_features.sources, np.int64), turn_starts, walk.at.ravel()],
+            [np.array([prior_strength, model.tail_s]), turns, np.array(model.offsets),
+             np.array(model.edges)], None)  # fmt: skip
 
     def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.edges, curve.grid
@@ -128,9 +127,9 @@ class HazardKind:
                      "log-odds of the interval's hazard over the pooled one", "intervals of the uptime",
                      ", then the interval, from 0", *_c_curves.HAZARD_CODE)
 
-    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
-        return {"LEAST_HAZARD": LEAST_HAZARD, "TAIL_S": schema.tail_s, "EDGES": schema.edges,
-                "OFFSETS": schema.offsets, "N_GRID": len(schema.grid), "GRID": schema.grid}
+    def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return {"LEAST_HAZARD": LEAST_HAZARD, "TAIL_S": model.tail_s, "EDGES": model.edges,
+                "OFFSETS": model.offsets, "N_GRID": len(model.grid), "GRID": model.grid}
 
 
 def _flat_steps(curve: HazardCurve) -> np.ndarray:

@@ -23,86 +23,12 @@ from sojourn.serving.history_arrays import (
     overall_of,
     packed_names,
 )
+from sojourn.serving.history_definition import CATEGORY_FEATURES, HistoryDefinition
 from sojourn.serving.history_rows import UNKNOWN, HistoryRows, fill_category_features
 from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
 
-CATEGORY_FEATURES = ("ended", "mean")
-"""Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 _NAN = math.nan
 _TOKEN_BITS = 63
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryKey:
-    """A combination of request columns that history is kept for, and how: `owner` or `category`."""
-
-    name: str
-    columns: tuple[str, ...]
-    kind: str
-
-    def __post_init__(self) -> None:
-        if not self.columns:
-            raise ValueError(f"history key {self.name!r} must have at least one column, got none")
-        if self.kind not in ("owner", "category"):
-            raise ValueError(f"kind must be owner or category, got {self.kind!r}")
-
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of this key's features, in the order in which they are written."""
-        parts = OWNER_FEATURES if self.kind == "owner" else CATEGORY_FEATURES
-        return tuple(f"{self.name}:{part}" for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryDefinition:
-    """All that decides what history a row sees; part of the bundle, equal in training and serving.
-
-    keys: the history keys, in feature order.
-    window: how many ended requests of an owner are remembered.
-    batch_gap_s: arrivals of an owner no further apart than this belong to one batch.
-    category_memory: the category mean moves by at least 1 / category_memory at each end.
-    prior_strength: how many requests the overall mean counts for in a category's mean.
-    n_keys_max: owners or categories kept per key. Beyond it the owner whose last arrival is oldest is forgotten, or
-        the category of which the last end is oldest, in training too. An owner takes 800 to 900 bytes in a full table
-        (1 to 16 ended requests), so one of the default size takes 120 to 136 MB.
-    """
-
-    keys: tuple[HistoryKey, ...]
-    window: int = 16
-    batch_gap_s: int = 300
-    category_memory: int = 2_000
-    prior_strength: float = 20.0
-    n_keys_max: int = 150_000
-
-    def __post_init__(self) -> None:
-        for name, least in (("window", 1), ("n_keys_max", 1), ("category_memory", 1), ("batch_gap_s", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
-                raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
-        if not isinstance(self.prior_strength, int | float) or not 0.0 <= self.prior_strength < math.inf:
-            raise ValueError(f"prior_strength must be finite and >= 0, got {self.prior_strength!r}")
-
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of all history features, in order."""
-        return tuple(name for key in self.keys for name in key.feature_names())
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form, as the bundle's schema holds it."""
-        return {
-            "keys": [{"name": key.name, "columns": list(key.columns), "kind": key.kind} for key in self.keys],
-            "window": self.window,
-            "batch_gap_s": self.batch_gap_s,
-            "category_memory": self.category_memory,
-            "prior_strength": self.prior_strength,
-            "n_keys_max": self.n_keys_max,
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> HistoryDefinition:
-        """The definition that `as_dict` wrote; KeyError or TypeError where it is not one."""
-        fields = dict(document)
-        keys = tuple(HistoryKey(str(key["name"]), tuple(map(str, key["columns"])), str(key["kind"]))
-                     for key in fields.pop("keys"))
-        return cls(keys, **fields)
 
 
 class Admission(NamedTuple):
@@ -149,6 +75,7 @@ class HistoryState:
 
     Callers keep time order: within one second ends first, then admissions in call order.
 
+    >>> from sojourn.serving.history_definition import HistoryKey
     >>> definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
     >>> state = HistoryState(definition)
     >>> receipt = state.admit((("ann",),), now_s=0)

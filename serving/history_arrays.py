@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
 from sojourn.serving.owner import OwnerState
 from sojourn.serving.running import Group
-
-if TYPE_CHECKING:
-    from sojourn.serving.history import HistoryDefinition, HistoryKey
 
 LOG_LIFETIME_MAX = 20.0
 """No lifetime has a larger log10 of its seconds."""

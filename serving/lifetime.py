@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curve import LifetimeCurve, lifetime_class
+from sojourn.serving.curve import LifetimeCurve
+from sojourn.serving.formulas import lifetime_class
 from sojourn.serving.history import Admission
 
 

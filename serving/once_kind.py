@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.curve import OnceCurve, once_remaining
+from sojourn.serving.curve import OnceCurve
 from sojourn.serving.curve_arrays import ONCE
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.forest import Forest
+from sojourn.serving.formulas import once_remaining
+from sojourn.serving.model_numbers import ModelNumbers
 from sojourn.serving.uptime_kind import check_residuals, residual_numbers, step_way
-
-if TYPE_CHECKING:
-    from sojourn.serving.bundle import Schema
-    from sojourn.serving.forest import Forest
-    from sojourn.serving.varying_walk import MaskWalk
+from sojourn.serving.varying_walk import MaskWalk
 
 
 class OnceKind:
@@ -33,31 +32,31 @@ class OnceKind:
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return []
 
-    def check(self, schema: Schema) -> None:
-        check_residuals(schema)
+    def check(self, model: ModelNumbers) -> None:
+        check_residuals(model)
 
     def check_forest(self, forest: Forest) -> None:
         """Any forest will do."""
 
-    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+    def grid(self, model: ModelNumbers, forest: Forest) -> np.ndarray:
         return np.array([0.0])
 
-    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+    def spread(self, model: ModelNumbers, lifetime_s: np.ndarray) -> np.ndarray:
         return np.zeros(len(lifetime_s))
 
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(features)
 
-    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
-        smearing, residuals = schema.smearing, schema.residuals
+    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+        smearing, residuals = model.smearing, model.residuals
 
         def of_scores(scores: np.ndarray) -> OnceCurve:
             return OnceCurve.from_score(scores.item(0), smearing, residuals)
 
         return Made(of_scores, of_scores)
 
-    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
-        return step_way(schema, walk)._replace(finish=_left_of)
+    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+        return step_way(model, prior_strength, walk)._replace(finish=_left_of)
 
     def shared_of(self, curve: OnceCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.residuals, curve.residuals
@@ -85,8 +84,8 @@ class OnceKind:
         return CCode("One total lifetime, held until it is outlived, then doubled.", "log10 total seconds",
                      "one score in all", "", *_c_curves.ONCE_CODE)
 
-    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
-        return residual_numbers(schema)
+    def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return residual_numbers(model)
 
 
 def _left_of(totals_s: list[float], uptimes_s: Sequence[float]) -> list[float]:

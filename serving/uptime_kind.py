@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from sojourn.serving.curve import PointCurve
 from sojourn.serving.curve_arrays import POINT
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import LARGEST
-
-if TYPE_CHECKING:
-    from sojourn.serving.bundle import Schema
-    from sojourn.serving.forest import Forest
-    from sojourn.serving.varying_walk import MaskWalk
+from sojourn.serving.forest import LARGEST, Forest
+from sojourn.serving.model_numbers import ModelNumbers
+from sojourn.serving.varying_walk import MaskWalk
 
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
@@ -37,8 +34,8 @@ class UptimeKind:
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return ["uptime_s"]
 
-    def check(self, schema: Schema) -> None:
-        check_residuals(schema)
+    def check(self, model: ModelNumbers) -> None:
+        check_residuals(model)
 
     def check_forest(self, forest: Forest) -> None:
         steps = forest.splits_on(forest.n_features - 1)
@@ -46,19 +43,19 @@ class UptimeKind:
             raise BundleError(f"model.onnx: uptime steps must be at most {N_STEPS_MAX}, within {LARGEST:g} s, "
                               f"got {len(steps)}")
 
-    def grid(self, schema: Schema, forest: Forest) -> np.ndarray:
+    def grid(self, model: ModelNumbers, forest: Forest) -> np.ndarray:
         """One uptime per step: its upper threshold, which the forest sends to the left; infinity for the last."""
         return np.append(forest.splits_on(forest.n_features - 1), np.inf)
 
-    def spread(self, schema: Schema, lifetime_s: np.ndarray) -> np.ndarray:
+    def spread(self, model: ModelNumbers, lifetime_s: np.ndarray) -> np.ndarray:
         return np.floor(lifetime_s / 2.0)
 
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return np.column_stack([features, varying])
 
-    def made(self, schema: Schema, grid: np.ndarray, kernels: Any) -> Made:
+    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
         thresholds = tuple(grid[:-1].tolist())
-        smearing, residuals = schema.smearing, schema.residuals
+        smearing, residuals = model.smearing, model.residuals
 
         def of_scores(scores: np.ndarray) -> PointCurve:
             curve = PointCurve(thresholds, scores, {}, smearing, residuals)
@@ -67,8 +64,8 @@ class UptimeKind:
 
         return Made(of_scores, of_scores)
 
-    def first_way(self, schema: Schema, walk: MaskWalk) -> FirstWay:
-        return step_way(schema, walk)
+    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+        return step_way(model, prior_strength, walk)
 
     def shared_of(self, curve: PointCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.thresholds, curve.residuals
@@ -98,8 +95,8 @@ class UptimeKind:
         return CCode("The log10 of the remaining seconds, a step function of the uptime.", "log10 remaining seconds",
                      "steps of the uptime", ", then the uptime in seconds", *_c_curves.UPTIME_CODE)
 
-    def c_numbers(self, schema: Schema, grid: np.ndarray) -> Mapping[str, CNumber]:
-        return {**residual_numbers(schema), "THRESHOLDS": grid[:-1].tolist()}
+    def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return {**residual_numbers(model), "THRESHOLDS": grid[:-1].tolist()}
 
 
 def _seconds(curve: PointCurve, kernels: Any) -> np.ndarray:
@@ -110,22 +107,22 @@ def _seconds(curve: PointCurve, kernels: Any) -> np.ndarray:
     return np.array(curve.all_seconds())
 
 
-def check_residuals(schema: Schema) -> None:
-    """BundleError where the schema has no quantiles of a point model's errors."""
-    if len(schema.residuals) < 2 or (np.diff(schema.residuals) < 0.0).any():
+def check_residuals(model: ModelNumbers) -> None:
+    """BundleError where the model has no quantiles of a point model's errors."""
+    if len(model.residuals) < 2 or (np.diff(model.residuals) < 0.0).any():
         raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
 
 
-def step_way(schema: Schema, walk: MaskWalk) -> FirstWay:
+def step_way(model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
     """The compiled first answer of a model with a raw score at each step of the uptime."""
-    from sojourn.serving import _mask_kernels
+    from sojourn.serving import _answer_kernels
 
     n_numbers = len(walk.grid)
-    floats = [np.array([schema.encoder.history.prior_strength, n_numbers, schema.smearing]), walk.grid[:-1]]
-    return FirstWay(_mask_kernels.step_answer, _mask_kernels.step_remaining_rows, n_numbers,
+    floats = [np.array([prior_strength, n_numbers, model.smearing]), walk.grid[:-1]]
+    return FirstWay(_answer_kernels.step_answer, _answer_kernels.step_remaining_rows, n_numbers,
                     np.zeros((0, 0), np.int64), [*walk.leaf_steps()], floats, None)
 
 
-def residual_numbers(schema: Schema) -> Mapping[str, CNumber]:
+def residual_numbers(model: ModelNumbers) -> Mapping[str, CNumber]:
     """What the C of a point model reads."""
-    return {"SMEARING": schema.smearing, "N_RESIDUALS": len(schema.residuals), "RESIDUALS": schema.residuals}
+    return {"SMEARING": model.smearing, "N_RESIDUALS": len(model.residuals), "RESIDUALS": model.residuals}

@@ -86,13 +86,13 @@ class RangeWalk:
     """`VaryingWalk` by one walk per tree, for all values of the grid at once; see `varying_walk` for the arguments."""
 
     def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
-        from sojourn.serving import _kernels
+        from sojourn.serving import _walk_kernels
 
         varying = forest.n_features - 1
         check_stepwise(forest, age_features)
         cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         self._forest = forest
-        self._rows: Any = _kernels.range_walk_rows
+        self._rows: Any = _walk_kernels.range_walk_rows
         self._n_grid = len(grid)
         self._stack = (forest.depth() + 2, 3)
         self._arrays = (

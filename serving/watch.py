@@ -6,14 +6,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sojourn.serving.bundle import FILES, MANIFEST, check_files, version_of
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
-
-if TYPE_CHECKING:
-    from sojourn.serving.predictor import Predictor
 
 N_LOOKS_UNCHECKED = 60
 """The files that are served are hashed again at every so many looks, though nothing says that they changed."""
@@ -32,6 +29,23 @@ class WatchEvent:
     reason: str = ""
 
 
+class Reloadable(Protocol):
+    """What a watcher asks of a predictor."""
+
+    @property
+    def version(self) -> str:
+        """Of the bundle that is served."""
+        ...
+
+    def reload(self, folder: Path) -> str:
+        """Serve the folder's bundle from now on; the version that is served then. BundleError where it can't be."""
+        ...
+
+    def count(self, name: str) -> None:
+        """One more of what is counted under a name."""
+        ...
+
+
 class Watch:
     """A daemon thread that reloads a predictor whenever another version lies in its folder; `stop` ends it.
 
@@ -41,7 +55,7 @@ class Watch:
     runs in forked children, too. A folder that is missing for now is not an event: the served version serves on.
     """
 
-    def __init__(self, predictor: Predictor, folder: Path, interval_s: float,
+    def __init__(self, predictor: Reloadable, folder: Path, interval_s: float,
                  on_event: Callable[[WatchEvent], object] | None = None) -> None:
         is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
         if not is_number or not 0.0 < interval_s <= threading.TIMEOUT_MAX:

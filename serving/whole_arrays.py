@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.checks import LATEST_S
-from sojourn.serving.history import HistoryCut, HistoryDefinition, HistoryState
+from sojourn.serving.history import HistoryCut, HistoryState
 from sojourn.serving.history_arrays import (
     LOG_LIFETIME_MAX,
     Name,
@@ -24,6 +24,7 @@ from sojourn.serving.history_arrays import (
     overall_of,
     packed_names,
 )
+from sojourn.serving.history_definition import HistoryDefinition
 from sojourn.serving.owner import OwnerState
 from sojourn.serving.running import Group, RunningRequests, Undo
 

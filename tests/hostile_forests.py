@@ -137,7 +137,7 @@ def check_first_answer(rng: np.random.Generator) -> None:
         curves = [builder.curve(features), slow.curve(features)]
         if first is not None:
             curves.append(_first_curve(first, schema, builder, parsed, now_s, state, features))
-        assert (first is None) == (leaf_masks(forest, schema.age_features) is None)
+        assert (first is None) == (leaf_masks(forest, schema.numbers.age_features) is None)
         assert all(curve == curves[0] for curve in curves)
         for curve in curves:
             assert [curve.remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)] == [

@@ -10,7 +10,8 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
-from sojourn.serving.history import HistoryDefinition, HistoryState
+from sojourn.serving.history import HistoryState
+from sojourn.serving.history_definition import HistoryDefinition
 
 SPLITS = (-2.0, -1e-34, 0.0, 1e-34, 0.1, 0.5, 1.0, 3.0, 7.5, np.inf)
 NUMBERS = ("a", "b", "c", "d")
@@ -99,6 +100,6 @@ def made_bundle(forest: Forest, kind: str, **changes: Any) -> Bundle:
                                   "features": [*document["numbers"], "hour", "weekday", *history]})
     names = draft.encoder.feature_names()
     aged = [f"{names[2]}/age", f"{names[3]}/age"] if kind == "hazard" else []
-    document["features"] = [*names, *aged, *KINDS[kind].varying_names(names, draft.age_features)[-1:]]
+    document["features"] = [*names, *aged, *KINDS[kind].varying_names(names, draft.numbers.age_features)[-1:]]
     schema = Schema.from_document(document)
     return Bundle(schema, to_onnx(forest), HistoryState(schema.encoder.history), "0123456789ab")

@@ -18,7 +18,8 @@ from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.bundle import FILES
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import LEQ, Forest
-from sojourn.serving.history import HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.history import HistoryState
+from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
 
 HISTORY = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")))
 ENCODER = Encoder(("cores",), ("user", "zone"), HISTORY)

@@ -18,7 +18,7 @@ def test_threads_do_not_share_buffers(made: Made, kind: str) -> None:
     bundle = load_bundle(made.folders[kind])
     builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
     rows = made.rows.features[:200]
-    ages, n_grid = bundle.schema.age_features, len(builder.grid)
+    ages, n_grid = bundle.schema.numbers.age_features, len(builder.grid)
     wide = [ages.rows(np.tile(row, (n_grid, 1)), np.arange(n_grid)) if kind == "hazard"
             else np.column_stack([np.tile(row, (n_grid, 1)), builder.grid]) for row in rows]
     unbound = [OnnxForest(bundle.model, bundle.schema.n_features).scores(grid_rows) for grid_rows in wide]

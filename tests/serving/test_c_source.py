@@ -20,9 +20,9 @@ from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
 from sojourn.serving import BundleError, load_bundle
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.c_source import CSource, c_source, plain_text
-from sojourn.serving.curve import LONGEST_S, lifetime_class
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.forest import LEQ, MEMBER, Forest
+from sojourn.serving.formulas import LONGEST_S, lifetime_class
 from sojourn.serving.runtime import OnnxForest
 from sojourn.serving.uptime_kind import N_STEPS_MAX
 
@@ -80,7 +80,7 @@ def test_a_million_rows_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path
 def asked_of(bundle: Bundle, rng: np.random.Generator) -> np.ndarray:
     """Uptimes at and beside all that an answer can turn on, with shares and horizons."""
     builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
-    turns = np.array([*bundle.schema.edges, *builder.thresholds, 100.0, 1e4])
+    turns = np.array([*bundle.schema.numbers.edges, *builder.thresholds, 100.0, 1e4])
     turns = turns[(turns > 0.0) & (turns < 1e15)]
     uptimes_s = np.concatenate([[0.0, -0.0, 5e-324, 0.5, 1e9, 1e18, 1e308], turns, np.nextafter(turns, 0.0),
                                 np.nextafter(turns, np.inf), 10.0 ** rng.uniform(0.0, 8.0, 40)])

@@ -41,7 +41,7 @@ def test_rows_as_the_forest_reads_them_score_as_the_curve_does(made: Made, kind:
     for idx, value in enumerate(builder.grid.tolist()):
         if not np.isfinite(value):
             value = float(builder.grid[-2]) * 2.0  # the last uptime step, beyond its last threshold
-        rows = kind.forest_rows(schema.age_features, features, np.full(len(features), value))
+        rows = kind.forest_rows(schema.numbers.age_features, features, np.full(len(features), value))
         assert rows.shape == (len(features), schema.n_features)
         expected = [builder.scores(row)[idx] for row in features.tolist()]
         assert row_scores(builder.forest)(np.ascontiguousarray(rows)).tolist() == expected
@@ -50,10 +50,10 @@ def test_rows_as_the_forest_reads_them_score_as_the_curve_does(made: Made, kind:
 @EVERY_KIND
 def test_values_that_are_spread_are_such_as_the_forest_meets(made: Made, kind: CurveKind) -> None:
     schema = load_bundle(made.folders[kind.name]).schema
-    values = kind.spread(schema, made.rows.lifetime_s)
+    values = kind.spread(schema.numbers, made.rows.lifetime_s)
     assert values.shape == made.rows.lifetime_s.shape
     assert (values >= 0.0).all()
-    assert (values <= np.maximum(made.rows.lifetime_s, len(schema.offsets))).all()
+    assert (values <= np.maximum(made.rows.lifetime_s, len(schema.numbers.offsets))).all()
     assert (len(np.unique(values)) > 1) == kind.is_varying
 
 

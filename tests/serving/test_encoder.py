@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.history import HistoryState
+from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
 
 HISTORY = HistoryDefinition((HistoryKey("user+size", ("user", "cores"), "owner"),
                              HistoryKey("zone", ("zone",), "category")))

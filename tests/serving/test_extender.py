@@ -29,7 +29,7 @@ from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.extender import Settings, bind, default_epoch_s, main
 from sojourn.serving.extender_calls import ExtenderCalls
-from sojourn.serving.history import HistoryDefinition
+from sojourn.serving.history_definition import HistoryDefinition
 from sojourn.serving.json_server import JsonServer
 
 POSTS = ("/filter", "/prioritize", "/placed", "/ended", "/running", "/nodes")

@@ -16,7 +16,7 @@ from made_prometheus import parsed
 from sojourn.serving import Predictor, WatchEvent, load_bundle
 from sojourn.serving.encoder import Encoder
 from sojourn.serving.extender import Settings, bind
-from sojourn.serving.history import HistoryDefinition
+from sojourn.serving.history_definition import HistoryDefinition
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.pod_requests import PodRequests
 

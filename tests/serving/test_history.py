@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.serving.history import CATEGORY_FEATURES, Admission, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.history import Admission, HistoryState
+from sojourn.serving.history_definition import CATEGORY_FEATURES, HistoryDefinition, HistoryKey
 from sojourn.serving.history_rows import UNKNOWN
 from sojourn.serving.owner import OWNER_FEATURES
 from sojourn.serving.whole_arrays import whole_arrays, whole_history

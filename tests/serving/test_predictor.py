@@ -17,8 +17,8 @@ import pytest
 from made_bundles import Made
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
-from sojourn.serving.curve import lifetime_class
 from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.formulas import lifetime_class
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
@@ -320,7 +320,7 @@ def test_running_requests_are_restored_after_a_restart(made: Made) -> None:
 def test_a_batch_is_the_single_answers(made: Made, kind: str) -> None:
     predictor = Predictor.load(made.folders[kind])
     requests: list[Any] = [*(made.request(idx) for idx in range(150)), {}, {"subscription": "nobody"}]
-    edges_s = (0.0, 0.5, 1e4, 1e12, *predictor._served.schema.edges, *predictor._served.builder.thresholds)
+    edges_s = (0.0, 0.5, 1e4, 1e12, *predictor._served.schema.numbers.edges, *predictor._served.builder.thresholds)
     uptimes_s = [abs(edge_s) for edge_s in (edges_s * 152)[:152]]
     expected = [predictor.predict(request, 0).remaining(uptime_s)
                 for request, uptime_s in zip(requests, uptimes_s, strict=True)]

@@ -1,0 +1,113 @@
+"""Compiled walks over a Forest, one tree at a time; imported only where numba is installed.
+
+Slow twin: tests/naive_forest.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.serving.kernel import kernel
+
+
+@kernel
+def goes_true(value, split, mode, is_nan_true, members, start, stop):
+    """Where one value goes at one node."""
+    if np.isnan(value):
+        return is_nan_true
+    if mode == 0:
+        return value <= split
+    for idx in range(start, stop):
+        if members[idx] == value:
+            return True
+    return False
+
+
+@kernel
+def fill_age_values(row, sources, is_log, ages_s, log_ages, values):
+    """A row's features against every age, into values float64 (m, K); see `age_features.AgeFeatures`."""
+    for position in range(len(sources)):
+        for idx in range(len(ages_s)):
+            if is_log[position]:
+                values[position, idx] = row[sources[position]] - log_ages[idx]
+            else:
+                values[position, idx] = row[sources[position]] / ages_s[idx]
+
+
+@kernel
+def first_other(values, split, low, high):
+    """The first position in [low, high) that parts otherwise than `low` at a split; `high` where none does.
+
+    values: rising or falling; a negative number of seconds against the age rises.
+    """
+    is_true = values[low] <= split
+    low += 1
+    while low < high:
+        middle = (low + high) >> 1
+        if (values[middle] <= split) != is_true:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+               varying, cut, row, age_values, scores, stack):
+    """Add the raw scores of one row for every value of the varying feature, one walk per tree.
+
+    cut[node]: how many of the grid's values go to the true child of a node on the varying feature.
+    age_values: float64 (m, K), rising or falling in K, of the m features before the varying one.
+    scores: float64 (K,), zeros on entry; stack: int64 (depth + 2, 3), scratch.
+    """
+    n_grid = len(scores)
+    first_aged = varying - len(age_values)
+    for tree in range(len(roots)):
+        stack[0, 0], stack[0, 1], stack[0, 2] = roots[tree], 0, n_grid
+        top = 0
+        while top >= 0:
+            node, low, high = stack[top, 0], stack[top, 1], stack[top, 2]
+            top -= 1
+            while node >= 0:
+                if feature[node] == varying:
+                    middle = cut[node]
+                    if middle >= high:
+                        node = on_true[node]
+                    elif middle <= low:
+                        node = on_false[node]
+                    else:
+                        top += 1
+                        stack[top, 0], stack[top, 1], stack[top, 2] = on_false[node], middle, high
+                        node, high = on_true[node], middle
+                elif feature[node] >= first_aged:
+                    values = age_values[feature[node] - first_aged]
+                    if np.isnan(values[low]):
+                        node = on_true[node] if is_nan_true[node] else on_false[node]
+                        continue
+                    middle = first_other(values, split[node], low, high)
+                    is_true = values[low] <= split[node]
+                    if middle < high:
+                        top += 1
+                        stack[top, 0] = on_false[node] if is_true else on_true[node]
+                        stack[top, 1], stack[top, 2] = middle, high
+                        high = middle
+                    node = on_true[node] if is_true else on_false[node]
+                elif goes_true(row[feature[node]], split[node], mode[node], is_nan_true[node], members,
+                               member_start[node], member_start[node + 1]):
+                    node = on_true[node]
+                else:
+                    node = on_false[node]
+            leaf = leaves[~node]
+            for idx in range(low, high):
+                scores[idx] += leaf
+
+
+@kernel
+def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+                    varying, cut, sources, is_log, ages_s, log_ages, rows, scores, stack):
+    """`range_walk` for each row of a matrix; scores: float64 (n, K)."""
+    age_values = np.empty((len(sources), len(ages_s)))
+    for idx in range(len(rows)):
+        fill_age_values(rows[idx], sources, is_log, ages_s, log_ages, age_values)
+        range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
+                   varying, cut, rows[idx], age_values, scores[idx], stack)
