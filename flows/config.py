@@ -13,8 +13,12 @@ from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.tracking_uri import TrackingUri
 
 MODEL_NAME = "sojourn-lifetime"
-FAMILIES = ("km", "gbdt-once", "gbdt-uptime", "hazard")
-"""Trained unless told otherwise; any name of the registry may be asked for."""
+
+
+def _trained() -> tuple[str, ...]:
+    from sojourn.models.lifetime import TRAINED  # only a run's settings load the families: `pull` needs none of them
+
+    return TRAINED
 
 
 class TraceSettings(BaseSettings):
@@ -99,8 +103,8 @@ class RetrainConfig(TraceSettings):
     n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
-    families: tuple[str, ...] = FAMILIES
-    """Lifetime families to train, of `LIFETIME_MODELS`; `km` and `gbdt-once` are always among them."""
+    families: tuple[str, ...] = Field(default_factory=_trained)
+    """Lifetime families to train, of `LIFETIME_MODELS`; those that are always trained are among them."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
     long_lived_s: int | None = Field(None, ge=60)
@@ -132,12 +136,12 @@ class RetrainConfig(TraceSettings):
     @field_validator("families")
     @classmethod
     def _known_families(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from sojourn.models.lifetime import LIFETIME_MODELS
+        from sojourn.models.lifetime import ALWAYS_TRAINED, LIFETIME_MODELS
 
         strangers = [name for name in value if name not in LIFETIME_MODELS]
         if strangers:
             raise ValueError(f"families must be among {', '.join(LIFETIME_MODELS)}, got {strangers[0]!r}")
-        return tuple(name for name in LIFETIME_MODELS if name in value or name in ("km", "gbdt-once"))
+        return tuple(name for name in LIFETIME_MODELS if name in value or name in ALWAYS_TRAINED)
 
     @property
     def registered_name(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, label_of
 
 if TYPE_CHECKING:
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Mapping[str, str] = {
-    "km": "#8c8c8c", "gbdt-once": "#d98c3f", "gbdt-uptime": "#7b6bb0", "gbdt-landmark": "#3b6fb5", "hazard": "#1b7f79",
-    "cox": "#c2a21c", "rsf": "#76a03a", "gbsa": "#b5483a", "mlp": "#c765a5", "repeat-last": "#7a5236",
-    "requested-time": "#2b2b2b",
-}  # fmt: skip
+_PALETTE = ("#8c8c8c", "#d98c3f", "#7b6bb0", "#3b6fb5", "#1b7f79", "#c2a21c", "#76a03a", "#b5483a", "#c765a5",
+            "#7a5236", "#2b2b2b")  # fmt: skip
+COLOURS: Mapping[str, str] = dict(zip(LIFETIME_MODELS, _PALETTE, strict=False))
+"""By family; later families have matplotlib's own colours."""
 _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
 
 

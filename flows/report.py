@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sojourn.flows.accuracy_gate import Difference
 from sojourn.flows.promote import Promotion
+from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures.thresholds import AGES_S, label_of
 from sojourn.simulator.experiments.caveats import caveats, is_rejecting_more
 
@@ -39,7 +40,7 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
         cells = [f"{values[key]:.3f}" if key in values else "-" for _, key in columns]
         table.add_row(family, f"{values['ages.ibs']:.4f}" if "ages.ibs" in values else "-",
                       _against(against_lookup.get(family)), *cells,
-                      alias if is_candidate else "baseline" if family in ("km", "gbdt-once") else "",
+                      alias if is_candidate else "baseline" if family in ALWAYS_TRAINED else "",
                       style="bold" if is_candidate else None)
     return table
 

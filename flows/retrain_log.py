@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +75,7 @@ def _log_family(tracker: Tracker, run: str, config: RetrainConfig, encoder: Enco
                 evaluation: Evaluation, trained: Trained) -> None:
     scores = evaluation.scores[trained.family]
     valid = {f"valid.{name}": value for name, value in trained.validation.items()}
-    fitted = {"fit_s": trained.fit_s, "clipped_share": getattr(trained.model, "clipped_share_", math.nan)}
+    fitted = {"fit_s": trained.fit_s, "clipped_share": trained.model.clipped_share_}
     tracker.log(run, {"family": trained.family}, {**scores, **valid, **fitted})
     gains = trained.model.gains()
     if gains is None:

@@ -36,14 +36,12 @@ from sojourn.flows.tracking import STUDY, Tracker  # noqa: E402
 from sojourn.flows.train import Trained, fit_family  # noqa: E402
 from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
-from sojourn.models.lifetime import FitSettings  # noqa: E402
+from sojourn.models.lifetime import BASELINES, FitSettings  # noqa: E402
 from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners  # noqa: E402
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval  # noqa: E402
 from sojourn.models.measures.calibration import Pit, calibration_points  # noqa: E402
 from sojourn.models.measures.thresholds import choose_threshold  # noqa: E402
 
-BASELINES = ("km", "cox", "gbdt-once", "repeat-last", "requested-time")
-"""What a team would use instead; the chosen model is compared with each of them, in pairs."""
 BOUNDS_S = (7_200, 43_200, 172_800)
 """More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""
 _PIT_POINTS = np.linspace(0.0, 1.0, 101)

@@ -1,37 +1,48 @@
 """Lifetime families behind one contract. To add one: one file, one line here, its row in the contract test."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel
-from sojourn.models.lifetime.cox import CoxModel
-from sojourn.models.lifetime.gbdt import OnceModel, UptimeModel
-from sojourn.models.lifetime.gbsa import BoostedCoxModel
-from sojourn.models.lifetime.hazard import HazardModel
-from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.models.lifetime.landmark import LandmarkModel
-from sojourn.models.lifetime.mlp import NetworkModel
-from sojourn.models.lifetime.repeat_last import RepeatModel
-from sojourn.models.lifetime.requested_time import RequestedModel
-from sojourn.models.lifetime.rsf import ForestModel
-from sojourn.models.lifetime.search_space import SEARCH_SPACES
-
-LIFETIME_MODELS: Mapping[str, Callable[[], LifetimeModel]] = MappingProxyType({
-    "km": KaplanMeierModel,
-    "gbdt-once": OnceModel,
-    "gbdt-uptime": UptimeModel,
-    "gbdt-landmark": LandmarkModel,
-    "hazard": HazardModel,
-    "cox": CoxModel,
-    "rsf": ForestModel,
-    "gbsa": BoostedCoxModel,
-    "mlp": NetworkModel,
-    "repeat-last": RepeatModel,
-    "requested-time": RequestedModel,
-})  # fmt: skip
+from sojourn.models.lifetime.cox import COX
+from sojourn.models.lifetime.family import Family
+from sojourn.models.lifetime.gbdt import ONCE, UPTIME
+from sojourn.models.lifetime.gbsa import GBSA
+from sojourn.models.lifetime.hazard import HAZARD, HazardModel
+from sojourn.models.lifetime.km import KM
+from sojourn.models.lifetime.landmark import LANDMARK
+from sojourn.models.lifetime.mlp import MLP, NetworkModel
+from sojourn.models.lifetime.repeat_last import REPEAT_LAST
+from sojourn.models.lifetime.requested_time import REQUESTED_TIME
+from sojourn.models.lifetime.rsf import RSF
+from sojourn.models.lifetime.search_space import SearchSpace
 
 __all__ = [
-    "LIFETIME_MODELS", "SEARCH_SPACES", "BoostedCoxModel", "CoxModel", "Exported", "FitSettings", "ForestModel",
-    "HazardModel", "KaplanMeierModel", "LandmarkModel", "LifetimeModel", "NetworkModel", "OnceModel", "RepeatModel",
-    "RequestedModel", "UptimeModel",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Exported", "Family", "FitSettings",
+    "HazardModel", "LifetimeModel", "NetworkModel",
 ]  # fmt: skip
+
+LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
+    "km": KM,
+    "gbdt-once": ONCE,
+    "gbdt-uptime": UPTIME,
+    "gbdt-landmark": LANDMARK,
+    "hazard": HAZARD,
+    "cox": COX,
+    "rsf": RSF,
+    "gbsa": GBSA,
+    "mlp": MLP,
+    "repeat-last": REPEAT_LAST,
+    "requested-time": REQUESTED_TIME,
+})
+"""Name in configs, MLflow and pictures -> family, in the order of tables; a new one stands last."""
+
+ALWAYS_TRAINED = tuple(name for name, family in LIFETIME_MODELS.items() if family.trained == "always")
+"""What a retrain fits whatever is asked of it."""
+TRAINED = tuple(name for name, family in LIFETIME_MODELS.items() if family.trained != "when asked")
+"""What a retrain fits where no families are asked for."""
+BASELINES = tuple(name for name, family in LIFETIME_MODELS.items() if family.is_baseline)
+"""What a team would use instead of a model."""
+SEARCH_SPACES: Mapping[str, SearchSpace] = MappingProxyType(
+    {name: family.search for name, family in LIFETIME_MODELS.items() if family.search is not None})
+"""What may be searched, by family."""

@@ -56,11 +56,14 @@ class Exported:
 
 
 class LifetimeModel(Protocol):
-    """A lifetime family. Fitted state ends in `_`; the same seed gives the same model."""
+    """A model of a lifetime family. Fitted state ends in `_`; the same seed gives the same model."""
 
     name: str
+    """The family's, as in the registry."""
     validation_table_: CurveTable
     """The curves of the validation rows by a model fitted on `train` alone; what a choice may look at."""
+    clipped_share_: float
+    """Share of the rows whose weights for censoring were clipped; NaN for a family without such weights."""
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         """Choose on `valid` what must be chosen (rounds, residuals), then fit on `past` = both windows.

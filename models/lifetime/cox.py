@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.survival import SurvivalModel
 
 RIDGE = 1e-3
@@ -26,3 +27,7 @@ class CoxModel(SurvivalModel):
 
         ridge: Any = RIDGE * n_rows  # its default, an int, is read as its type
         return CoxPHSurvivalAnalysis(alpha=ridge)
+
+
+COX = Family(CoxModel, "Cox's proportional hazards, small ridge; at most 20,000 rows",
+             "whole distribution", is_baseline=True)

@@ -10,8 +10,10 @@ import numpy as np
 from sojourn.features.augment import UPTIME_SHARES, augment_uptime
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, OnceTable, PointTable
-from sojourn.models.lifetime.boosting import Boosted, Rows, boost
+from sojourn.models.lifetime.boosting import DEFAULTS, Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
+from sojourn.models.lifetime.family import Family
+from sojourn.models.lifetime.search_space import TREES, SearchSpace
 from sojourn.models.outcomes import event_weights
 from sojourn.serving.curve import N_RESIDUALS
 from sojourn.serving.varying_walk import varying_walk
@@ -52,6 +54,11 @@ class OnceModel:
 
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
+
+
+ONCE = Family(OnceModel, "LightGBM on log10 lifetime; a one-shot prediction, doubled when outlived",
+              "through its residuals", trained="always", is_baseline=True,
+              search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: OnceModel()))
 
 
 class UptimeModel:
@@ -96,6 +103,10 @@ class UptimeModel:
     def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
         """Weighted rows with the uptime as last feature; all that another way of drawing uptimes changes."""
         return uptime_rows(examples, augment_uptime, len(UPTIME_SHARES), seed)
+
+
+UPTIME = Family(UptimeModel, "LightGBM with uptime augmentation (LAVA, section 3)",
+                "through its residuals", trained="by default")
 
 
 def once_rows(examples: Examples) -> tuple[Rows, float]:

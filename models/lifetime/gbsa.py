@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.survival import SurvivalModel
 
 
@@ -23,3 +24,7 @@ class BoostedCoxModel(SurvivalModel):
 
         return GradientBoostingSurvivalAnalysis(n_estimators=60, learning_rate=0.15, max_depth=4, subsample=0.5,
                                                 max_features=0.33, min_samples_leaf=10, random_state=settings.seed)
+
+
+GBSA = Family(BoostedCoxModel, "gradient boosting of Cox's likelihood, 60 trees; at most 2,000 rows",
+              "whole distribution")

@@ -6,6 +6,7 @@ hazard of the interval, so that a model that learns nothing is the pooled Kaplan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -13,9 +14,11 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.boosting import Boosted, Rows, boost
+from sojourn.models.lifetime.boosting import DEFAULTS, Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
+from sojourn.models.lifetime.search_space import TREES, Bounds, SearchSpace
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.varying_walk import varying_walk
 
@@ -33,6 +36,7 @@ class HazardModel:
     """Gradient-boosted discrete-time hazard; answers the whole distribution."""
 
     name = "hazard"
+    clipped_share_ = math.nan
     intervals_: Intervals
     age_features_: AgeFeatures
     boosted_: Boosted
@@ -80,6 +84,15 @@ class HazardModel:
 
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
+
+
+_SEARCH = SearchSpace(
+    {**TREES, "n_intervals": Bounds(24, 64, is_whole=True)},
+    {**{name: {**DEFAULTS, **PARAMS}[name] for name in TREES}, "n_intervals": N_INTERVALS},
+    lambda values: HazardModel(int(values["n_intervals"])))
+
+HAZARD = Family(HazardModel, "LightGBM on one row per interval at risk, log-odds relative to the pooled hazard",
+                "whole distribution", trained="by default", search=_SEARCH)
 
 
 def _rows(examples: Examples, intervals: Intervals, age_features: AgeFeatures, seed: int) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
 from sojourn.models.measures.kaplan_meier import KaplanMeier
 
@@ -23,6 +25,7 @@ class KaplanMeierModel:
     """
 
     name = "km"
+    clipped_share_ = math.nan
     intervals_: Intervals
     hazards_: np.ndarray
     rows_: tuple[dict[int, int], ...]
@@ -68,6 +71,10 @@ class KaplanMeierModel:
 
     def gains(self) -> None:
         return None
+
+
+KM = Family(KaplanMeierModel, "Kaplan-Meier curve per owner key, backing off to coarser keys below 30 observed ends",
+            "whole distribution", trained="always", is_baseline=True)
 
 
 def _hazards(lifetime_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray, intervals: Intervals) -> np.ndarray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sojourn.features.augment import augment_landmarks
 from sojourn.features.split import Examples
-from sojourn.models.lifetime.boosting import Rows
+from sojourn.models.lifetime.boosting import DEFAULTS, Rows
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.gbdt import UptimeModel, uptime_rows
+from sojourn.models.lifetime.search_space import TREES, SearchSpace
 
 
 class LandmarkModel(UptimeModel):
@@ -20,3 +22,9 @@ class LandmarkModel(UptimeModel):
     def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
         n_rows = len(augment_landmarks(examples.lifetime_s, examples.entry_s)[0])
         return uptime_rows(examples, augment_landmarks, max(n_rows / max(len(examples), 1), 1e-9), seed)
+
+
+LANDMARK = Family(LandmarkModel,
+                  "LightGBM at fixed uptimes (0, 1 min, 10 min, 1 h, 6 h, 1 d, ...) among those still alive",
+                  "through its residuals",
+                  search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: LandmarkModel()))

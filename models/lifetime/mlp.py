@@ -12,6 +12,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, PointTable
 from sojourn.models.lifetime.boosting import Rows
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.gbdt import spread, uptime_rows
 from sojourn.models.lifetime.scaling import Scaling
 
@@ -89,6 +90,10 @@ class NetworkModel:
 
     def gains(self) -> None:
         return None
+
+
+MLP = Family(NetworkModel, "network of 64 and 32 units on rows augmented as LAVA does; at most 60,000 augmented rows",
+             "through its residuals")
 
 
 def _with_log(features: np.ndarray) -> np.ndarray:

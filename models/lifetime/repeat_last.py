@@ -9,6 +9,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, OnceTable
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.gbdt import once_rows, spread
 
 
@@ -70,3 +71,7 @@ class RepeatModel:
 
     def gains(self) -> None:
         return None
+
+
+REPEAT_LAST = Family(RepeatModel, "the owner's last ended lifetime (finest owner known, not by shape)",
+                     "through its residuals", is_baseline=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.repeat_last import RepeatModel
 
 FEATURE = "requested_s"
@@ -26,3 +27,7 @@ class RequestedModel(RepeatModel):
 
     def log_seconds(self, told: np.ndarray) -> np.ndarray:
         return np.log10(np.maximum(told, 1.0))
+
+
+REQUESTED_TIME = Family(RequestedModel, "the time the user asked for (`requested_s`)",
+                        "through its residuals", is_baseline=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.survival import SurvivalModel
 
 _N_QUARTERED = 100
@@ -42,3 +43,7 @@ class ForestModel(SurvivalModel):
         return RandomSurvivalForest(n_estimators=60, min_samples_leaf=max(min(15, n_rows // 20), 1),
                                     max_samples=0.25 if n_rows >= _N_QUARTERED else None,
                                     n_jobs=1, random_state=settings.seed)  # threads would sum in any order
+
+
+RSF = Family(ForestModel, "random survival forest, 60 trees of a quarter of the rows; at most 8,000 rows",
+             "whole distribution")

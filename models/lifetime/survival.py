@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ class SurvivalModel(ABC):
     """
 
     name: str
+    clipped_share_ = math.nan
     n_rows_max: int
     intervals_: Intervals
     scaling_: Scaling

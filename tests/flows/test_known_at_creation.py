@@ -14,7 +14,7 @@ from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.known_at_creation import Suspect, check_confirmed, known_gate, suspects
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models.lifetime import FitSettings, HazardModel
 
 N = 6_000
 """So many that at least 20 of the test window still run at the trace's end: fewer tell nothing of a column."""
@@ -36,7 +36,7 @@ def _asked_about(made: dict[str, Column], is_category: bool = False,
     rows = build_rows(trace, encoder)
     split = split_by_time(rows)
     settings = FitSettings(backoff_keys(encoder), 1, 0, names=rows.names, params={"num_leaves": 15})
-    model = LIFETIME_MODELS["hazard"](n_rounds=40).fit(split.train, split.valid, split.past, settings)  # type: ignore[call-arg]
+    model = HazardModel(n_rounds=40).fit(split.train, split.valid, split.past, settings)
     return suspects(trace, encoder, rows, model, split, confirmed, 0)
 
 

@@ -60,6 +60,13 @@ def table(request: pytest.FixtureRequest, fitted: dict[str, LifetimeModel], spli
     return fitted[request.param].curve_table(split.test)
 
 
+def test_a_family_has_all_that_the_contract_names(fitted: dict[str, LifetimeModel], split: Split) -> None:
+    for name, model in fitted.items():
+        assert model.name == name
+        assert isinstance(model.clipped_share_, float), name
+        assert model.validation_table_.remaining(0.0).shape == (len(split.valid),)
+
+
 UPTIMES = (0.0, 59.0, 600.0, 90_000.0)
 
 

@@ -1,0 +1,31 @@
+"""A lifetime family as the registry knows it: how to make its model, and what is asked of it besides the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from sojourn.models.lifetime.contract import LifetimeModel
+from sojourn.models.lifetime.search_space import SearchSpace
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Called, it gives an unfitted model with its defaults.
+
+    build: makes that model. about: what it is, one line for the docs. answers: where its distribution comes from.
+    trained: whether a retrain fits it. is_baseline: a team might use it without a model; studies compare with it.
+    search: what `sojourn search` may vary, None = nothing is worth a search. Whether a family can be served is what
+    its `export` says.
+    """
+
+    build: Callable[[], LifetimeModel]
+    about: str
+    answers: Literal["whole distribution", "through its residuals"]
+    trained: Literal["always", "by default", "when asked"] = "when asked"
+    is_baseline: bool = False
+    search: SearchSpace | None = None
+
+    def __call__(self) -> LifetimeModel:
+        return self.build()
