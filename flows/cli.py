@@ -21,7 +21,7 @@ from sojourn.flows.trace_commands import trace_app
 be_quiet()
 show_what_can_be_shown()
 
-app = typer.Typer(help="How long each VM, pod or job will stay, and what a scheduler gains from knowing it.",
+app = typer.Typer(help="Predict how long each VM, pod or job will stay, and measure what a scheduler gains from it.",
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(trace_app, name="trace")
 app.command(cls=RegistryCommand)(simulate)
@@ -37,17 +37,17 @@ def retrain(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
     load: Annotated[float | None, typer.Option(help="Peak load of the simulated hosts, 0 to 1.")] = None,
     host_cpu_cores: Annotated[float | None, typer.Option(help="Cores of a simulated host.")] = None,
     host_mem_gib: Annotated[float | None, typer.Option(help="Memory of a simulated host, GiB.")] = None,
-    is_simulated: Annotated[bool | None, typer.Option("--simulate/--no-simulate")] = None,
+    is_simulated: Annotated[bool | None, typer.Option("--simulate/--no-simulate", help="Replay placements.")] = None,
     model_name: Annotated[str | None, typer.Option(help="Name in the model registry.")] = None,
     confirm: Annotated[list[str] | None, typer.Option(
-        help="Column that is known at creation, however much rests on it; repeat.")] = None,
+        help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
 ) -> None:
-    """Train, judge on later requests and in simulation, and promote what passes every gate."""
+    """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate."""
     from sojourn.flows.config import load_config
     from sojourn.flows.preflight import check_before_work
 
@@ -73,14 +73,14 @@ def evaluate(
         help="Families to compare: {families}. [default: all]")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
     long_lived_s: Annotated[int | None, typer.Option(
         help="What counts as long-lived, seconds. [default: chosen from the earlier part]")] = None,
     confirm: Annotated[list[str] | None, typer.Option(
-        help="Column that is known at creation, however much rests on it; repeat.")] = None,
+        help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
 ) -> None:
-    """Compare every lifetime family on a trace's later part; promotes nothing."""
+    """Compare every lifetime family on a trace's later part; nothing is promoted."""
     from sojourn.flows.config import load_config
     from sojourn.flows.preflight import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
@@ -109,10 +109,10 @@ def search(
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
 ) -> None:
-    """Search a family's hyperparameters on validation windows alone; test windows are never read."""
+    """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
     from sojourn.flows.preflight import check_before_work
 
@@ -171,7 +171,7 @@ def predict(
     explain: Annotated[bool, typer.Option("--explain", help="Print what each input adds, as a table.")] = False,
     picture: Annotated[Path | None, typer.Option(help="Write one request's lifetime curve as a picture (PNG).")] = None,
 ) -> None:
-    """Predict how long a request will stay: one JSON object a line, seconds; or, with --explain, why."""
+    """Predict how long a request will stay: one JSON object a line, in seconds; with --explain, explain it."""
     from sojourn.serving import Predictor, load_bundle
 
     loaded = load_bundle(bundle)
@@ -219,7 +219,7 @@ def _requests(request: str) -> list[dict[str, Any]]:
 
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def extender(context: typer.Context) -> None:
-    """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface unless told otherwise."""
+    """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface by default."""
     from sojourn.serving.extender import main
 
     raise typer.Exit(main(context.args, "sojourn extender"))
@@ -242,7 +242,7 @@ def pull(
 
     wanted = ModelUri.parse(uri)
     if is_followed and wanted.alias is None:
-        raise ValueError(f"--follow must be given an alias, for a version never moves, got {uri!r}")
+        raise ValueError(f"--follow must be given an alias (a version never changes), got {uri!r}")
     if not 0.0 < interval_s < 1e6:
         raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
     config = load_settings(TraceSettings, store=store)

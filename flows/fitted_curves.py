@@ -57,12 +57,12 @@ def _of_bundle(predictor: Predictor, known: Learning) -> tuple[FeatureRows, Curv
     bundle = load_bundle(predictor.argument)
     training = bundle.schema.document.get("training", {})
     if not {"content_hash", "to_s"} <= training.keys():
-        raise ValueError("a bundle must say what it was trained on, so that nothing that it saw judges it, got one "
-                         "without `content_hash` and `to_s`")
+        raise ValueError("a bundle must name its training data by `content_hash` and `to_s`, so that it is not judged "
+                         "on that data, got one without them")
     from_s = known.split.test_from_s
     if training["content_hash"] == known.content_hash and int(training["to_s"]) > from_s:
-        raise ValueError(f"a bundle must be trained on what came before second {from_s} of this trace, got "
-                         f"one that saw all before second {training['to_s']}")
+        raise ValueError(f"a bundle must be trained on requests before second {from_s} of this trace, got "
+                         f"one trained on all before second {training['to_s']}")
     rows = build_rows(known.trace, bundle.schema.encoder)
     forest = CurveBuilder(bundle.schema, bundle.model).forest
     return rows, table_of(bundle.schema, forest, rows.features[_is_asked(rows, known.split)])

@@ -27,14 +27,14 @@ def simulate(
         help="Also with this share of requests over 2 h known, the others taken for short; may be repeated.")] = [],  # noqa: B006
     host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
     host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
-    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     stranding: Annotated[int, typer.Option(
         help="Also measure stranded CPU and memory at this many moments, say 8.")] = 0,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
 ) -> None:
-    """Replay a trace under each policy with perfect lifetimes: what could be gained at most; or with flawed ones.
+    """Replay a trace under each policy with perfect lifetimes (the most that could be gained) or flawed ones.
 
-    best-fit is always there: gains are over it.
+    Best-fit is always included: gains are differences to it.
     """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
@@ -108,7 +108,7 @@ def compare(
     host_mem_gib: Annotated[float | None, typer.Option(
         help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
     preset: Annotated[str | None, typer.Option(
-        help="A named comparison: {presets}; other options win over it.")] = None,
+        help="A named comparison: {presets}; other options replace its settings.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
@@ -116,7 +116,7 @@ def compare(
     cluster: Annotated[str | None, typer.Option(
         help="Address of a Dask scheduler whose workers see the store's folder; instead of processes here.")] = None,
 ) -> None:
-    """Compare policies x predictors x loads x seeds in pairs; what is finished already is not run again."""
+    """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     from importlib import import_module
 
     from sojourn.flows.compare_config import CompareConfig

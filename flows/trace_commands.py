@@ -59,7 +59,7 @@ def trace_convert(
 def trace_synth(
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     n_requests: Annotated[int, typer.Option(help="Requests, 1,000 at least.")] = 60_000,
-    seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     days: Annotated[float, typer.Option(help="Length, 1 to 3650 days.")] = 28.0,
     usage: Annotated[int, typer.Option(help="CPU usage series for this many of the longest requests.")] = 0,
 ) -> None:
@@ -69,7 +69,7 @@ def trace_synth(
     from sojourn.flows.progress import stage
 
     if n_requests < 1_000:
-        raise ValueError(f"n_requests must be at least 1,000 (fewer have no shares to speak of), got {n_requests!r}")
+        raise ValueError(f"n_requests must be at least 1,000 (shares of fewer mean little), got {n_requests!r}")
     with stage("synthesize"):
         trace, truth = synthesize(n_requests, seed=seed, days=days), None
     if usage:

@@ -1,4 +1,4 @@
-"""The page of docs/reliability.md: of each fault how often it was tried, and what came of it."""
+"""The page of docs/reliability.md: of each fault how often it was tried, and the result."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from benchmarks.faults.tries import Try
 _HEAD = """\
 # Reliability
 
-What Sojourn does when it is killed, overtaken, starved of disk, or fed what it should refuse. `make faults` writes this
-page (`benchmarks/faults/`). After each fault one more full run must end with exit code 0. Then each
-version must hold, by its hash, the bundle that its gates saw; the folder that is served must hold the champion's bytes,
-and a predictor must load it. No MLflow run may be RUNNING, no temporary file and no process may be left, and the
-database must be whole. A run that cannot do its work must say one line and end with exit code 2.
+What Sojourn does when a run is killed, when two runs overlap, when the disk is full, or when the input is bad.
+`make faults` writes this page (`benchmarks/faults/`).
 
-A sweep first writes down every event of a run: each statement and commit of MLflow's database, and each change of a
-file under the store that Python makes. Then it ends a new run before one of these events, as `kill -9` does, and before
-another in the next try. Tries beside events say how fine the sweep was. The tries
-are spread over the whole run, more of them over its promotion. Runs are of 1,000 requests and of the family `km`; a
-killed run's gates all hold, so that each promotes.
+After each fault, one more full run must end with exit code 0. Then all of these must hold:
 
-| fault | tries | events | as it should | what came of the others |
+- Each version holds the bundle that its gates judged, by its hash.
+- The served folder holds the champion's bytes, and a predictor loads it.
+- No MLflow run is RUNNING. No temporary file and no process is left. The database is whole.
+- A run that cannot do its work prints one line and ends with exit code 2.
+
+A sweep first records every event of a run: each statement and commit of MLflow's database, and each change that Python
+makes to a file under the store. Each try then ends a new run before another one of these events, as `kill -9` does. The
+numbers of tries and events show how fine the sweep was. The tries are spread over the whole run, with more of them in
+its promotion. A run has 1,000 requests and the family `km`. All gates of a killed run hold, so each run would promote.
+
+| fault | tries | events | passed | problems of the others |
 | --- | ---: | ---: | ---: | --- |
 """
 

@@ -48,7 +48,7 @@ def test_usage_and_its_truth_stand_beside_the_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (("--n-requests", 999), "n_requests must be at least 1,000 (fewer have no shares to speak of), got 999"),
+    (("--n-requests", 999), "n_requests must be at least 1,000 (shares of fewer mean little), got 999"),
     (("--seed", -1), "seed must be at least 0, got -1"),
     (("--days", 0), "days must be between 1 and 3650, got 0.0"),
     (("--n-requests", 1000, "--usage", -1), "n_usage must be between 1 and the 1000 requests, got -1"),

@@ -39,11 +39,11 @@ def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_tra
     learn((spec, []), 1)
     from_s = cut_s(spec)
     assert from_s is not None
-    assert "must be trained on what came before second" in _learnt(spec, folder, {**own, "to_s": from_s + 1})
+    assert "must be trained on requests before second" in _learnt(spec, folder, {**own, "to_s": from_s + 1})
     monkeypatch.setattr(ingesting, "trace_code", lambda config: "edited")
     edited = _spec(tmp_path / "store")
     assert edited.data_hash != spec.data_hash
-    assert "must be trained on what came before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})
+    assert "must be trained on requests before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})
     assert _learnt(edited, folder, {**own, "to_s": from_s}) == ""
     assert _learnt(edited, folder, {**own, "content_hash": "another", "to_s": from_s + 2}) == ""
 
@@ -78,4 +78,4 @@ def test_a_damaged_cut_is_made_again(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("training", [{}, {"data_hash": "0", "to_s": 0}, {"content_hash": "0"}])
 def test_a_bundle_that_does_not_say_what_it_saw_is_refused(tmp_path: Path, training: dict[str, Any]) -> None:
     reason = _learnt(_spec(tmp_path / "store"), make(tmp_path).folders["hazard"], training)
-    assert "must say what it was trained on" in reason
+    assert "must name its training data" in reason

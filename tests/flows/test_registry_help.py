@@ -27,7 +27,7 @@ def _help(command: str) -> str:
     ("simulate", "Recipe: {}.", WORKLOADS),
     ("simulate", "Policy: {}; may be repeated.", POLICIES),
     ("compare", "Policy: {}; may be repeated.", POLICIES),
-    ("compare", "A named comparison: {}; other options win over it.", PRESETS),
+    ("compare", "A named comparison: {}; other options replace its settings.", PRESETS),
     ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
     ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
 ])  # fmt: skip
