@@ -6,7 +6,7 @@ It reads no store, so that the key of a kept cell is all that this file imports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +26,8 @@ from sojourn.simulator import (
     build_workload,
     host_map,
     simulate,
-    stranding,
-    usage_metrics,
 )
+from sojourn.simulator.measures import MEASURES
 
 if TYPE_CHECKING:
     from sojourn.flows.grid import WorkloadSpec
@@ -65,13 +64,11 @@ def made_source(workload: Workload, spec: WorkloadSpec, predictor: Predictor, le
 
 
 def cell_result(workload: Workload, result: Result) -> CellResult:
-    """A replay's outcome, flat; with `UsageMetrics` where the workload's trace has usage."""
+    """A replay's outcome, flat: the engine's metrics, and every measure that can tell."""
     figures, arrays = _flat(result.metrics)
     figures["bound_empty_hosts_pct"] = result.bound_empty_hosts_pct
-    figures |= stranding(workload, result).columns()
-    usage = workload.trace.usage
-    if usage is not None and workload.request_ids.isin(usage["request_id"]).any():
-        figures |= asdict(usage_metrics(workload, result))
+    for measure in MEASURES.values():
+        figures |= measure.of(workload, result)
     about = {"description": workload.description, "n_hosts": len(workload.hosts), "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)

@@ -12,46 +12,34 @@ from rich.table import Table
 
 from sojourn.flows.report import policies_table
 from sojourn.simulator.experiments.caveats import caveats
+from sojourn.simulator.measures.columns import COLUMNS
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.comparison_log.as_document`."""
+
+
+def _words(table: str) -> tuple[str, ...]:
+    return tuple(column.words for column in COLUMNS.values() if column.table == table and column.words)
+
+
 PLACED_WORDS = (
     "Empty hosts: time-weighted mean after the warm-up, % (higher = better).",
     "Gain: empty hosts over best-fit on the same workload, percentage points, with the paired 95 % t-interval over "
     "seeds (higher = better).",
-    "Gap closed: the gain as a share of best-fit's distance to the bound, % (higher = better).",
-    "Packing density: cores allocated on hosts in use, % (higher = better).",
-    "Rejected: % of requests (lower = better). Compare gains only where few requests are rejected.",
+    *_words("gains"),
 )
-MEASURE_WORDS = (
-    "Bound: no policy that places every request has more empty hosts than this, %.",
-    "Stranded: free CPU or memory, % of all, once the hosts are filled with more requests of the same mix until none "
-    "fits (lower = better). At misfit: when a request fits nowhere for the first time.",
-    "Decision: microseconds of the replay's loop per request, on the machine that it ran on (lower = better).",
-)
-USAGE_WORDS = (
-    "CPU used: % of all hosts' cores, where the trace has usage.",
-    "Violation: a host's requests use more cores than it has. Rate: % of the hosts' time; severity: % of the "
-    "core-seconds used (lower = better).",
-)
+MEASURE_WORDS = _words("further")
+USAGE_WORDS = _words("where known")
 _Columns = tuple[tuple[str, str, str], ...]
 """Title, name in a summary, format."""
-_PLACED: _Columns = (
-    ("gap closed %", "gap_closed_pct", ".0f"), ("packing density %", "packing_density_pct", ".1f"),
-    ("rejected %", "rejected_pct", ".3f"),
-)  # fmt: skip
-_MEASURES: _Columns = (
-    ("bound %", "bound_empty_hosts_pct", ".2f"),
-    ("stranded CPU %", "stranded_cpu_cores_pct", ".2f"),
-    ("stranded CPU at misfit %", "stranded_cpu_cores_at_misfit_pct", ".2f"),
-    ("stranded memory %", "stranded_mem_gib_pct", ".2f"),
-    ("stranded memory at misfit %", "stranded_mem_gib_at_misfit_pct", ".2f"),
-    ("decision us", "decision_us", ".1f"),
-)
-_USAGE: _Columns = (
-    ("CPU used %", "used_cpu_pct", ".2f"), ("violation rate %", "violation_rate_pct", ".3f"),
-    ("violation severity %", "violation_severity_pct", ".3f"),
-)  # fmt: skip
+
+
+def _columns(table: str) -> _Columns:
+    return tuple((column.text_title(name), name, column.text_format)
+                 for name, column in COLUMNS.items() if column.table == table)
+
+
+_PLACED, _MEASURES, _WHERE_KNOWN = _columns("gains"), _columns("further"), _columns("where known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +113,7 @@ def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: 
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    columns = (*_PLACED, *_MEASURES, *(_USAGE if _has_usage(rows) else ()))
+    columns = (*_PLACED, *_MEASURES, *_known(rows))
     titles = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *(title for title, _, _ in columns))
     return markdown_rows(titles, [(
         row["policy"], row["predictor"], _text(row, "empty_hosts_pct", ".2f"), _text(row, "gain_pp", "+.2f"),
@@ -133,16 +121,18 @@ def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
-    has_usage = _has_usage(rows)
-    columns = (*_MEASURES, *(_USAGE if has_usage else ()))
-    return Section("Further measures", " ".join((*MEASURE_WORDS, *(USAGE_WORDS if has_usage else ()))),
+    known = _known(rows)
+    columns = (*_MEASURES, *known)
+    words = (*MEASURE_WORDS, *(COLUMNS[name].words for _, name, _ in known))
+    return Section("Further measures", " ".join(filter(None, words)),
                    ("policy", "predictor", *(title for title, _, _ in columns)),
                    tuple((row["policy"], row["predictor"], *(_text(row, name, form) for _, name, form in columns))
                          for row in rows), 2)
 
 
-def _has_usage(rows: Sequence[Mapping[Any, Any]]) -> bool:
-    return any(_text(row, name, "") != "-" for row in rows for _, name, _ in _USAGE)
+def _known(rows: Sequence[Mapping[Any, Any]]) -> _Columns:
+    """Of the measures that not every workload has, those that some row knows."""
+    return tuple(column for column in _WHERE_KNOWN if any(_text(row, column[1], "") != "-" for row in rows))
 
 
 def gain_interval(row: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.comparison_report import markdown_rows
-from sojourn.models.measures.thresholds import AGES_S, label_of
+from sojourn.models.measures import MEASURES
+from sojourn.models.measures.thresholds import label_of
 
 HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {
@@ -18,23 +19,13 @@ _AIMS: Mapping[str, Callable[[float], float]] = {
 Found = Mapping[str, Any]
 """A study as logged: `flows.study.Study` as JSON."""
 _BRIER = "ages.ibs"
-ACCURACY_WORDS = (
-    "Brier ages: Brier score over log time, at creation and at each age, weighted for censoring (lower = better). "
-    "The family is chosen by it.",
-    "AP: average precision of “outlives”, at creation, or at an age among the requests alive then (higher = better).",
-    "MAE: mean absolute error of log10 seconds of the median prediction: of the lifetime, or at an age of the "
-    "remaining time (lower = better). It counts observed ends only: with many censored requests it favours short "
-    "answers.",
-)
-DISTRIBUTION_WORDS = (
-    "C: concordance (higher = better). IBS: integrated Brier score over log time, weighted for censoring (lower = "
-    "better).",
-    "PIT dev.: largest gap to a uniform distribution at the deciles (lower = better). In 10-90 %: share of ends inside "
-    "the predicted interval; 0.8 is right.",
-    "D-cal.: chi2 of D-calibration, 10 bins, 9 degrees of freedom (lower = better). MAE IPCW: observed ends also stand "
-    "for the censored (lower = better).",
-    "R@P99: recall at 99 % precision (higher = better). Seen, new: requests of owners that training had, had not.",
-)
+
+
+def _words(table: str) -> tuple[str, ...]:
+    return tuple(measure.words for measure in MEASURES.values() if measure.table == table and measure.words)
+
+
+ACCURACY_WORDS, DISTRIBUTION_WORDS = _words("accuracy"), _words("distribution")
 BASELINE_WORDS = (
     "Best baseline: the best one by the measure itself, on these same requests.",
     "Difference: chosen family minus baseline, in pairs. Verdict: better or worse where the 95 % interval excludes 0 "
@@ -57,40 +48,20 @@ class Column:
         return self.title.replace("\n", " ").strip()
 
 
-def accuracy_columns(threshold_s: int) -> list[Column]:
-    """What is chosen by; telling long-lived requests from short ones; errors of times, at creation and at each age."""
-    name = label_of(threshold_s)
-    ages = [(age_s, label_of(age_s)) for age_s in AGES_S]
-    return [
-        Column("Brier\nages", _BRIER, LOWER, 4),
-        Column("AP\n> 1h", "creation.ap_1h"),
-        *([Column(f"AP\n> {name}", "creation.ap_long")] if threshold_s != 3_600 else []),
-        Column("MAE\nlifetime", "creation.mae_log10_lifetime", LOWER),
-        *(Column(f"AP > {name}\nat {age}", f"age_{age}.ap_long") for age_s, age in ages if age_s < threshold_s),
-        *(Column(f"MAE\nat {age}", f"age_{age}.mae_log10_remaining", LOWER) for _, age in ages),
-    ]
-
-
-def distribution_columns(threshold_s: int) -> list[Column]:
-    """The whole distribution, known and new owners, and what is certain enough to act on."""
-    name = label_of(threshold_s)
-    return [
-        Column("C\nHarrell", "creation.c_harrell"), Column("C\nUno", "creation.c_uno"),
-        Column("IBS\n", "creation.ibs", LOWER), Column("PIT\ndev.", "creation.pit_deviation", LOWER),
-        Column("in 10-\n90 %", "creation.coverage_80", "80 %"),
-        Column("D-cal.\nchi2", "creation.d_calibration_chi2", LOWER, 0),
-        Column("MAE\nIPCW", "creation.mae_log10_lifetime_ipcw", LOWER),
-        Column(f"R@P99\n> {name}", "creation.recall_at_p99_long"),
-        Column(f"AP seen\n> {name}", "seen.ap_long"), Column(f"AP new\n> {name}", "unseen.ap_long"),
-        Column("MAE\nseen", "seen.mae_log10_lifetime", LOWER), Column("MAE\nnew", "unseen.mae_log10_lifetime", LOWER),
-    ]  # fmt: skip
+def columns_of(found: Found, table: str) -> list[Column]:
+    """A table's columns at the study's threshold; no measure that it was logged without, before there was one."""
+    name = label_of(found["threshold_s"])
+    is_logged = {key for values in found["scores"].values() for key in values}
+    return [Column(measure.title.format(long=name), key, measure.better, measure.digits)
+            for key, measure in MEASURES.items()
+            if measure.table == table and measure.is_shown(found["threshold_s"])
+            and (key in is_logged or (measure.of is None and key != _BRIER))]
 
 
 def study_tables(found: Found) -> list[Table]:
     """Families x measures twice, and the chosen family against the baselines."""
-    threshold_s = found["threshold_s"]
-    tables = [_family_table(found, accuracy_columns(threshold_s), _title(found), "\n".join(ACCURACY_WORDS)),
-              _family_table(found, distribution_columns(threshold_s), "Distribution and owners", _other_words(found))]
+    tables = [_family_table(found, columns_of(found, "accuracy"), _title(found), "\n".join(ACCURACY_WORDS)),
+              _family_table(found, columns_of(found, "distribution"), "Distribution and owners", _other_words(found))]
     if found["differences"]:
         table = Table(title=f"{found['chosen']} against the baselines", title_justify="left",
                       caption=_pair_words(found), caption_justify="left")
@@ -110,10 +81,8 @@ def study_markdown(found: Found) -> list[str]:
              f"- Requests: {found['n_past']:,} before second {found['test_from_s']:,}, {found['n_test']:,} after it.",
              f"- Chosen family: {found['chosen']} (marked \\*), {by} on the validation window.{_unserved(found)}",
              f"- Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
-    accuracy = [column for column in accuracy_columns(found["threshold_s"])
-                if column.key != _BRIER or _has_brier(found)]
-    for title, columns in (("Accuracy", accuracy), ("Distribution and owners", distribution_columns(
-            found["threshold_s"]))):
+    for title, columns in (("Accuracy", columns_of(found, "accuracy")),
+                           ("Distribution and owners", columns_of(found, "distribution"))):
         cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
                  for family, row in _cells(found, columns)]
         lines += [f"### {title}", "", *markdown_rows(["family", *(column.plain for column in columns)], cells), ""]
@@ -185,8 +154,8 @@ def _cells(found: Found, columns: Sequence[Column]) -> list[tuple[str, list[tupl
 def baseline_rows(found: Found) -> list[list[str]]:
     """Rows: measure, value, interval, best baseline and its value, difference, interval, verdict."""
     chosen, rows = found["chosen"], []
-    columns = [*accuracy_columns(found["threshold_s"]), *distribution_columns(found["threshold_s"])[:4]]
-    for column in columns:
+    columns = [*columns_of(found, "accuracy"), *columns_of(found, "distribution")]
+    for column in (column for column in columns if MEASURES[column.key].is_paired):
         rivals = {family: found["scores"][family][column.key] for family, values in found["differences"].items()
                   if column.key in values}
         if not rivals:

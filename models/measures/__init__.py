@@ -7,14 +7,18 @@ from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
 from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.errors import bias_log10, mae_log10
+from sojourn.models.measures.measure import Measure
 from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
+from sojourn.models.measures.registry import MEASURES
 from sojourn.models.measures.thresholds import choose_threshold, label_of
 
 __all__ = [
+    "MEASURES",
     "Assessment",
     "BrierOverAges",
     "CalibrationPoints",
     "Concordance",
+    "Measure",
     "OwnerDraws",
     "Pit",
     "Ranking",

@@ -24,7 +24,9 @@ from sojourn.models.measures.calibration import Pit
 from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
 from sojourn.models.measures.concordance import Concordance
 from sojourn.models.measures.errors import log_errors
+from sojourn.models.measures.measure import Reweighed
 from sojourn.models.measures.ranking import Ranking, f1
+from sojourn.models.measures.registry import MEASURES
 from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, alive_at, label_of
 from sojourn.models.measures.weighted_mean import weighted_mean
 from sojourn.models.outcomes import WEEK_S, CensoringCurve
@@ -56,7 +58,8 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str
 def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int] = (),
            draws: Iterable[np.ndarray] = ()) -> Assessment:
     """All scores of a study. bounds_s: more thresholds at creation, as `creation.ap_12h`; draws: row weights (n,)."""
-    resampled = [*_resampled(table, test, threshold_s, bounds_s), *_distribution(table, test)]
+    resampled = [*_resampled(table, test, threshold_s, bounds_s), *_distribution(table, test),
+                 *_registered(table, test)]
     others = _by_share(table, test, threshold_s)
     scores = _scores([*resampled, *others], None)
     drawn = [_scores(resampled, weight) for weight in draws]
@@ -202,6 +205,16 @@ def _distribution(table: CurveTable, test: Examples) -> list[Group]:
                 "creation.d_calibration_chi2": statistic}
 
     return [ranked, calibrated]
+
+
+def _registered(table: CurveTable, test: Examples) -> list[Group]:
+    """The measures that are computed in files of their own."""
+    return [partial(_named, name, measure.of(table, test)) for name, measure in MEASURES.items()
+            if measure.of is not None]
+
+
+def _named(name: str, measure: Reweighed, weight: np.ndarray | None) -> dict[str, float]:
+    return {name: measure(weight)}
 
 
 def _by_share(table: CurveTable, test: Examples, threshold_s: int) -> list[Group]:

@@ -13,6 +13,7 @@ from sojourn.simulator.jit import inner, kernel
 from sojourn.simulator.loop.fit import fits
 from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
 from sojourn.simulator.loop.state import Ranking
+from sojourn.simulator.measures.measure import Column, Measure
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.workloads.amounts import shares
 from sojourn.simulator.workloads.workload import Workload
@@ -80,6 +81,19 @@ def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: i
                                         shapes, drawn), total)
     left[:, :, ~workload.need.any(axis=0)] = np.nan  # it is not stranded: nobody asks for it
     return Stranding(samples.time_s[chosen], left[:, 0], left[:, 1], workload.resources)
+
+
+STRANDING = Measure(lambda workload, result: stranding(workload, result).columns(), {
+    "stranded_cpu_cores_pct": Column(
+        "stranded CPU", "%", "lower", 1, table="further", text_digits=2,
+        words="Stranded: free CPU or memory, % of all, once the hosts are filled with more requests of the same mix "
+              "until none fits (lower = better). At misfit: when a request fits nowhere for the first time."),
+    "stranded_cpu_cores_at_misfit_pct": Column("stranded CPU at misfit", "%", "lower", 1, table="further",
+                                               text_digits=2),
+    "stranded_mem_gib_pct": Column("stranded memory", "%", "lower", 1, table="further", text_digits=2),
+    "stranded_mem_gib_at_misfit_pct": Column("stranded memory at misfit", "%", "lower", 1, table="further",
+                                             text_digits=2),
+})
 
 
 def inflated(capacity: np.ndarray, free: np.ndarray, n_running: np.ndarray, order: Ranking | None, shapes: np.ndarray,

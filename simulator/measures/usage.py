@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 
 from sojourn.simulator.engine.simulate import Result
+from sojourn.simulator.measures.measure import Column, Measure
 from sojourn.simulator.workloads.workload import Workload
 
 _UNITS_PER_MILLI = 1000
@@ -83,6 +84,26 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
         request_violation_rate_pct=float(100 * suffered.sum() / max(len(suffered), 1)),
         violation_severity_pct=float(100 * (excess * held_s).sum(dtype=np.float64) / max(used, 1.0)),
     )
+
+
+def _of_known_usage(workload: Workload, result: Result) -> dict[str, float]:
+    """Nothing where the trace has no usage of these requests."""
+    usage = workload.trace.usage
+    if usage is None or not workload.request_ids.isin(usage["request_id"]).any():
+        return {}
+    return asdict(usage_metrics(workload, result))
+
+
+USAGE = Measure(_of_known_usage, {
+    "used_cpu_pct": Column("CPU used", "% of all", "higher", 1, table="where known", text_digits=2,
+                           words="CPU used: % of all hosts' cores, where the trace has usage."),
+    "violation_rate_pct": Column(
+        "violation rate", "% of hosts' time", "lower", table="where known", text_digits=3,
+        words="Violation: a host's requests use more cores than it has. Rate: % of the hosts' time; severity: % of the "
+              "core-seconds used (lower = better)."),
+    "violation_severity_pct": Column("violation severity", "% of core-seconds used", "lower", table="where known",
+                                     text_digits=3),
+})
 
 
 def _segments(workload: Workload, result: Result, usage: pd.DataFrame | None,

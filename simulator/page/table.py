@@ -5,48 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more
+from sojourn.simulator.measures import Column
+from sojourn.simulator.measures.columns import COLUMNS
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column as the page shows it; unit and direction stand below its title."""
-
-    title: str
-    unit: str = ""
-    better: str = ""
-    digits: int = 2
-    sign: str = ""
-
-
-COLUMNS = {
-    "gain_pp": Column("gain over best-fit", "percentage points", "higher", sign="+"),
-    "empty_hosts_pct": Column("empty hosts", "%", "higher"),
-    "bound_empty_hosts_pct": Column("bound", "% empty hosts"),
-    "gap_closed_pct": Column("gap closed", "% of best-fit to bound", "higher", 0),
-    "packing_density_pct": Column("packing density", "% of cores on hosts in use", "higher", 1),
-    "stranded_cpu_cores_pct": Column("stranded CPU", "%", "lower", 1),
-    "stranded_cpu_cores_at_misfit_pct": Column("stranded CPU at misfit", "%", "lower", 1),
-    "stranded_mem_gib_pct": Column("stranded memory", "%", "lower", 1),
-    "stranded_mem_gib_at_misfit_pct": Column("stranded memory at misfit", "%", "lower", 1),
-    "utilisation_cpu_cores_pct": Column("CPU allocated", "% of all", "", 1),
-    "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
-    "used_cpu_pct": Column("CPU used", "% of all", "higher", 1),
-    "violation_rate_pct": Column("violation rate", "% of hosts' time", "lower"),
-    "violation_severity_pct": Column("violation severity", "% of core-seconds used", "lower"),
-    "long_lived_underused_hosts_pct": Column("long-lived, underused", "% of hosts", "lower", 1),
-    "rejected_pct": Column("rejected", "% of requests", "lower"),
-    "n_migrations": Column("migrations", "", "lower", 0),
-    "decision_us": Column("decision", "microseconds", "lower", 1),
-    "events_per_s": Column("speed", "events/s", "higher", 0),
-    "n_seeds": Column("seeds", digits=0),
-}
-"""Metrics in the order of a table's columns; those that a comparison lacks are left out."""
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
 _TEXT = ' class="text"'

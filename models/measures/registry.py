@@ -1,0 +1,56 @@
+"""The measures that a study shows, by the name under which they are logged, in the order of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from operator import lt
+from types import MappingProxyType
+
+from sojourn.models.measures.measure import Measure
+from sojourn.models.measures.thresholds import AGES_S, label_of
+
+_accuracy = partial(Measure, table="accuracy", is_paired=True)
+
+MEASURES: Mapping[str, Measure] = MappingProxyType({
+    "ages.ibs": _accuracy(
+        "Brier\nages", "lower", 4,
+        words="Brier ages: Brier score over log time, at creation and at each age, weighted for censoring (lower = "
+              "better). The family is chosen by it."),
+    "creation.ap_1h": _accuracy(
+        "AP\n> 1h", words="AP: average precision of “outlives”, at creation, or at an age among the requests alive "
+                          "then (higher = better)."),
+    "creation.ap_long": _accuracy("AP\n> {long}", is_shown=lambda threshold_s: threshold_s != 3_600),
+    "creation.mae_log10_lifetime": _accuracy(
+        "MAE\nlifetime", "lower",
+        words="MAE: mean absolute error of log10 seconds of the median prediction: of the lifetime, or at an age of "
+              "the remaining time (lower = better). It counts observed ends only: with many censored requests it "
+              "favours short answers."),
+    **{f"age_{label_of(age_s)}.ap_long": _accuracy(f"AP > {{long}}\nat {label_of(age_s)}", is_shown=partial(lt, age_s))
+       for age_s in AGES_S},
+    **{f"age_{label_of(age_s)}.mae_log10_remaining": _accuracy(f"MAE\nat {label_of(age_s)}", "lower")
+       for age_s in AGES_S},
+    "creation.c_harrell": Measure(
+        "C\nHarrell", is_paired=True,
+        words="C: concordance (higher = better). IBS: integrated Brier score over log time, weighted for censoring "
+              "(lower = better)."),
+    "creation.c_uno": Measure("C\nUno", is_paired=True),
+    "creation.ibs": Measure("IBS\n", "lower", is_paired=True),
+    "creation.pit_deviation": Measure(
+        "PIT\ndev.", "lower", is_paired=True,
+        words="PIT dev.: largest gap to a uniform distribution at the deciles (lower = better). In 10-90 %: share of "
+              "ends inside the predicted interval; 0.8 is right."),
+    "creation.coverage_80": Measure("in 10-\n90 %", "80 %"),
+    "creation.d_calibration_chi2": Measure(
+        "D-cal.\nchi2", "lower", 0,
+        words="D-cal.: chi2 of D-calibration, 10 bins, 9 degrees of freedom (lower = better). MAE IPCW: observed ends "
+              "also stand for the censored (lower = better)."),
+    "creation.mae_log10_lifetime_ipcw": Measure("MAE\nIPCW", "lower"),
+    "creation.recall_at_p99_long": Measure(
+        "R@P99\n> {long}", words="R@P99: recall at 99 % precision (higher = better). Seen, new: requests of owners "
+                                 "that training had, had not."),
+    "seen.ap_long": Measure("AP seen\n> {long}"),
+    "unseen.ap_long": Measure("AP new\n> {long}"),
+    "seen.mae_log10_lifetime": Measure("MAE\nseen", "lower"),
+    "unseen.mae_log10_lifetime": Measure("MAE\nnew", "lower"),
+})

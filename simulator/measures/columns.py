@@ -1,0 +1,40 @@
+"""The columns of a comparison's tables in their order: of the engine's metrics, of gains, and of every measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sojourn.simulator.measures import MEASURES, Column
+from sojourn.simulator.measures.stranding import STRANDING
+
+COLUMNS: Mapping[str, Column] = MappingProxyType({
+    "gain_pp": Column("gain over best-fit", "percentage points", "higher", sign="+"),
+    "empty_hosts_pct": Column("empty hosts", "%", "higher"),
+    "bound_empty_hosts_pct": Column(
+        "bound", "% empty hosts", table="further",
+        words="Bound: no policy that places every request has more empty hosts than this, %."),
+    "gap_closed_pct": Column(
+        "gap closed", "% of best-fit to bound", "higher", 0, table="gains",
+        words="Gap closed: the gain as a share of best-fit's distance to the bound, % (higher = better)."),
+    "packing_density_pct": Column(
+        "packing density", "% of cores on hosts in use", "higher", 1, table="gains",
+        words="Packing density: cores allocated on hosts in use, % (higher = better)."),
+    **STRANDING.columns,
+    "utilisation_cpu_cores_pct": Column("CPU allocated", "% of all", "", 1),
+    "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
+    **{name: column for measure in MEASURES.values() if measure is not STRANDING
+       for name, column in measure.columns.items()},
+    "long_lived_underused_hosts_pct": Column("long-lived, underused", "% of hosts", "lower", 1),
+    "rejected_pct": Column(
+        "rejected", "% of requests", "lower", table="gains", text_digits=3,
+        words="Rejected: % of requests (lower = better). Compare gains only where few requests are rejected."),
+    "n_migrations": Column("migrations", "", "lower", 0),
+    "decision_us": Column(
+        "decision", "microseconds", "lower", 1, table="further",
+        words="Decision: microseconds of the replay's loop per request, on the machine that it ran on "
+              "(lower = better)."),
+    "events_per_s": Column("speed", "events/s", "higher", 0),
+    "n_seeds": Column("seeds", digits=0),
+})
+"""By name in a summary; those that a comparison lacks are left out."""
