@@ -59,7 +59,7 @@ def main() -> None:
     trace = synthesize(60_000, seed=0)
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
-    split = windows(RetrainConfig(), rows)
+    split = windows(rows, RetrainConfig().test_share, RetrainConfig().valid_share)
     settings = FitSettings(backoff_keys(encoder), 2, 0, names=rows.names)
     model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
     part = later_part(trace, split.test_from_s)

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
 from sojourn.flows.build_features import build_features
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import ingest
 from sojourn.flows.search import without_test
+from sojourn.flows.train import fit_settings
 from sojourn.flows.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
@@ -148,10 +148,10 @@ def main() -> None:
           f"{'x cost':>8}")
     figures: list[Figure] = []
     for config in configs:
-        ingested = ingest.fn(config)
-        _, encoder, rows, _ = build_features.fn(config, ingested)
-        settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-        figures += measure(ingested.name, without_test(windows(config, rows)), settings)
+        ingested = ingest.fn(config.ingestion)
+        features = build_features.fn(config.store, ingested)
+        split = windows(features.rows, config.test_share, config.valid_share)
+        figures += measure(ingested.name, without_test(split), fit_settings(config.training, features))
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
     picture(figures, asked.picture)

@@ -20,6 +20,7 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +82,11 @@ def live_sources(config: RetrainConfig, trace: Trace,
     `retrain` has."""
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
-    split = windows(config, rows)
+    split = windows(rows, config.test_share, config.valid_share)
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
     for seed in seeds:
-        workload = later_workload(config.model_copy(update={"seed": seed}), trace, split.test_from_s)
+        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
         asked, request_ids = asked_rows(workload, trace, rows)
         curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
         yield workload, sim.Held(workload.request_ids, curves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from prefect import task
@@ -9,7 +10,6 @@ from prefect import task
 from sojourn.features.creation import FeatureRows, default_encoder
 from sojourn.features.trace import Trace
 from sojourn.flows.checksums import are_whole, write_checksums
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.feature_rows import feature_code, made_rows, read_rows, write_rows
 from sojourn.flows.ingest import Ingested
 from sojourn.flows.progress import Report, console, stage
@@ -20,19 +20,28 @@ from sojourn.serving.encoder import Encoder
 from sojourn.serving.history import HistoryState
 
 
+@dataclass(frozen=True, slots=True)
+class Features:
+    """A trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
+
+    trace: Trace
+    encoder: Encoder
+    rows: FeatureRows
+    history: HistoryState
+
+
 @task(name="build_features")
-def build_features(config: RetrainConfig, ingested: Ingested) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
-    """The trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
+def build_features(store: Path, ingested: Ingested) -> Features:
+    """The features of a trace that the store holds."""
     with stage("build_features") as report:
-        return stored_features(config, ingested, report)
+        return stored_features(store, ingested, report)
 
 
-def stored_features(config: RetrainConfig, ingested: Ingested,
-                    report: Report | None = None) -> tuple[Trace, Encoder, FeatureRows, HistoryState]:
+def stored_features(store: Path, ingested: Ingested, report: Report | None = None) -> Features:
     """What `build_features` gives, out of the store or built now."""
     trace = Trace.load(ingested.folder)
     encoder = default_encoder(trace)
-    file = config.store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{feature_code()[:8]}.parquet"
+    file = store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{feature_code()[:8]}.parquet"
     history_file = file.with_suffix(".history.npz")
     cached = _cached(file, history_file, encoder)
     if cached is not None:
@@ -43,7 +52,7 @@ def stored_features(config: RetrainConfig, ingested: Ingested,
         with whole_file(history_file) as temporary:
             temporary.write_bytes(packed_arrays(state.to_arrays()))
         write_checksums(file.with_suffix(".json"), [file, history_file])
-    return trace, encoder, rows, state
+    return Features(trace, encoder, rows, state)
 
 
 def _cached(file: Path, history_file: Path, encoder: Encoder) -> tuple[FeatureRows, HistoryState] | None:

@@ -6,25 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import __version__
+from sojourn.flows.build_features import Features
 from sojourn.flows.bundle_bytes import BundleBytes
-from sojourn.flows.config import RetrainConfig
-from sojourn.flows.ingest import Ingested, content_hash
+from sojourn.flows.ingest import Ingested
+from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.train import Training
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.explain import background_rows
 from sojourn.serving.bundle import Bundle, load_bundle
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.curve_builder import CurveBuilder
 
 CANDIDATES = "candidates"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What the gates judge. bundle: as loaded from the folder; sha256: of its manifest."""
+    """What is judged. bundle: as loaded from the folder; builder: of its curves; sha256: of its manifest."""
 
     folder: Path
     bundle: Bundle
+    builder: CurveBuilder
     sha256: str
 
 
@@ -33,9 +34,12 @@ def candidate_folder(store: Path, name: str, run_id: str) -> Path:
     return store / CANDIDATES / name / run_id
 
 
-def write_candidate(config: RetrainConfig, run_id: str, ingested: Ingested, encoder: Encoder, history: HistoryState,
-                    training: Training, horizon_s: int) -> Candidate:
-    """Write the candidate's bundle into its run's folder, and load it as a scheduler would."""
+def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, content_hash: str, features: Features,
+                    training: Training) -> Candidate:
+    """Write the candidate's bundle into its run's folder, and load it as a scheduler would.
+
+    content_hash: of the trace, see `flows.ingest.content_hash`.
+    """
     candidate = training.of(training.candidate)
     exported = candidate.model.export()
     if exported is None:
@@ -43,17 +47,17 @@ def write_candidate(config: RetrainConfig, run_id: str, ingested: Ingested, enco
     split = training.split
     about = {
         "training": {
-            "trace": ingested.name, "data_hash": ingested.data_hash, "content_hash": content_hash(config),
-            "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": horizon_s,
+            "trace": ingested.name, "data_hash": ingested.data_hash, "content_hash": content_hash,
+            "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": features.trace.horizon_s,
             "threshold_s": training.threshold_s,
         },
         "metrics": candidate.validation,
         "background": background_rows(candidate.model, split.past),
         "code_version": __version__,
     }  # fmt: skip
-    folder = candidate_folder(config.store, config.registered_name, run_id)
-    write_bundle(folder, candidate.family, exported, encoder, history, about)
+    folder = candidate_folder(settings.store, settings.name, run_id)
+    write_bundle(folder, candidate.family, exported, features.encoder, features.history, about)
     bundle, sha256 = load_bundle(folder), BundleBytes.read(folder).sha256
     if not sha256.startswith(bundle.version):
         raise ValueError(f"{folder} must stay as it was written, got another bundle there")
-    return Candidate(folder, bundle, sha256)
+    return Candidate(folder, bundle, CurveBuilder(bundle.schema, bundle.model), sha256)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sojourn.flows.cell_store import CellResult
 from sojourn.flows.predictors import MADE, Predictor
 from sojourn.flows.replicas import replica
 from sojourn.flows.simulation import later_workload_of
+from sojourn.flows.workload_spec import WorkloadSpec
 from sojourn.simulator import (
     WORKLOADS,
     Held,
@@ -28,9 +29,6 @@ from sojourn.simulator import (
     simulate,
 )
 from sojourn.simulator.measures import MEASURES
-
-if TYPE_CHECKING:
-    from sojourn.flows.grid import WorkloadSpec
 
 
 def replayed(workload: Workload, policy: str, source: LifetimeSource | None) -> CellResult:
@@ -50,7 +48,7 @@ def made_workload(spec: WorkloadSpec, trace: Trace, from_s: int | None) -> Workl
         workload = later_workload_of(spec.recipe, trace, from_s, **options)
     else:
         workload = build_workload(spec.recipe, trace, **options)
-    is_drawn = WORKLOADS[spec.recipe].is_drawn or spec.trace.settings.trace is None
+    is_drawn = WORKLOADS[spec.recipe].is_drawn or spec.trace.source.file is None
     return workload if is_drawn else replica(workload, spec.seed)
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn.features.creation import FeatureRows, build_rows
-from sojourn.features.trace import Trace
+from sojourn.flows.build_features import Features
 from sojourn.flows.bundle_bytes import fetched
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.tracking import CHAMPION, Tracker
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError
 
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"
@@ -54,18 +53,18 @@ class Rivals:
     best: tuple[tuple[str, int], ...] = ()
 
 
-def load_rivals(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: Encoder, rows: FeatureRows) -> Rivals:
+def load_rivals(settings: PromoteSettings, tracker: Tracker, features: Features) -> Rivals:
     """The champion and the best versions so far, ready for comparison; none where there is no champion."""
-    champion = tracker.version_of(config.registered_name, CHAMPION)
+    champion = tracker.version_of(settings.name, CHAMPION)
     if champion is None:
         return Rivals()
-    tags = tracker.version_tags(config.registered_name, champion)
+    tags = tracker.version_tags(settings.name, champion)
     best = {tag: int(tags[tag]) if tags.get(tag, "").isdecimal() else champion for tag in (MOST_ACCURATE, BEST_PLACED)}
     found, reasons = [], []
     for version in dict.fromkeys((champion, *best.values())):
         roles = (True, True) if version == champion else (best[MOST_ACCURATE] == version, best[BEST_PLACED] == version)
         label = f"champion v{version}" if version == champion else f"best so far v{version}"
-        loaded = _load(config, tracker, trace, encoder, rows, version)
+        loaded = _load(settings, tracker, features, version)
         if isinstance(loaded, str):
             reasons.append(loaded)
         else:
@@ -75,19 +74,19 @@ def load_rivals(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: 
     return Rivals(champion, tuple(found), "; ".join(reasons), tuple(best.items()))
 
 
-def _load(config: RetrainConfig, tracker: Tracker, trace: Trace, encoder: Encoder, rows: FeatureRows,
+def _load(settings: PromoteSettings, tracker: Tracker, features: Features,
           version: int) -> tuple[Bundle, FeatureRows] | str:
     """The version's bundle and its rows of this trace; or why it cannot be compared."""
     try:
-        with fetched(tracker, config.store, config.registered_name, version) as folder:
+        with fetched(tracker, settings.store, settings.name, version) as folder:
             bundle = load_bundle(folder)
     except (BundleError, OSError) as error:
         return f"version {version} cannot be loaded: {error}"
     own = bundle.schema.encoder
-    missing = [column for column in own.columns() if column not in trace.requests]
+    missing = [column for column in own.columns() if column not in features.trace.requests]
     if missing:
         return f"version {version} reads the column {missing[0]!r}, which this trace lacks"
     try:
-        return bundle, rows if own == encoder else build_rows(trace, own)
+        return bundle, features.rows if own == features.encoder else build_rows(features.trace, own)
     except ValueError as error:  # a column of another type under the same name
         return f"version {version} does not read this trace: {error}"

@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.config import RetrainConfig, TraceSettings, load_config
-from sojourn.flows.grid import Cell, Start, TraceSpec, WorkloadSpec, grid_of
+from sojourn.flows.config import TraceSettings, load_config
+from sojourn.flows.grid import Cell, grid_of
 from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.presets import PRESETS
+from sojourn.flows.workload_spec import Start, TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine.simulate import named_policy
 
@@ -114,22 +115,23 @@ class CompareConfig(TraceSettings):
         """The recipe that is meant."""
         return self.recipe or self.own_recipe
 
-    def trace_settings(self, seed: int) -> RetrainConfig:
-        """How the trace of a seed is read and trained on; a file's is the same for all seeds.
+    def trace_specs(self) -> dict[int, TraceSpec]:
+        """The trace of each seed; a file's is the same for all, and read once for the hash of its content.
 
-        Its paths are absolute: a worker may stand in another folder. It names no tracking store: workers log nothing,
-        and its password is not sent to them.
+        Its paths are absolute: a worker may stand in another folder.
         """
-        settings = load_config(
+        from sojourn.flows.ingest import input_hash
+
+        configs = {seed: load_config(
             store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,
             horizon_s=self.horizon_s, n_requests=self.n_requests, test_share=self.test_share,
-            seed=seed if self.trace is None else 0)
-        return settings.model_copy(update={"tracking_uri": None})
+            seed=seed if self.trace is None else 0) for seed in self.seeds}
+        hashes = {source: input_hash(source) for source in dict.fromkeys(one.source for one in configs.values())}
+        return {seed: TraceSpec(one.source, hashes[one.source], one.store, one.test_share, one.valid_share)
+                for seed, one in configs.items()}
 
     def cells(self) -> list[Cell]:
         """The grid; reads the trace's files once, for the hash that stands for their content."""
-        from sojourn.flows.ingest import input_hash
-
         is_asked = any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
         predictors = [parse_predictor(text) for text in self.predictors if is_asked]
         learnt = next((predictor.name for predictor in predictors if predictor.is_learnt), None)
@@ -139,8 +141,7 @@ class CompareConfig(TraceSettings):
                              "the trace and judged on the later, got 'cold'")
         shape = (("cpu_cores", self.host_cpu_cores), ("mem_gib", self.host_mem_gib))
         options = shape if self.chosen_recipe == "trace" else ()
-        settings = {seed: self.trace_settings(seed) for seed in self.seeds}
-        traces = {one: TraceSpec(one, input_hash(one)) for one in dict.fromkeys(settings.values())}
-        workloads = [WorkloadSpec(traces[settings[seed]], self.chosen_recipe, load, seed, start, options)
+        traces = self.trace_specs()
+        workloads = [WorkloadSpec(traces[seed], self.chosen_recipe, load, seed, start, options)
                      for start in starts for seed in self.seeds for load in self.loads]
         return grid_of(workloads, self.policies, predictors)

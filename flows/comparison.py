@@ -18,7 +18,7 @@ from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.comparison_log import as_document, log_comparison
 from sojourn.flows.comparison_report import comparison_tables
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
-from sojourn.flows.grid import Cell, TraceSpec, by_workload
+from sojourn.flows.grid import Cell, by_workload
 from sojourn.flows.ingest import ingested_trace
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.presets import PRESETS
@@ -26,6 +26,7 @@ from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
 from sojourn.flows.store_opening import open_store
 from sojourn.flows.workers import NewWorker, local_workers, run_grouped
+from sojourn.flows.workload_spec import TraceSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.page.comparison_data import ComparisonData
@@ -82,7 +83,7 @@ def run_comparison(config: CompareConfig) -> int:
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
     """Replay the cells that are not kept yet, and keep them; returns those that failed, with why."""
-    folder = cells[0].workload.trace.settings.store
+    folder = cells[0].workload.trace.store
     store, keys = CellStore(folder), {cell: cell.key() for cell in cells}
     fresh = [cell for cell in cells if store.read(keys[cell]) is None]
     if len(fresh) < len(cells):
@@ -112,9 +113,9 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
         if cell.predictor is not None and cell.predictor.is_learnt:
             learnt.setdefault(cell.predictor.learnt_name, cell.predictor)
     for spec in wanted:
-        if spec.settings.trace is not None:
+        if spec.source.file is not None:
             with stage("ingest"):
-                ingested_trace(spec.settings, spec.data_hash)
+                ingested_trace(spec.store, spec.source, spec.data_hash)
     later = [cell for cell in cells if cell.workload.start == "warm"]
     if not later:
         return {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sojourn.flows.compare_config import CompareConfig
-    from sojourn.flows.grid import TraceSpec
+    from sojourn.flows.workload_spec import TraceSpec
 
 
 def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
@@ -51,7 +51,7 @@ def log_comparison(tracker: Tracker, config: CompareConfig, traces: Iterable[Tra
     name = f"compare {found['trace']} {found['name']}".rstrip()
     tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
             "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
-    data = [whole_trace(trace.settings, trace.name, trace.data_hash) for trace in traces]
+    data = [whole_trace(trace.source, trace.name, trace.data_hash) for trace in traces]
     with tracker.run(name, tags) as run:
         tracker.log_data(run, data)
         for row in summary.to_dict("records"):
@@ -89,7 +89,7 @@ def log_sections(tracker: Tracker, config: CompareConfig, trace: TraceSpec, sect
     tags = {"kind": COMPARISON, "trace": trace.name, "comparison": name, "data_hash": trace.data_hash[:12],
             "code_version": __version__}
     with tracker.run(f"compare {trace.name} {name}".rstrip(), tags) as run:
-        tracker.log_data(run, [whole_trace(trace.settings, trace.name, trace.data_hash)])
+        tracker.log_data(run, [whole_trace(trace.source, trace.name, trace.data_hash)])
         tracker.log(run, config.model_dump(mode="json"))
         for stem, table in tables.items():
             tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")

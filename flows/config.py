@@ -10,6 +10,16 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.own_recipe import own_recipe
+from sojourn.flows.stage_settings import (
+    GateSettings,
+    IngestSettings,
+    JudgeSettings,
+    LogSettings,
+    PlacementSettings,
+    PromoteSettings,
+    TrainSettings,
+)
+from sojourn.flows.trace_source import TraceSource
 from sojourn.flows.tracking_uri import TrackingUri
 
 MODEL_NAME = "sojourn-lifetime"
@@ -152,6 +162,48 @@ class RetrainConfig(TraceSettings):
             return MODEL_NAME
         slug = re.sub(r"[^a-z0-9]+", "-", self.trace.name.lower()).strip("-")
         return f"{MODEL_NAME}-{slug}"
+
+    @property
+    def source(self) -> TraceSource:
+        """Where the trace comes from."""
+        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed)
+
+    @property
+    def ingestion(self) -> IngestSettings:
+        """Of the stage `ingest`."""
+        return IngestSettings(self.store, self.source)
+
+    @property
+    def training(self) -> TrainSettings:
+        """Of the stage `train`."""
+        return TrainSettings(self.families, self.test_share, self.valid_share, self.long_lived_s, self.n_threads,
+                             self.seed)
+
+    @property
+    def placement(self) -> PlacementSettings:
+        """Of the placement simulation."""
+        return PlacementSettings(self.workload or self.own_recipe, self.host_cpu_cores, self.host_mem_gib, self.load,
+                                 self.seed, self.n_replicas, self.max_replicas)
+
+    @property
+    def judging(self) -> JudgeSettings:
+        """Of the stage `judge`."""
+        return JudgeSettings(self.placement if self.is_simulated else None)
+
+    @property
+    def gates(self) -> GateSettings:
+        """Of the gates of promotion."""
+        return GateSettings(self.max_bundle_mb, self.max_curve_ratio, self.confirmed_columns, self.seed)
+
+    @property
+    def promotion(self) -> PromoteSettings:
+        """Of the stage `promote`."""
+        return PromoteSettings(self.store, self.registered_name)
+
+    @property
+    def logging(self) -> LogSettings:
+        """Of the run's log."""
+        return LogSettings(self.store, self.source, self.resolved(), self.test_share, self.seed, self.n_threads)
 
     def resolved(self) -> dict[str, Any]:
         """All settings as JSON values, for the run's log."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.trace_source import TraceSource
 
 TRAIN, TEST, REPLAY = "train", "test", "replay"
 """What a run read a window for."""
@@ -36,23 +36,23 @@ class DataWindow:
                             [InputTag("mlflow.data.context", self.context)])
 
 
-def train_and_test(settings: RetrainConfig, trace: str, data_hash: str, test_from_s: int, n_past: int,
+def train_and_test(source: TraceSource, trace: str, data_hash: str, test_from_s: int, n_past: int,
                    n_test: int) -> tuple[DataWindow, DataWindow]:
     """The windows before and after the cut. trace, data_hash: its name, and the hash that stands for its content."""
-    source, digest = _source(settings), data_hash[:12]
-    return (DataWindow(f"{trace} before {test_from_s} s", digest, TRAIN, *source, n_past),
-            DataWindow(f"{trace} from {test_from_s} s on", digest, TEST, *source, n_test))
+    where, digest = _where(source), data_hash[:12]
+    return (DataWindow(f"{trace} before {test_from_s} s", digest, TRAIN, *where, n_past),
+            DataWindow(f"{trace} from {test_from_s} s on", digest, TEST, *where, n_test))
 
 
-def whole_trace(settings: RetrainConfig, trace: str, data_hash: str) -> DataWindow:
+def whole_trace(source: TraceSource, trace: str, data_hash: str) -> DataWindow:
     """A whole trace that is replayed."""
-    name = trace if settings.trace is not None else f"{trace}, seed {settings.seed}"
-    return DataWindow(name, data_hash[:12], REPLAY, *_source(settings))
+    name = trace if source.file is not None else f"{trace}, seed {source.seed}"
+    return DataWindow(name, data_hash[:12], REPLAY, *_where(source))
 
 
-def _source(settings: RetrainConfig) -> tuple[str, str]:
-    if settings.trace is not None:
-        return "local", json.dumps({"uri": str(settings.trace.absolute())})
-    made = {"generator": "sojourn.features.synthetic", "n_requests": str(settings.n_requests),
-            "seed": str(settings.seed)}
+def _where(source: TraceSource) -> tuple[str, str]:
+    if source.file is not None:
+        return "local", json.dumps({"uri": str(source.file.absolute())})
+    made = {"generator": "sojourn.features.synthetic", "n_requests": str(source.n_requests),
+            "seed": str(source.seed)}
     return "code", json.dumps({"tags": made})

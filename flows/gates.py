@@ -8,12 +8,14 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
+from sojourn.flows.build_features import Features
+from sojourn.flows.candidate import Candidate
 from sojourn.flows.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals
-from sojourn.flows.config import RetrainConfig
-from sojourn.flows.evaluate import LOOKUP, Evaluation
 from sojourn.flows.gate import Gate
-from sojourn.flows.known_at_creation import SUSPECTS, Suspect, known_gate
+from sojourn.flows.judge import LOOKUP, Evaluation
+from sojourn.flows.known_at_creation import SUSPECTS, known_gate, suspects
 from sojourn.flows.simulation_gate import is_better_placed, simulation_gates
+from sojourn.flows.stage_settings import GateSettings
 from sojourn.flows.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_cost import curve_cost
@@ -22,7 +24,6 @@ from sojourn.models.measures import BrierOverAges
 from sojourn.models.parity import learner_scores, n_different_scores
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import Forest
 
 N_PARITY_ROWS = 50_000
@@ -32,7 +33,7 @@ _NO_LEARNER = "the family must export `text` or `scores`, by which its learner c
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CheckedGates:
     """The gates, the tags that name the best versions so far (`flows.champion`), and each family set against `km`."""
 
     gates: tuple[Gate, ...]
@@ -40,27 +41,28 @@ class Judgement:
     against_lookup: dict[str, Difference]
 
 
-def judge(config: RetrainConfig, encoder: Encoder, training: Training, evaluation: Evaluation, bundle: Bundle,
-          builder: CurveBuilder, rivals: Rivals, asked: tuple[Suspect, ...]) -> Judgement:
+def check_gates(settings: GateSettings, features: Features, training: Training, evaluation: Evaluation,
+                candidate: Candidate, rivals: Rivals) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
 
     Against `km` it must be better; against the champion and the best version so far no worse than by a margin.
-    asked: columns that look as if they knew the future.
     """
-    candidate, test = training.of(training.candidate), training.split.test
-    exported = candidate.model.export()
+    trained, test, encoder = training.of(training.candidate), training.split.test, features.encoder
+    exported = trained.model.export()
     if exported is None:
-        raise ValueError(f"the candidate must be servable, got {candidate.family}")
-    scores = learner_scores(exported)
+        raise ValueError(f"the candidate must be servable, got {trained.family}")
+    asked = suspects(features.trace, encoder, features.rows, trained.model, training.split, settings.confirmed_columns,
+                     settings.seed)
+    bundle, builder, scores = candidate.bundle, candidate.builder, learner_scores(exported)
     gates = [
-        parity_gate(scores, builder.forest, _parity_rows(bundle, test), config.seed),
-        size_gate(config, len(bundle.model)),
-        latency_gate(config, scores, builder, test.features),
+        parity_gate(scores, builder.forest, _parity_rows(bundle, test), settings.seed),
+        size_gate(settings.max_bundle_mb, len(bundle.model)),
+        latency_gate(settings.max_curve_ratio, scores, builder, test.features),
     ]
     if rivals.reason:
         gates.append(Gate("comparison with the champion", False, rivals.reason))
-    jury = Jury.of(test, encoder.history, config.seed)
-    own = evaluation.briers[candidate.family]
+    jury = Jury.of(test, encoder.history, settings.seed)
+    own = evaluation.briers[trained.family]
     n_of_requests = len(encoder.feature_names()) + len(exported.age_features)
     gates.append(with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest, n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
@@ -72,18 +74,18 @@ def judge(config: RetrainConfig, encoder: Encoder, training: Training, evaluatio
             if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury):
                 tags[MOST_ACCURATE] = str(rival.version)
         if rival.is_in_placement:
-            gates += simulation_gates(evaluation.simulation, candidate.family, rival.label)
-            if rival.version == best[BEST_PLACED] and not is_better_placed(evaluation.simulation, candidate.family,
+            gates += simulation_gates(evaluation.simulation, trained.family, rival.label)
+            if rival.version == best[BEST_PLACED] and not is_better_placed(evaluation.simulation, trained.family,
                                                                            rival.label):
                 tags[BEST_PLACED] = str(rival.version)
     if not rivals.found:
-        gates += simulation_gates(evaluation.simulation, candidate.family, LOOKUP)
-    gates.append(known_gate(asked, config.confirmed_columns))
+        gates += simulation_gates(evaluation.simulation, trained.family, LOOKUP)
+    gates.append(known_gate(asked, settings.confirmed_columns))
     if asked:
         tags[SUSPECTS] = ", ".join(suspect.column for suspect in asked)
     against = {family: jury.difference(brier, evaluation.briers[LOOKUP])
                for family, brier in evaluation.briers.items() if family != LOOKUP}
-    return Judgement(tuple(gates), tags, against)
+    return CheckedGates(tuple(gates), tags, against)
 
 
 def parity_gate(scores: Scores | None, forest: Forest, rows: np.ndarray, seed: int) -> Gate:
@@ -96,13 +98,13 @@ def parity_gate(scores: Scores | None, forest: Forest, rows: np.ndarray, seed: i
     return Gate(name, n_different == 0, f"{n_different} of {n_asked:,} rows differ")
 
 
-def size_gate(config: RetrainConfig, n_bytes: int) -> Gate:
+def size_gate(max_mb: float, n_bytes: int) -> Gate:
     """The forest's file is no larger than configured."""
-    return Gate("size of the forest", n_bytes <= config.max_bundle_mb * 1e6,
-                f"{n_bytes / 1e6:.2f} MB of at most {config.max_bundle_mb:g}")
+    return Gate("size of the forest", n_bytes <= max_mb * 1e6,
+                f"{n_bytes / 1e6:.2f} MB of at most {max_mb:g}")
 
 
-def latency_gate(config: RetrainConfig, scores: Scores | None, builder: CurveBuilder, rows: np.ndarray) -> Gate:
+def latency_gate(max_ratio: float, scores: Scores | None, builder: CurveBuilder, rows: np.ndarray) -> Gate:
     """A curve costs no more than configured of what the learner's own `predict` takes for the same answers.
 
     A share of another call in the same run, timed in turns: another machine or a busy one moves both.
@@ -111,9 +113,9 @@ def latency_gate(config: RetrainConfig, scores: Scores | None, builder: CurveBui
     if scores is None:
         return Gate(name, False, _NO_LEARNER)
     cost = curve_cost(scores, builder, rows[:N_CURVES])
-    return Gate(name, cost.ratio <= config.max_curve_ratio,
+    return Gate(name, cost.ratio <= max_ratio,
                 f"{cost.ratio:.2f} of the learner's own predict of the same {cost.n_answers} rows, of at most "
-                f"{config.max_curve_ratio:g} (medians {cost.curve_us:.0f} and {cost.learner_us:.0f} us)")
+                f"{max_ratio:g} (medians {cost.curve_us:.0f} and {cost.learner_us:.0f} us)")
 
 
 def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:

@@ -6,71 +6,26 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 from sojourn.flows.code_version import source_hash
 from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.predictors import Predictor
-from sojourn.simulator import KNOWN_POLICIES, WORKLOADS
+from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
+from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
-if TYPE_CHECKING:
-    from sojourn.flows.config import RetrainConfig
-
-Start = Literal["cold", "warm"]
-"""The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 _FLOWS = "sojourn.flows"
 _REPLAYED_BY, _LEARNT_BY, _CUT_BY = f"{_FLOWS}.cell_replay", f"{_FLOWS}.fitted_curves", f"{_FLOWS}.windows"
 """What makes the three things that are kept; all that these import is in the keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSpec:
-    """One trace: a file's, or a seed's of the generator. settings: of reading it and training on it; data_hash: see
-    `flows.ingest.input_hash`."""
-
-    settings: RetrainConfig
-    data_hash: str
-
-    @property
-    def name(self) -> str:
-        """The file's name, or `synthetic`."""
-        return "synthetic" if self.settings.trace is None else self.settings.trace.name
-
-    def learnt_key(self, learnt: str, bundle_version: str) -> str:
-        """sha256 hex of all that decides the curves of a learnt predictor on this trace; of "", where the later part
-        begins."""
-        settings = self.settings
-        makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
-        code = source_hash(*makers, alone=(f"{_FLOWS}.learning", f"{_FLOWS}.learnt_curves"))
-        return _digest([self.data_hash, settings.test_share, settings.valid_share, settings.seed,
-                        bundle_version or learnt, code, feature_code()])
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadSpec:
-    """One workload: what a recipe makes of a trace at a load and a seed.
-
-    start: warm = of the part of the trace that came after what predictors are fitted on. options: the recipe's own.
+def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
+    """sha256 hex of all that decides the curves of a learnt predictor on a trace; of "", where the later part begins.
     """
-
-    trace: TraceSpec
-    recipe: str
-    load: float
-    seed: int
-    start: Start = "cold"
-    options: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def name(self) -> str:
-        """As in tables."""
-        return f"{self.recipe}, {self.begins}"
-
-    @property
-    def begins(self) -> str:
-        """The start in words. What is drawn begins empty whatever the trace's requests are: not called warm."""
-        is_drawn = WORKLOADS[self.recipe].is_drawn
-        return "later part" if is_drawn and self.start == "warm" else f"{self.start} start"
+    makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
+    code = source_hash(*makers, alone=(f"{_FLOWS}.learning", f"{_FLOWS}.learnt_curves"))
+    return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, bundle_version or learnt,
+                    code, feature_code()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +46,12 @@ class Cell:
         spec, predictor = self.workload, self.predictor
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
-            spec.trace.learnt_key("", "") if spec.start == "warm" else None, self.policy,
+            learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy,
             predictor.name if predictor else None,
             source_hash(_REPLAYED_BY, alone=(__name__, f"{_FLOWS}.replay", f"{_FLOWS}.learnt_curves")),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
-            parts.append(spec.trace.learnt_key(predictor.learnt_name, predictor.version))
+            parts.append(learnt_key(spec.trace, predictor.learnt_name, predictor.version))
         return _digest(parts)
 
 

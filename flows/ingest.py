@@ -16,9 +16,10 @@ from prefect.artifacts import create_markdown_artifact
 from rich.markup import escape
 
 from sojourn.flows.checksums import are_whole, write_checksums
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.configured_trace import configured_trace, trace_code
 from sojourn.flows.progress import console, stage, tell_doubts
+from sojourn.flows.stage_settings import IngestSettings
+from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
 CHECKSUMS = "checksums.json"
@@ -36,35 +37,34 @@ class Ingested:
 
 
 @task(name="ingest")
-def ingest(config: RetrainConfig) -> Ingested:
+def ingest(settings: IngestSettings) -> Ingested:
     """Read the configured trace into the store, or find it there."""
     with stage("ingest"):
-        ingested = ingested_trace(config, input_hash(config))
+        ingested = ingested_trace(settings.store, settings.source, input_hash(settings.source))
     create_markdown_artifact(f"```\n{ingested.report}```", key="read-report",
                              description=f"What was read of {ingested.name}")
     return ingested
 
 
-def ingested_trace(config: RetrainConfig, data_hash: str) -> Ingested:
-    """The configured trace in the store, read now unless it is there whole. data_hash: its `input_hash`."""
-    name = "synthetic" if config.trace is None else config.trace.name
-    folder = config.store / "traces" / f"{name}-{data_hash[:12]}"
+def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested:
+    """A source's trace in the store, read now unless it is there whole. data_hash: its `input_hash`."""
+    folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
     if not _is_whole(folder):
         if folder.exists():
             console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-            fresh = _read(config, Path(made) / "trace")
+            fresh = _read(source, Path(made) / "trace")
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
     report = (folder / _REPORT).read_text()
     tell_doubts(report.splitlines())
-    return Ingested(folder, name, data_hash, report)
+    return Ingested(folder, source.name, data_hash, report)
 
 
-def _read(config: RetrainConfig, folder: Path) -> Path:
+def _read(source: TraceSource, folder: Path) -> Path:
     """Read or generate the trace into a new folder, its report beside it."""
-    trace, report = configured_trace(config)
+    trace, report = configured_trace(source)
     trace.save(folder)
     if report is None:
         (folder / _REPORT).write_text(f"generated  {len(trace):,}\n")
@@ -92,28 +92,28 @@ def _publish(fresh: Path, folder: Path) -> None:
         folder.rename(fresh.with_name(uuid.uuid4().hex))  # what is damaged goes with the temporary folder
 
 
-def input_hash(config: RetrainConfig) -> str:
+def input_hash(source: TraceSource) -> str:
     """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
-    return _sha256([_content(config), config.reader, config.horizon_s, trace_code(config)])
+    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source)])
 
 
-def content_hash(config: RetrainConfig) -> str:
+def content_hash(source: TraceSource) -> str:
     """sha256 hex of the configured trace's content alone, whatever its files are called and whichever code reads it.
 
     Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
     """
-    declared = [] if config.horizon_s is None else [f"horizon {config.horizon_s}"]  # it decides who is censored
-    return _sha256([*sorted(digest for _, digest in _content(config)), *declared])
+    declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides who is censored
+    return _sha256([*sorted(digest for _, digest in _content(source)), *declared])
 
 
-def _content(config: RetrainConfig) -> list[tuple[str, str]]:
+def _content(source: TraceSource) -> list[tuple[str, str]]:
     """Name and sha256 hex of each of the trace's files, or of the generator's settings."""
-    if config.trace is None:
-        return [("synthetic", _sha256([config.n_requests, config.seed]))]
-    if not config.trace.exists():
-        raise FileNotFoundError(f"trace must be a file or folder, got {str(config.trace)!r}")
+    if source.file is None:
+        return [("synthetic", _sha256([source.n_requests, source.seed]))]
+    if not source.file.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(source.file)!r}")
     found = []
-    for path in sorted(config.trace.rglob("*")) if config.trace.is_dir() else [config.trace]:
+    for path in sorted(source.file.rglob("*")) if source.file.is_dir() else [source.file]:
         if path.is_file():
             with path.open("rb") as stream:
                 found.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))

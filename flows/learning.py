@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from sojourn.flows.build_features import stored_features
 from sojourn.flows.fitted_curves import Learning, fitted_curves
-from sojourn.flows.grid import TraceSpec
 from sojourn.flows.ingest import content_hash, ingested_trace
 from sojourn.flows.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.windows import windows
+from sojourn.flows.workload_spec import TraceSpec
 
 
 def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[str, str]:
@@ -23,11 +23,12 @@ def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[
     if not missing and cut_s(trace) is not None:
         return {}
     try:
-        ingested = ingested_trace(trace.settings, trace.data_hash)
-        loaded, encoder, rows, _ = stored_features(trace.settings, ingested)
-        split = windows(trace.settings, rows)
+        ingested = ingested_trace(trace.store, trace.source, trace.data_hash)
+        features = stored_features(trace.store, ingested)
+        split = windows(features.rows, trace.test_share, trace.valid_share)
         keep_cut(trace, split.test_from_s)
-        known = Learning(loaded, content_hash(trace.settings), encoder, rows, split, trace.settings.seed)
+        known = Learning(features.trace, content_hash(trace.source), features.encoder, features.rows, split,
+                         trace.source.seed)
     except Exception as error:  # not all of them survive the way to another process
         return {"": f"{type(error).__name__}: {error}"}
     failed = {}

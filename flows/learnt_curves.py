@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.grid import TraceSpec
+from sojourn.flows.grid import learnt_key
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.simulation import positions_of
+from sojourn.flows.workload_spec import TraceSpec
 from sojourn.publishing import whole_file
 from sojourn.simulator import Curves, Held, Workload
 
@@ -79,9 +80,9 @@ def kept_curves(trace: TraceSpec, predictor: Predictor) -> dict[str, np.ndarray]
 
 
 def _curves_file(trace: TraceSpec, predictor: Predictor) -> Path:
-    key = trace.learnt_key(predictor.learnt_name, predictor.version)
-    return trace.settings.store / "curves" / f"{predictor.kind}-{key[:24]}.npz"
+    key = learnt_key(trace, predictor.learnt_name, predictor.version)
+    return trace.store / "curves" / f"{predictor.kind}-{key[:24]}.npz"
 
 
 def _cut_file(trace: TraceSpec) -> Path:
-    return trace.settings.store / "curves" / f"cut-{trace.learnt_key('', '')[:24]}.json"
+    return trace.store / "curves" / f"cut-{learnt_key(trace, '', '')[:24]}.json"

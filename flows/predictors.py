@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from sojourn.flows.workload_spec import WorkloadSpec
 from sojourn.simulator import LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
 
-if TYPE_CHECKING:
-    from sojourn.flows.grid import WorkloadSpec
-
-Maker = Callable[[Workload, "WorkloadSpec", str], LifetimeSource]
+Maker = Callable[[Workload, WorkloadSpec, str], LifetimeSource]
 ONE_SHOT = "one-shot:"
 
 
@@ -64,10 +61,10 @@ def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSou
     from sojourn.features.synthetic import synthesize_with_truth
     from sojourn.flows.truth_source import truth_source
 
-    settings = spec.trace.settings
-    if settings.trace is not None:
+    made = spec.trace.source
+    if made.file is not None:
         raise ValueError(f"predictor truth must be asked of the synthetic trace, got {spec.trace.name!r}")
-    return truth_source(*synthesize_with_truth(settings.n_requests, seed=settings.seed))
+    return truth_source(*synthesize_with_truth(made.n_requests, seed=made.seed))
 
 
 MADE: Mapping[str, Maker] = MappingProxyType({"oracle": _oracle, "noise": _noise, "recall": _recall, "truth": _truth})

@@ -8,9 +8,10 @@ from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.cell_replay import made_source, made_workload, replayed
 from sojourn.flows.cell_store import CellStore
-from sojourn.flows.grid import Cell, TraceSpec, WorkloadSpec
+from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import cut_s, learnt_source
 from sojourn.flows.predictors import Predictor
+from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import LifetimeSource, Workload
 
 
@@ -22,7 +23,7 @@ def replay(asked: tuple[Cell, str]) -> str | None:
     cell, key = asked
     if (own := cell.key()) != key:
         return f"its worker must have the code and libraries that asked for {key[:12]}, got those of {own[:12]}"
-    store = CellStore(cell.workload.trace.settings.store)
+    store = CellStore(cell.workload.trace.store)
     if store.read(key) is not None:
         return None
     try:
@@ -42,12 +43,12 @@ def workload_of(spec: WorkloadSpec) -> Workload:
 
 @lru_cache(maxsize=1)
 def _trace(spec: TraceSpec) -> Trace:
-    settings = spec.settings
-    if settings.trace is None:
-        return synthesize(settings.n_requests, seed=settings.seed)
+    source = spec.source
+    if source.file is None:
+        return synthesize(source.n_requests, seed=source.seed)
     from sojourn.flows.ingest import ingested_trace
 
-    return Trace.load(ingested_trace(settings, spec.data_hash).folder)
+    return Trace.load(ingested_trace(spec.store, source, spec.data_hash).folder)
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The main job: ingest, build features, train, evaluate with simulation, promote."""
+"""The main job, in five stages: ingest, build features, train, judge with simulation, promote."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.candidate import write_candidate  # noqa: E402
 from sojourn.flows.champion import load_rivals  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.evaluate import Evaluation, ServedModel, evaluate  # noqa: E402
-from sojourn.flows.gates import judge  # noqa: E402
-from sojourn.flows.ingest import ingest  # noqa: E402
+from sojourn.flows.gates import check_gates  # noqa: E402
+from sojourn.flows.ingest import content_hash, ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.known_at_creation import check_confirmed, suspects  # noqa: E402
+from sojourn.flows.judge import Evaluation, judge  # noqa: E402
+from sojourn.flows.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.promotion_journal import BUNDLES  # noqa: E402
@@ -26,7 +26,6 @@ from sojourn.flows.retrain_log import log_retrain, retrain_tags  # noqa: E402
 from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.tracking import CHAMPION  # noqa: E402
 from sojourn.flows.train import train  # noqa: E402
-from sojourn.serving.curve_builder import CurveBuilder  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +45,28 @@ def retrain(config: RetrainConfig) -> Retrained:
     """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate."""
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
-    ingested = ingest(config)
-    trace, encoder, rows, history = build_features(config, ingested)
-    check_confirmed(encoder, config.confirmed_columns)
-    training = train(config, encoder, rows)
+    ingested = ingest(config.ingestion)
+    features = build_features(config.store, ingested)
+    check_confirmed(features.encoder, config.confirmed_columns)
+    training = train(config.training, features)
     with stage("read the champion"):
-        rivals = load_rivals(config, tracker, trace, encoder, rows)
+        rivals = load_rivals(config.promotion, tracker, features)
     tags = retrain_tags(ingested, training)
     with tracker.run(f"retrain {ingested.name}", tags) as run:
-        candidate = write_candidate(config, run, ingested, encoder, history, training, trace.horizon_s)
-        builder = CurveBuilder(candidate.bundle.schema, candidate.bundle.model)
-        served = (ServedModel(training.candidate, candidate.bundle.schema, builder.forest),
-                  *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
-                    for rival in rivals.found if rival.is_in_placement))
-        evaluation = evaluate(config, trace, rows, training, served)
+        candidate = write_candidate(config.promotion, run, ingested, content_hash(config.source), features, training)
+        evaluation = judge(config.judging, features, training, candidate, rivals)
         with stage("check and promote"):
-            asked = suspects(trace, encoder, rows, training.of(training.candidate).model, training.split,
-                             config.confirmed_columns, config.seed)
-            judgement = judge(config, encoder, training, evaluation, candidate.bundle, builder, rivals, asked)
-            source, scores = log_retrain(config, tracker, run, ingested, encoder, training, evaluation, candidate)
-            judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion, judgement.gates)
-            card = model_card(training.candidate, ingested.name, tags["window"], scores, gate_lines(judgement.gates),
-                              judgement.against_lookup.get(training.candidate))
-            promotion = promote(tracker, config.store, judged, card, {**tags, **judgement.tags})
+            checked = check_gates(config.gates, features, training, evaluation, candidate, rivals)
+            source, scores = log_retrain(config.logging, tracker, run, ingested, features.encoder, training, evaluation,
+                                         candidate)
+            judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion, checked.gates)
+            card = model_card(training.candidate, ingested.name, tags["window"], scores, gate_lines(checked.gates),
+                              checked.against_lookup.get(training.candidate))
+            promotion = promote(tracker, config.store, judged, card, {**tags, **checked.tags})
     bundle_folder = candidate.folder
     if promotion.alias == CHAMPION:
         bundle_folder = config.store / BUNDLES / config.registered_name
-    tables = [models_table(evaluation.scores, judgement.against_lookup, training.threshold_s, training.candidate,
+    tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate,
                            promotion.alias)]
     if evaluation.simulation is not None and evaluation.workload is not None:
         tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))

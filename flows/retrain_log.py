@@ -11,11 +11,11 @@ from sojourn import __version__
 from sojourn.features.split import Examples
 from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.flows.candidate import Candidate
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.data_window import train_and_test
-from sojourn.flows.evaluate import Evaluation, simulation_scores
 from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
 from sojourn.flows.ingest import Ingested
+from sojourn.flows.judge import Evaluation, simulation_scores
+from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.tracking import Tracker
 from sojourn.flows.train import Trained, Training
 from sojourn.models.explain import mean_abs_shap, n_shap_rows, shap_rows
@@ -35,43 +35,42 @@ def retrain_tags(ingested: Ingested, training: Training) -> dict[str, str]:
             "family": training.candidate, "code_version": __version__}
 
 
-def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
+def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
                 training: Training, evaluation: Evaluation, candidate: Candidate) -> tuple[str, dict[str, float]]:
     """Log a retrain in its run, the candidate's bundle last; returns the bundle's URI and the candidate's scores.
 
     BundleError where the run's artifacts are not the candidate's bytes.
     """
     split, tags = training.split, retrain_tags(ingested, training)
-    data = train_and_test(config, ingested.name, ingested.data_hash, split.test_from_s, len(split.past),
+    data = train_and_test(settings.source, ingested.name, ingested.data_hash, split.test_from_s, len(split.past),
                           len(split.test))
     tracker.log_data(run, data)
     for trained in training.families:
-        with tracker.run(trained.family, {**tags, "family": trained.family}, run) as child:
-            tracker.log_data(child, data)
-            _log_family(tracker, child, config, encoder, training, evaluation, trained)
+        with tracker.run(trained.family, {**tags, "family": trained.family}, run, data) as child:
+            _log_family(settings, tracker, child, encoder, training, evaluation, trained)
     scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation.simulation, training.candidate)}
     split_params = {"family": training.candidate, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}
-    tracker.log(run, {**config.resolved(), **split_params}, _headline(scores))
+    tracker.log(run, {**settings.params, **split_params}, _headline(scores))
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
         overview = overview_figure(evaluation.scores, evaluation.simulation.table,
-                                   f"{ingested.name}: judged on the later {config.test_share:.0%} of requests")
+                                   f"{ingested.name}: judged on the later {settings.test_share:.0%} of requests")
         tracker.log_figure(run, overview, "overview.png")
-        with whole_file(config.store / "overview.png") as temporary:
+        with whole_file(settings.store / "overview.png") as temporary:
             overview.savefig(temporary, dpi=110, format="png")
         tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
     tracker.log_text(run, ingested.report, "read-report.txt")
     source = tracker.log_bundle(run, candidate.folder, encoder, _example(encoder, split.test))
-    with tempfile.TemporaryDirectory(prefix=".fetch.", dir=config.store) as folder:
+    with tempfile.TemporaryDirectory(prefix=".fetch.", dir=settings.store) as folder:
         logged = BundleBytes.read(tracker.download(source, Path(folder), f"run {run}"))
     logged.check(candidate.sha256, f"run {run}")
     tracker.tag(run, BUNDLE_TAG, candidate.sha256)
     return source, scores
 
 
-def _log_family(tracker: Tracker, run: str, config: RetrainConfig, encoder: Encoder, training: Training,
+def _log_family(settings: LogSettings, tracker: Tracker, run: str, encoder: Encoder, training: Training,
                 evaluation: Evaluation, trained: Trained) -> None:
     scores = evaluation.scores[trained.family]
     valid = {f"valid.{name}": value for name, value in trained.validation.items()}
@@ -86,14 +85,14 @@ def _log_family(tracker: Tracker, run: str, config: RetrainConfig, encoder: Enco
         names = (*names, *KINDS[exported.kind].varying_names(names, exported.age_features))
     tracker.log_figure(run, importance_figure(names, gains.tolist(), trained.family), "importance.png")
     if exported is not None and exported.text is not None and trained.family == training.candidate:
-        figure = _shap_figure(config, trained.family, exported, exported.text, names, training.split.test)
+        figure = _shap_figure(settings, trained.family, exported, exported.text, names, training.split.test)
         tracker.log_figure(run, figure, "shap.png")
 
 
-def _shap_figure(config: RetrainConfig, family: str, exported: Exported, text: str, names: Sequence[str],
+def _shap_figure(settings: LogSettings, family: str, exported: Exported, text: str, names: Sequence[str],
                  test: Examples) -> Figure:
-    rows = shap_rows(exported, test, n_shap_rows(exported), config.seed)
-    means = mean_abs_shap(text, rows, config.n_threads)
+    rows = shap_rows(exported, test, n_shap_rows(exported), settings.seed)
+    means = mean_abs_shap(text, rows, settings.n_threads)
     return shap_figure(names, means.tolist(), family, len(rows), KINDS[exported.kind].effect_unit)
 
 

@@ -19,7 +19,6 @@ from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
-from sojourn.features.creation import backoff_keys  # noqa: E402
 from sojourn.features.split import Split  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
@@ -27,9 +26,11 @@ from sojourn.flows.figures import search_figure  # noqa: E402
 from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
 from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.tracking import Tracker  # noqa: E402
 from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
+from sojourn.flows.train import fit_settings  # noqa: E402
 from sojourn.flows.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings  # noqa: E402
@@ -77,7 +78,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     with stage("open the store"):
         tracker = open_store(config)
         trials_file = ready_trials(config.store)
-    materials = [_material(each) for each in configs]
+    materials = [_material(each.ingestion, each.training) for each in configs]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     name = f"{family} on " + ", ".join(material.name for material in materials)
     found = optuna.create_study(study_name=name, load_if_exists=True, direction="minimize",
@@ -112,12 +113,11 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     return searched
 
 
-def _material(config: RetrainConfig) -> Material:
-    ingested = ingest(config)
-    _, encoder, rows, _ = build_features(config, ingested)
-    split = windows(config, rows)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    return Material(ingested.name, without_test(split), settings)
+def _material(ingestion: IngestSettings, training: TrainSettings) -> Material:
+    ingested = ingest(ingestion)
+    features = build_features(ingestion.store, ingested)
+    split = windows(features.rows, training.test_share, training.valid_share)
+    return Material(ingested.name, without_test(split), fit_settings(training, features))
 
 
 def without_test(split: Split) -> Split:

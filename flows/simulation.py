@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
+from sojourn.flows.stage_settings import PlacementSettings
 from sojourn.simulator import WORKLOADS, Workload, build_workload
-
-if TYPE_CHECKING:
-    from sojourn.flows.config import RetrainConfig
 
 
 def later_part(trace: Trace, from_s: int) -> Trace:
@@ -34,13 +32,13 @@ def later_part(trace: Trace, from_s: int) -> Trace:
     return Trace(requests, trace.horizon_s - from_s, trace.roles, trace.hosts, usage, trace.meta)
 
 
-def later_workload(config: RetrainConfig, trace: Trace, from_s: int) -> Workload:
+def later_workload(settings: PlacementSettings, trace: Trace, from_s: int) -> Workload:
     """The workload on which the model is judged: the later part of the trace by a recipe that draws, or as it is."""
-    recipe = config.workload or config.own_recipe
+    recipe = settings.recipe
     if recipe in WORKLOADS and WORKLOADS[recipe].is_drawn:
-        return later_workload_of(recipe, trace, from_s, load=config.load, seed=config.seed)
-    return later_workload_of("trace", trace, from_s, load=config.load, seed=config.seed,
-                             cpu_cores=config.host_cpu_cores, mem_gib=config.host_mem_gib)
+        return later_workload_of(recipe, trace, from_s, load=settings.load, seed=settings.seed)
+    return later_workload_of("trace", trace, from_s, load=settings.load, seed=settings.seed,
+                             cpu_cores=settings.host_cpu_cores, mem_gib=settings.host_mem_gib)
 
 
 def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) -> Workload:

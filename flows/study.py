@@ -19,7 +19,6 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn import __version__  # noqa: E402
-from sojourn.features.creation import backoff_keys  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
@@ -29,14 +28,15 @@ from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
 from sojourn.flows.study_report import study_tables  # noqa: E402
 from sojourn.flows.tracking import STUDY, Tracker  # noqa: E402
-from sojourn.flows.train import Trained, fit_family  # noqa: E402
+from sojourn.flows.train import Trained, fit_family, fit_settings  # noqa: E402
 from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
-from sojourn.models.lifetime import BASELINES, FitSettings  # noqa: E402
+from sojourn.models.lifetime import BASELINES  # noqa: E402
 from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners  # noqa: E402
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval  # noqa: E402
 from sojourn.models.measures.calibration import Pit, calibration_points  # noqa: E402
@@ -85,12 +85,12 @@ def study(config: RetrainConfig) -> Study:
     """Fit and score every configured family of one trace, log it, and print the tables."""
     with stage("open the store"):
         tracker = open_store(config)
-    ingested = ingest(config)
-    trace, encoder, rows, _ = build_features(config, ingested)
-    check_confirmed(encoder, config.confirmed_columns)
-    split = windows(config, rows)
+    ingested = ingest(config.ingestion)
+    features = build_features(config.store, ingested)
+    check_confirmed(features.encoder, config.confirmed_columns)
+    split = windows(features.rows, config.test_share, config.valid_share)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
+    settings = fit_settings(config.training, features)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
     for name in config.families:
@@ -101,7 +101,7 @@ def study(config: RetrainConfig) -> Study:
     if not fitted:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
     test = split.test
-    history_keys = encoder.history.keys
+    history_keys = features.encoder.history.keys
     owners = [test.keys[idx] for idx, key in enumerate(history_keys) if key.kind == "owner"]
     drawn = coarsest_owner(owners, len(test))
     draws = OwnerDraws(drawn, config.n_draws, seed=config.seed)
@@ -123,7 +123,8 @@ def study(config: RetrainConfig) -> Study:
     chosen = min(servable, key=lambda trained: trained.choice_score).family
     with stage("columns known at creation?"):
         model = next(trained.model for trained in fitted if trained.family == chosen)
-        asked = suspects(trace, encoder, rows, model, split, config.confirmed_columns, config.seed)
+        asked = suspects(features.trace, features.encoder, features.rows, model, split, config.confirmed_columns,
+                         config.seed)
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
         chosen, min(fitted, key=lambda trained: trained.choice_score).family,
@@ -138,7 +139,7 @@ def study(config: RetrainConfig) -> Study:
         {suspect.column: suspect.reason for suspect in asked},
     )  # fmt: skip
     with stage("log"):
-        _log(tracker, config, study_found)
+        _log(config.logging, tracker, study_found)
     console.print()
     for printed in study_tables(asdict(study_found)):
         console.print(printed)
@@ -186,21 +187,19 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log(tracker: Tracker, config: RetrainConfig, found: Study) -> None:
+def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
     tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], "code_version": found.code_version}
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
-    data = train_and_test(config, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
-    with tracker.run(f"study {found.trace}", tags) as run:
-        tracker.log_data(run, data)
+    data = train_and_test(settings.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
+    with tracker.run(f"study {found.trace}", tags, data=data) as run:
         for family, values in found.scores.items():
             bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
                       for side, bound in zip(("low", "high"), ends, strict=True)}
-            with tracker.run(family, {**tags, "kind": "family", "family": family}, run) as child:
-                tracker.log_data(child, data)
+            with tracker.run(family, {**tags, "kind": "family", "family": family}, run, data) as child:
                 tracker.log(child, {"family": family},
                             {**values, **bounds, "fit_s": found.fit_s[family], "choice": found.validation[family]})
-        tracker.log(run, {**config.resolved(), "chosen": found.chosen, "best_of_all": found.best_of_all,
+        tracker.log(run, {**settings.params, "chosen": found.chosen, "best_of_all": found.best_of_all,
                           "threshold_s": found.threshold_s})
         logged = asdict(found)
         tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")

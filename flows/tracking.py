@@ -70,14 +70,17 @@ class Tracker:
         return str(found.experiment_id)
 
     @contextmanager
-    def run(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> Iterator[str]:
+    def run(self, name: str, tags: Mapping[str, str], parent: str | None = None,
+            data: Sequence[DataWindow] = ()) -> Iterator[str]:
         """The id of a run (a child of `parent`) that ends with the block, however that ends.
 
-        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM.
+        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM. data: what the run reads.
         """
         with exit_on_sigterm():
             run_id = self.start(name, tags, parent)
             try:
+                if data:
+                    self.log_data(run_id, data)
                 yield run_id
             except Exception:
                 self._end_anyway(run_id, "FAILED")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from prefect import task
 
-from sojourn.features.creation import FeatureRows, backoff_keys
+from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.build_features import Features
 from sojourn.flows.progress import stage
+from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
-from sojourn.serving.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,20 @@ class Training:
 
 
 @task(name="train")
-def train(config: RetrainConfig, encoder: Encoder, rows: FeatureRows) -> Training:
+def train(settings: TrainSettings, features: Features) -> Training:
     """Fit each configured family; the candidate is the servable one with the best validation score."""
-    split = windows(config, rows)
-    threshold_s = config.long_lived_s or choose_threshold(split.train)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    fitted = [fit_family(name, split, settings, threshold_s) for name in config.families]
+    split = windows(features.rows, settings.test_share, settings.valid_share)
+    threshold_s = settings.long_lived_s or choose_threshold(split.train)
+    fit = fit_settings(settings, features)
+    fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
     candidate = min(servable, key=lambda trained: trained.choice_score)
     return Training(tuple(fitted), split, threshold_s, candidate.family)
+
+
+def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:
+    """What every family's fit is given beside its windows."""
+    return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=features.rows.names)
 
 
 def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:

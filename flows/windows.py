@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Split, split_by_time
 
-if TYPE_CHECKING:
-    from sojourn.flows.config import RetrainConfig
 
-
-def windows(config: RetrainConfig, rows: FeatureRows) -> Split:
-    """The configured windows; ValueError where one that families are fitted or chosen on has no observed end."""
-    split = split_by_time(rows, config.test_share, config.valid_share)
+def windows(rows: FeatureRows, test_share: float, valid_share: float) -> Split:
+    """The windows of these shares of the requests; ValueError where one that families are fitted or chosen on has no
+    observed end."""
+    split = split_by_time(rows, test_share, valid_share)
     for name, seen, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
         if not seen.is_event.any():
             raise ValueError(f"the {name} window must hold at least one observed end, got {len(seen):,} requests that "

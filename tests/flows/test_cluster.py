@@ -36,7 +36,7 @@ def test_a_cluster_leaves_the_same_bytes(tmp_path: Path) -> None:
         assert len(workers) == 2
         assert run_cells(there, workers) == {}
     for one, other in zip(here, there, strict=True):
-        mine, theirs = (CellStore(cell.workload.trace.settings.store).read(cell.key()) for cell in (one, other))
+        mine, theirs = (CellStore(cell.workload.trace.store).read(cell.key()) for cell in (one, other))
         assert mine is not None
         assert theirs is not None
         assert mine.figures == theirs.figures

@@ -74,14 +74,14 @@ REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", 
 
 def test_a_generated_trace_is_made_anew_after_an_edit_of_all_that_its_generator_imports(
         edit: Callable[[str, str], None]) -> None:
-    assert stale(edit, lambda: input_hash(RetrainConfig())) == {*SYNTHETIC, "flows/configured_trace.py"}
+    assert stale(edit, lambda: input_hash(RetrainConfig().source)) == {*SYNTHETIC, "flows/configured_trace.py"}
 
 
 def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text("; a log")
     config = RetrainConfig(trace=tmp_path / "log.swf", reader="swf")
-    assert stale(edit, lambda: input_hash(config)) == {
+    assert stale(edit, lambda: input_hash(config.source)) == {
         "features/readers/swf.py", "features/readers/_text_rows.py", "features/report.py", "features/trace.py",
         "flows/configured_trace.py"}
 
@@ -113,14 +113,14 @@ def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
 
 def test_a_module_that_a_generator_imports_from_now_on_enters_its_key(edit: Callable[[str, str], None]) -> None:
     edit("features/new_shapes.py", "SHAPES = 1\n")
-    before = input_hash(RetrainConfig())
+    before = input_hash(RetrainConfig().source)
     edit("features/new_shapes.py", "MORE = 2\n")
-    assert input_hash(RetrainConfig()) == before
+    assert input_hash(RetrainConfig().source) == before
     edit("features/synthetic.py", "\n\ndef shapes():\n    from sojourn.features import new_shapes\n")
-    with_it = input_hash(RetrainConfig())
+    with_it = input_hash(RetrainConfig().source)
     assert with_it != before
     edit("features/new_shapes.py", "SHAPES = 3\n")
-    assert input_hash(RetrainConfig()) != with_it
+    assert input_hash(RetrainConfig().source) != with_it
 
 
 def test_what_draws_reports_or_orchestrates_is_imported_by_nothing_that_is_kept() -> None:
@@ -132,8 +132,8 @@ def test_what_draws_reports_or_orchestrates_is_imported_by_nothing_that_is_kept(
 def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
         edit: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: dict[str, Callable[[], str]] = {
-        "trace": lambda: input_hash(RetrainConfig()), "features": feature_code, "cell": _cell(tmp_path, "nilas").key,
-        "curves": _cell(tmp_path, "nilas", "km", "warm").key}
+        "trace": lambda: input_hash(RetrainConfig().source), "features": feature_code,
+        "cell": _cell(tmp_path, "nilas").key, "curves": _cell(tmp_path, "nilas", "km", "warm").key}
     before = {name: key() for name, key in keys.items()}
     own, seen = code_version._version, {}
     for library in ("numpy", "pandas", "numba", "lightgbm", "sksurv", "prefect", "mlflow", "plotly"):

@@ -80,7 +80,7 @@ def test_curves_are_those_that_retrain_would_ask_with(tmp_path: Path) -> None:
     trace = synthesize(1_500, seed=0)
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
-    split = windows(spec.trace.settings, rows)
+    split = windows(rows, spec.trace.test_share, spec.trace.valid_share)
     assert (workload.trace.start_s() >= 0).any()
     model = KaplanMeierModel().fit(split.train, split.valid, split.past, FitSettings(
         backoff_keys(encoder), names=rows.names))
@@ -126,7 +126,7 @@ def test_seeds_of_a_file_are_replicas_of_one_trace(tmp_path: Path) -> None:
 
 
 def _data(cells: Sequence[Cell]) -> ComparisonData:
-    store = CellStore(cells[0].workload.trace.settings.store)
+    store = CellStore(cells[0].workload.trace.store)
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
     table = cells_table(found)
     return comparison_data("title", found, table, summary_table(table))

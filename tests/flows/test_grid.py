@@ -46,7 +46,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 def _results(cells: list[Cell]) -> list[CellResult]:
-    found = [CellStore(cell.workload.trace.settings.store).read(cell.key()) for cell in cells]
+    found = [CellStore(cell.workload.trace.store).read(cell.key()) for cell in cells]
     return [result for result in found if result is not None]
 
 

@@ -11,10 +11,11 @@ from sojourn.flows import ingest as ingesting
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.configured_trace import configured_trace
 from sojourn.flows.ingest import content_hash, ingested_trace, input_hash
+from sojourn.flows.trace_source import TraceSource
 
 
-def _of_file(file: Path, reader: str = "parquet") -> RetrainConfig:
-    return RetrainConfig(trace=file, reader=reader)
+def _of_file(file: Path, reader: str = "parquet") -> TraceSource:
+    return RetrainConfig(trace=file, reader=reader).source
 
 
 def test_a_content_is_the_same_under_another_name_reader_or_code(tmp_path: Path,
@@ -24,8 +25,8 @@ def test_a_content_is_the_same_under_another_name_reader_or_code(tmp_path: Path,
     a, b, c = (_of_file(tmp_path / name) for name in "abc")
     assert content_hash(a) == content_hash(b) == content_hash(_of_file(tmp_path / "a", "openb")) != content_hash(c)
     assert len({input_hash(one) for one in (a, b, c, _of_file(tmp_path / "a", "openb"))}) == 4
-    made = RetrainConfig(n_requests=2_000, seed=3)
-    assert content_hash(made) != content_hash(RetrainConfig(n_requests=2_000, seed=4))
+    made = RetrainConfig(n_requests=2_000, seed=3).source
+    assert content_hash(made) != content_hash(RetrainConfig(n_requests=2_000, seed=4).source)
     before = [(content_hash(one), input_hash(one)) for one in (a, made)]
     monkeypatch.setattr(ingesting, "trace_code", lambda config: "edited")
     for one, (content, whole) in zip((a, made), before, strict=True):
@@ -36,7 +37,7 @@ def test_a_content_is_the_same_under_another_name_reader_or_code(tmp_path: Path,
 def test_a_declared_horizon_is_another_trace(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("1")
-    told, short, long = (RetrainConfig(trace=file, reader="swf", horizon_s=each) for each in (None, 100, 200))
+    told, short, long = (RetrainConfig(trace=file, reader="swf", horizon_s=each).source for each in (None, 100, 200))
     assert len({input_hash(one) for one in (told, short, long)}) == 3  # the kept trace, and all that is made of it
     assert len({content_hash(one) for one in (told, short, long)}) == 3
     assert content_hash(told) == content_hash(_of_file(file))
@@ -63,17 +64,17 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_trace_is_read_anew(tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
     config = RetrainConfig(store=tmp_path, n_requests=1_000)
-    folder = ingested_trace(config, "0" * 64).folder
+    folder = ingested_trace(config.store, config.source, "0" * 64).folder
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert sorted(whole) == ["checksums.json", "hosts.parquet", "report.txt", "requests.parquet", "trace.json"]
     capsys.readouterr()
     for name in whole:
         DAMAGE[damage](folder / name)
-        assert ingested_trace(config, "0" * 64).folder == folder
+        assert ingested_trace(config.store, config.source, "0" * 64).folder == folder
         assert "the kept trace synthetic-000000000000 is damaged and read anew" in capsys.readouterr().out
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-    ingested_trace(config, "0" * 64)
+    ingested_trace(config.store, config.source, "0" * 64)
     assert capsys.readouterr().out == ""
 
 
@@ -82,12 +83,12 @@ def test_who_reads_a_trace_keeps_it_when_another_makes_it_too(tmp_path: Path, mo
     make = configured_trace
     inodes: list[int] = []
 
-    def slow(asked: RetrainConfig) -> object:
+    def slow(asked: TraceSource) -> object:
         monkeypatch.setattr(ingesting, "configured_trace", make)
-        inodes.append((ingested_trace(config, "0" * 64).folder / "requests.parquet").stat().st_ino)
+        inodes.append((ingested_trace(config.store, config.source, "0" * 64).folder / "requests.parquet").stat().st_ino)
         return make(asked)
 
     monkeypatch.setattr(ingesting, "configured_trace", slow)
-    folder = ingested_trace(config, "0" * 64).folder
+    folder = ingested_trace(config.store, config.source, "0" * 64).folder
     assert [(folder / "requests.parquet").stat().st_ino] == inodes
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -12,16 +12,15 @@ import pytest
 from made_bundles import make, rewrite
 from sojourn.flows import ingest as ingesting
 from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.grid import TraceSpec
-from sojourn.flows.ingest import content_hash, input_hash
+from sojourn.flows.ingest import content_hash
 from sojourn.flows.learning import learn
 from sojourn.flows.learnt_curves import cut_s
 from sojourn.flows.predictor_text import parse_predictor
+from sojourn.flows.workload_spec import TraceSpec
 
 
 def _spec(store: Path) -> TraceSpec:
-    settings = CompareConfig(store=store, n_requests=1_500).trace_settings(0)
-    return TraceSpec(settings, input_hash(settings))
+    return CompareConfig(store=store, n_requests=1_500).trace_specs()[0]
 
 
 def _learnt(spec: TraceSpec, folder: Path, training: dict[str, Any]) -> str:
@@ -35,7 +34,7 @@ def _learnt(spec: TraceSpec, folder: Path, training: dict[str, Any]) -> str:
 def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_trace(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, folder = _spec(tmp_path / "store"), make(tmp_path).folders["hazard"]
-    own = {"content_hash": content_hash(spec.settings), "data_hash": spec.data_hash}
+    own = {"content_hash": content_hash(spec.source), "data_hash": spec.data_hash}
     learn((spec, []), 1)
     from_s = cut_s(spec)
     assert from_s is not None

@@ -43,7 +43,7 @@ def tracker(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pyt
     store = new_store(tmp_path_factory.mktemp("store"))
     tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
     with tracker.run("made", {}) as run:
-        tracker.log_data(run, train_and_test(RetrainConfig(store=store), "synthetic", "0123456789abcdef", 500, 7, 3))
+        tracker.log_data(run, train_and_test(RetrainConfig().source, "synthetic", "0123456789abcdef", 500, 7, 3))
         source = tracker.log_bundle(run, made.folders["hazard"], made.encoder, made.request(5))
         tracker.set_alias(NAME, CHAMPION, tracker.register(NAME, source, run, "", {}))
     return tracker

@@ -82,7 +82,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert "subscription" in life.unknown
     schema = json.loads((second.bundle / "schema.json").read_text())
     assert schema["training"]["trace"] == "synthetic"
-    assert schema["training"]["content_hash"] == content_hash(_config(store))
+    assert schema["training"]["content_hash"] == content_hash(_config(store).source)
     assert len(schema["background"]) == 16
     assert len(list((store / "artifacts").rglob("shap.png"))) == 4  # the candidate's, in each of the runs
 

@@ -83,7 +83,7 @@ def test_the_later_part_keeps_ages_and_drops_what_ended() -> None:
 def test_the_workload_holds_nothing_that_arrived_before_but_what_still_runs() -> None:
     trace = synthesize(2_000, seed=0)
     from_s = trace.horizon_s // 2
-    workload = later_workload(RetrainConfig(), trace, from_s)
+    workload = later_workload(RetrainConfig().placement, trace, from_s)
     start = workload.trace.start_s()
     end = workload.trace.end_s()
     assert (end[start < 0] > 0).all()

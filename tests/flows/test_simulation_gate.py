@@ -89,7 +89,7 @@ def test_empty_hosts_are_not_bought_with_refused_requests(rejected: float, passe
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    return later_workload(RetrainConfig(n_requests=8_000), synthesize(8_000, seed=0), 1_209_600)
+    return later_workload(RetrainConfig(n_requests=8_000).placement, synthesize(8_000, seed=0), 1_209_600)
 
 
 def test_more_replicas_are_of_what_is_compared_and_end_when_it_is_known(workload: Workload) -> None:

@@ -46,7 +46,10 @@ def test_workers_of_a_comparison_are_not_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("SOJOURN_TRACKING_URI", URIS[0])
     config = CompareConfig()
     assert config.mlflow_uri.plain == URIS[0]
-    assert config.trace_settings(0).tracking_uri is None
+    cells = config.cells()
+    assert cells
+    assert "tracking_uri" not in repr(cells)
+    assert URIS[0] not in repr(cells)
 
 
 @pytest.mark.parametrize(("given", "message"), [

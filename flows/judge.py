@@ -1,4 +1,4 @@
-"""The `evaluate` stage: measures on the test window, and the placement simulation on the same days."""
+"""The `judge` stage: measures on the test window, and the placement simulation on the same days."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from prefect import task
 
 from sojourn.features.creation import FeatureRows
-from sojourn.features.trace import Trace
 from sojourn.flows.asked_rows import asked_rows
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.build_features import Features
+from sojourn.flows.candidate import Candidate
+from sojourn.flows.champion import Rivals
 from sojourn.flows.progress import Report, stage
 from sojourn.flows.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.simulation import later_workload
 from sojourn.flows.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.sources import TableSource
+from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
 from sojourn.flows.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.measures import BrierOverAges, score_model
@@ -50,10 +52,10 @@ class Evaluation:
     workload: Workload | None
 
 
-@task(name="evaluate")
-def evaluate(config: RetrainConfig, trace: Trace, rows: FeatureRows, training: Training,
-             models: tuple[ServedModel, ...]) -> Evaluation:
-    """Score every family on the test window; simulate with the served models (candidate first, then its rivals)."""
+@task(name="judge")
+def judge(settings: JudgeSettings, features: Features, training: Training, candidate: Candidate,
+          rivals: Rivals) -> Evaluation:
+    """Score every family on the test window; simulate with the candidate, and its rivals in placement."""
     test = training.split.test
     scores, briers = {}, {}
     with stage("score on the test window") as report:
@@ -62,22 +64,26 @@ def evaluate(config: RetrainConfig, trace: Trace, rows: FeatureRows, training: T
             table = trained.model.curve_table(test)
             scores[trained.family] = score_model(table, test, training.threshold_s)
             briers[trained.family] = BrierOverAges.of(table, test)
-    if not config.is_simulated:
+    if settings.placement is None:
         return Evaluation(scores, briers, None, None)
+    models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
+              *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
+                for rival in rivals.found if rival.is_in_placement))
     with stage("simulate placement") as report:
-        workload = later_workload(config, trace, training.split.test_from_s)
-        replicated = _simulate(config, workload, trace, rows, training, models, report)
+        workload = later_workload(settings.placement, features.trace, training.split.test_from_s)
+        replicated = _simulate(settings.placement, workload, features, training, models, report)
     return Evaluation(scores, briers, replicated, workload)
 
 
-def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: FeatureRows, training: Training,
+def _simulate(settings: PlacementSettings, workload: Workload, features: Features, training: Training,
               models: tuple[ServedModel, ...], report: Report) -> Replicated:
+    """models: the candidate first."""
     sources: dict[str, LifetimeSource] = {}
     for model in models:
-        own_rows = rows if model.rows is None else model.rows
-        asked, request_ids = asked_rows(workload, trace, own_rows)
+        own_rows = features.rows if model.rows is None else model.rows
+        asked, request_ids = asked_rows(workload, features.trace, own_rows)
         sources[model.label] = TableSource(table_of(model.schema, model.forest, asked.features), request_ids)
-    asked, request_ids = asked_rows(workload, trace, rows)
+    asked, request_ids = asked_rows(workload, features.trace, features.rows)
     sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
 
@@ -94,9 +100,9 @@ def _simulate(config: RetrainConfig, workload: Workload, trace: Trace, rows: Fea
             ("nilas", "oracle", oracle),
         ]
 
-    first = compare_replicas(workload, cells, config.n_replicas, report)
+    first = compare_replicas(workload, cells, settings.n_replicas, report)
     pairs = judged_pairs(first, candidate, [model.label for model in models[1:]] or [LOOKUP])
-    return with_more(first, workload, cells, pairs, MARGIN_PP / 2.0, config.max_replicas, report)
+    return with_more(first, workload, cells, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
 
 def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, float]:

@@ -1,0 +1,27 @@
+"""Where a trace comes from: a file with its reader, or the synthetic generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSource:
+    """All settings that decide which trace is read or made.
+
+    file: the trace's file or folder; None = the synthetic trace. reader: a key of READERS, or `synthetic`.
+    horizon_s: when observation ended, seconds on the trace's clock; None = what the reader finds in the file.
+    n_requests, seed: of the generator.
+    """
+
+    file: Path | None
+    reader: str
+    horizon_s: int | None
+    n_requests: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The file's name, or `synthetic`."""
+        return "synthetic" if self.file is None else self.file.name
