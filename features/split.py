@@ -76,9 +76,9 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
     )  # fmt: skip
     for name in ("train", "valid", "test"):
         if len(getattr(split, name)) == 0:
-            raise ValueError(f"the {name} window must hold requests, got none: windows part at the seconds "
-                             f"{valid_from_s} and {test_from_s} of decision (many requests may share these), and what "
-                             "ended before time 0, or had not begun by its window's end, is not seen")
+            raise ValueError(f"the {name} window must hold requests, got none: the windows are cut at seconds "
+                             f"{valid_from_s} and {test_from_s} of decision (many requests may share one). Requests "
+                             "that ended before time 0, or began after their window's end, are in no window")
     return split
 
 

@@ -79,7 +79,7 @@ def better_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury
 def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury) -> Gate:
     """Passed where the candidate is shown to be less than MARGIN_PCT worse than a version before it.
 
-    By N_ERRORS standard errors: candidates come every week, and of many tries at 95 % one passes by luck.
+    By N_ERRORS standard errors: candidates come every week, and of many tries at 95 % one passes by chance.
     """
     found = jury.difference(own, other)
     bound = found.mean_pct + N_ERRORS * found.error_pct

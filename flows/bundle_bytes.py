@@ -56,7 +56,8 @@ class BundleBytes:
     def check(self, sha256: str, what: str) -> None:
         """BundleError unless this is the bundle of that hash. what: who holds it, for the message."""
         if self.sha256 != sha256:
-            raise BundleError(f"{what} must hold the bundle that was gated ({sha256[:12]}), got {self.sha256[:12]}")
+            raise BundleError(f"{what} must hold the bundle that the gates judged ({sha256[:12]}), got "
+                              f"{self.sha256[:12]}")
 
 
 def read_sha256(folder: Path) -> str | None:

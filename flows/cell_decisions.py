@@ -39,14 +39,14 @@ def explained(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return found
 
 
-def _as_document(cell: Cell, told: Explanation) -> dict[str, Any]:
-    request = {"request_id": str(told.request_id), **told.need}
-    if told.remaining_s is not None:
-        request["predicted to remain, s"] = told.remaining_s
-    table = told.table.astype(object).where(told.table.notna(), None)
+def _as_document(cell: Cell, explanation: Explanation) -> dict[str, Any]:
+    request = {"request_id": str(explanation.request_id), **explanation.need}
+    if explanation.remaining_s is not None:
+        request["predicted to remain, s"] = explanation.remaining_s
+    table = explanation.table.astype(object).where(explanation.table.notna(), None)
     return {
         "policy": cell.policy, "predictor": cell.predictor.name if cell.predictor else "", "request": request,
-        "time_s": told.time_s, "chosen": told.host_id,
-        "columns": [{"name": name, "meaning": meaning} for name, meaning in told.meanings.items()],
+        "time_s": explanation.time_s, "chosen": explanation.host_id,
+        "columns": [{"name": name, "meaning": meaning} for name, meaning in explanation.meanings.items()],
         "hosts": table.to_numpy().tolist(),
     }  # fmt: skip

@@ -104,7 +104,7 @@ def search(
         help="The family whose hyperparameters are searched: {searched}.")] = "hazard",
     horizon_s: Annotated[list[int] | None, typer.Option(
         "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
-                          "their order. [default: told from the files]")] = None,
+                          "their order. [default: found in the files]")] = None,
     n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,

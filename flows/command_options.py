@@ -1,4 +1,4 @@
-"""What the commands share: options, and bad input told in one line."""
+"""What the commands share: options, and one line for bad input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READER_HELP = "How to read the trace: {readers}."
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
-    "--horizon", help="When the trace's observation ended, seconds on its clock. [default: told from the file]")]
+    "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
 
 
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -67,7 +67,7 @@ def _plain(text: str) -> str:
 
 
 def _is_reported(error: Exception) -> bool:
-    """Whether an error tells its reader what to do, rather than a programmer what went wrong."""
+    """Whether an error says what the user can do, rather than what a programmer did wrong."""
     if isinstance(error, typer.Exit):  # a RuntimeError
         return False
     if isinstance(error, NotImplementedError | RecursionError):

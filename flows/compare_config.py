@@ -1,4 +1,4 @@
-"""What a comparison may be told, with defaults; from flags, the environment, a TOML file or a preset."""
+"""Settings of a comparison, with defaults; from flags, the environment, a TOML file or a preset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CompareConfig(TraceSettings):
     """One comparison: policies x predictors x loads x seeds on one trace."""
 
     preset: str | None = None
-    """A key of PRESETS; what else is told wins over it."""
+    """A key of PRESETS; other settings replace its own."""
     recipe: str | None = None
     """A key of WORKLOADS; default: the reader's own where it has one, else `trace`."""
     n_requests: int = Field(60_000, ge=1_000)
@@ -54,20 +54,20 @@ class CompareConfig(TraceSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_preset(cls, told: dict[str, Any]) -> dict[str, Any]:
-        name = told.get("preset")
+    def _of_preset(cls, given: dict[str, Any]) -> dict[str, Any]:
+        name = given.get("preset")
         if name is None:
-            return told
+            return given
         if name not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
         reads = PRESETS[name].reads
-        unread = [key for key in told if reads is not None and key not in ("preset", *reads)]
+        unread = [key for key in given if reads is not None and key not in ("preset", *reads)]
         if unread:
             raise ValueError(f"{unread[0]} must not be given with preset {name}, which reads only "
-                             f"{', '.join(reads or ())}, got {told[unread[0]]}")
+                             f"{', '.join(reads or ())}, got {given[unread[0]]}")
         preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
-        return {**preset, **told}
+        return {**preset, **given}
 
     @field_validator("recipe")
     @classmethod

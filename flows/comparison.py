@@ -1,4 +1,4 @@
-"""The comparison: what a grid's cells leave, run in parallel, resumed where it stopped, told, logged and drawn."""
+"""The comparison: a grid's cells run in parallel, resumed where it stopped, then printed, logged and drawn."""
 
 from __future__ import annotations
 

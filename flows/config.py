@@ -1,4 +1,4 @@
-"""What a run may be told, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+"""Settings of a run, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TraceSettings(BaseSettings):
     reader: str = "synthetic"
     """A reader's name, or `synthetic`."""
     horizon_s: int | None = Field(None, ge=1)
-    """When observation ended, seconds on the trace's clock; default: what the reader tells from the file."""
+    """When observation ended, seconds on the trace's clock; default: what the reader finds in the file."""
 
     @field_validator("reader")
     @classmethod

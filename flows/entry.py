@@ -26,7 +26,7 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "sojourn"):
             raise
-        print(f"error: {_told(missing, arguments)}", file=sys.stderr)
+        print(f"error: {_words(missing, arguments)}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -42,7 +42,7 @@ def _flush() -> None:
         end_quietly()
 
 
-def _told(missing: str, arguments: list[str]) -> str:
+def _words(missing: str, arguments: list[str]) -> str:
     command = next((each for each in arguments if not each.startswith("-")), "")
     wanted = f"sojourn {command}".strip()
     if missing in _OF_PULL and command in ("pull", "predict", "export-c"):

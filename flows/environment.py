@@ -1,4 +1,4 @@
-"""Offline, quiet and a good neighbour by default: what libraries do otherwise unless told by the environment.
+"""Offline, quiet and a good neighbour by default: what libraries would do otherwise, unless the environment says so.
 
 Imported before Prefect and MLflow; a variable that the user has set is left alone.
 """

@@ -78,7 +78,7 @@ class RequestExplainer:
                 minutes = int(values[0] * 60.0)
                 words.append(f"{_DAYS[int(values[1])]} {minutes // 60:02d}:{minutes % 60:02d}")
             elif math.isnan(values[0]):
-                words.append("not told")
+                words.append("not given")
             else:
                 words.append(duration(values[0]) if group.name.endswith("_s") else f"{values[0]:g}")
         return words
@@ -92,10 +92,10 @@ def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list
     >>> history_words(HistoryKey("zone", ("zone",), "category"), ("eu-1",), [math.log1p(16.0), 4.0], 16)
     'eu-1: 16 or more ended, lately 2.8 h'
     >>> history_words(HistoryKey("zone", ("zone",), "category"), None, [0.0, 4.0], 16)
-    'not told'
+    'not given'
     """
     if names is None:
-        return "not told"
+        return "not given"
     parts = dict(zip(OWNER_FEATURES if key.kind == "owner" else CATEGORY_FEATURES, features, strict=True))
     n_ended, n_running = (round(math.expm1(parts.get(part, 0.0))) for part in ("ended", "running"))
     counts = [f"{n_running:,} running"] * (n_running > 0)

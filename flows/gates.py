@@ -130,7 +130,7 @@ def _brier(rival: Rival, test: Examples) -> BrierOverAges:
 
 
 def with_stumps(gate: Gate, forest: Forest, n_of_requests: int) -> Gate:
-    """The gate, its finding extended where the forest tells no request from another.
+    """The gate, its finding extended where the forest gives all requests the same answer.
 
     n_of_requests: the first features are of the request, those after them of its age. A tree that LightGBM could not
     split is a node with two equal leaves.

@@ -88,7 +88,7 @@ def known_gate(found: tuple[Suspect, ...], confirmed: tuple[str, ...]) -> Gate:
     """Passed where no column is asked about, but those that the configuration confirms."""
     name = "columns known at creation"
     if not found:
-        return Gate(name, True, f"confirmed: {', '.join(confirmed)}" if confirmed else "no column carries the model")
+        return Gate(name, True, f"confirmed: {', '.join(confirmed)}" if confirmed else "no suspect column")
     return Gate(name, False, question(found))
 
 

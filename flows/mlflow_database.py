@@ -47,7 +47,7 @@ def ready_database(file: Path, artifacts: Path) -> None:
         if _is_current(file):  # made by the one who held the lock
             return
         if not tables_of(file):
-            with stage("make MLflow's database"), _told(f"{file} must be made before it is opened"):
+            with stage("make MLflow's database"), _one_line(f"{file} must be made before it is opened"):
                 make_database(file, lambda temporary: _make(temporary, artifacts))
         else:
             with stage("upgrade MLflow's database"):
@@ -98,7 +98,7 @@ def _upgrade(file: Path) -> None:
     if living:
         raise OSError(f"{file} must be upgraded while no other process uses the store, got {len(living)} that do")
     with new_database(file) as temporary:
-        with _told(f"{file} must be upgraded from schema {revision} to {known[0]}"):
+        with _one_line(f"{file} must be upgraded from schema {revision} to {known[0]}"):
             copy_database(file, temporary)
             _migrate(temporary)
         backup = file.with_name(f"{file.name}.{revision}")
@@ -118,7 +118,7 @@ def _migrate(file: Path) -> None:
 
 
 @contextmanager
-def _told(rule: str) -> Iterator[None]:
+def _one_line(rule: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # whatever MLflow, SQLAlchemy and alembic raise

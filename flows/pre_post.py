@@ -101,7 +101,7 @@ def pre_post(series: pd.DataFrame, from_s: int, *, warmup_s: int = 0, seed: int 
 def pre_post_figure(found: PrePost, title: str, truth_pct: np.ndarray | None = None) -> Figure:
     """Three panels: empty hosts and what they would have been; the difference, bin by bin; and its sum over time.
 
-    truth_pct: what the empty hosts without the launch really are, shape (n,), where another replay tells.
+    truth_pct: what the empty hosts without the launch really are, shape (n,), where another replay gives them.
     """
     from matplotlib.figure import Figure
 

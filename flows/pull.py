@@ -110,7 +110,7 @@ def follow(registry: Registry, uri: ModelUri, folder: Path, interval_s: float, r
     ValueError before any version was found. A version that is refused is not pulled again.
     """
     done: int | None = None
-    told = ""
+    reported = ""
     while True:
         version, line = done, ""
         try:
@@ -126,9 +126,9 @@ def follow(registry: Registry, uri: ModelUri, folder: Path, interval_s: float, r
             if done is None:
                 raise
             line = f"waiting  {error}"
-        if line and line != told:
+        if line and line != reported:
             report(line)
-        told = line
+        reported = line
         if wait(interval_s):
             return
 

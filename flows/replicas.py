@@ -1,4 +1,4 @@
-"""Replicas of a workload: the same requests, slightly moved, so that placement luck averages out.
+"""Replicas of a workload: the same requests, slightly moved, so that the effect of single placements averages out.
 
 One replay of a small pool wanders by whole percentage points when a single placement changes. Replicas move
 arrivals and lifetimes a little, every policy sees the same ones, and gains are paired within a replica.
@@ -102,7 +102,7 @@ def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workl
     """Further replicas, up to `n_max` in all, until each pair's paired difference is known to +- half_width_pp.
 
     pairs: labels of cells; only these are replayed again. Widths alone decide when to stop, not which way a
-    difference falls: that would find differences in luck. The table stays that of the first replicas.
+    difference falls: that would turn chance into differences. The table stays that of the first replicas.
     """
     columns = list(replicated.table.index)
     wanted = {label for pair in pairs for label in pair}

@@ -22,8 +22,8 @@ best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and what 5 repl
 def best_policy(simulation: Replicated, own: str, other: str) -> str:
     """The deployable policy with the highest gain, summed over both models' sources.
 
-    By the sum, since the luck of a sum says nothing of the difference that is judged: the best of the candidate alone
-    would be the luckiest, and so would the best of the other.
+    By the sum: its random error is uncorrelated with that of the difference that is judged. The highest gain of one
+    model alone would be biased upwards, and the difference with it.
     """
     gain = simulation.table["gain_pp"]
     return max(DEPLOYABLE, key=lambda policy: float(gain[label_of(policy, own)] + gain[label_of(policy, other)]))
@@ -54,7 +54,7 @@ def simulation_gates(simulation: Replicated | None, own: str, other: str) -> tup
     found = "; ".join(f"{policy} {n_own:g} a replay, {n_other:g} with {other}"
                       for policy, (n_own, n_other) in counts.items())
     return (*gates, Gate(f"rejections against {other}", is_passed,
-                         f"{found} (two standard deviations of a count may be luck)"))
+                         f"{found} (two standard deviations of a count may be chance)"))
 
 
 def is_better_placed(simulation: Replicated | None, own: str, other: str) -> bool:
@@ -67,9 +67,9 @@ def is_better_placed(simulation: Replicated | None, own: str, other: str) -> boo
 
 def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
     mean, low, high = simulation.difference(label_of(policy, own), label_of(policy, other))
-    if not _tells_apart(simulation, policy):
-        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: the replay cannot tell policies apart, {policy} "
-                                 "leaves the same hosts empty with every prediction")
+    if not _has_effect(simulation, policy):
+        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the "
+                                 f"replay, {policy} leaves the same hosts empty with every prediction")
     if not np.isfinite(low):
         return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval")
     is_passed = low > -MARGIN_PP
@@ -78,7 +78,7 @@ def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other
                                  f"{-MARGIN_PP:g}{verdict}")
 
 
-def _tells_apart(simulation: Replicated, policy: str) -> bool:
+def _has_effect(simulation: Replicated, policy: str) -> bool:
     """Whether the policy's cells, one a prediction, differ in any replica. Where even km's and the model's predictions
     place alike (a pool that is always full, or has room for all), a difference of 0 is no evidence."""
     cells = simulation.gain_pp[:, [label.startswith(f"{policy} (") for label in simulation.table.index]]

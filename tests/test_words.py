@@ -22,7 +22,7 @@ NOT_SAID = (
     "happenings", "befalls", "befell", "told from luck", "by luck", "placement luck", "how sure",
     "tell apart", "tells apart", "tell hosts apart", "leaves room for", "unless told otherwise", "win over it",
     "wins over", "rests on it", "asked nothing", "told the model nothing", "what came of it", "as it should",
-    "no shares to speak of", "the mend", "nobody can foresee", "can foresee",
+    "no shares to speak of", "the mend", "nobody can foresee", "can foresee", "told from the file",
 )  # fmt: skip
 LINE_MAX = 400
 """Longer lines of prose are hard to read and to review; tables and generated lists have their own form."""

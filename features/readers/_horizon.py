@@ -10,7 +10,7 @@ import pandas as pd
 from sojourn.features.report import ReadLedger
 
 N_TIMES_MIN = 100
-"""With fewer times nothing can be told from chance: the horizon is then the last one."""
+"""Fewer times do not show which of them are damaged: the horizon is then the last one."""
 GAP_SHARE = 0.1
 """A few rows that stand further beyond all others than this share of the time before are damaged. Less moves little."""
 BEYOND_SHARE = 1e-3
@@ -54,7 +54,7 @@ class Horizon:
 
 
 class LatestTimes:
-    """The latest of many times, enough to tell a horizon from; memory grows with a 500th of the times."""
+    """The latest of many times, enough to find a horizon; memory grows with a 500th of the times."""
 
     def __init__(self) -> None:
         self.kept = np.zeros(0, np.int64)

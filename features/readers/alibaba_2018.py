@@ -41,7 +41,7 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     is that of their failed job) left their hosts then, so they keep that departure. censor_cut: mark them by
     `is_cut` (bool), so that their end counts as a competing one.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018, where it recurs

@@ -46,7 +46,7 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
     `cpu_limit_cores` and the sizes are those of the first row that places it. `mem_gib` is a share of the largest
     machine (0-100), no GiB. Owner: `app_du`, the deploy unit. `machine` and `status` (the last seen) have no role.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s, at each step's

@@ -36,7 +36,7 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
     (the smallest number on a tie). cpu_cores and mem_gib are shares of it (0-1), not cores and GiB; VMs whose
     type it cannot hold are refused. hosts: one row, that machine, of size 1.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     Owner: `tenant`; categories: `vm_type`, `priority`.

@@ -27,7 +27,7 @@ def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace,
     kept as `creation_s`, outside the roles. No scheduled and no creation time: started before the trace, start
     unknown. No deletion: still running at the horizon, which is the last time in the file. Times are rounded to
     whole seconds.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     cpu_cores, mem_gib, gpu: what is requested. Owner: `app_name`; category: `role` (CN without GPU, HN with one).

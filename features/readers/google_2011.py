@@ -83,7 +83,7 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
     Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to schedule),
     `n_scheduled_before`. `end_event` is known only at the end and stands outside the roles.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     censor_cut: add `is_cut` (bool): evicted or lost, so that the observed end is a competing one.

@@ -42,7 +42,7 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     A table without lists the jobs that had *ended* by its end, so of those submitted shortly before it only the short
     ones are there. cut_tail_s: end the trace so many seconds earlier, with what then runs censored; the longest
     duration (5.05 days in the half year) makes it fair.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
 
     Raises FileNotFoundError where the file is missing, ValueError where it is not the format.

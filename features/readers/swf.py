@@ -34,7 +34,7 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
 
     Arrival is the start of running, submit + wait (that is what a replay places); `submit_s` is kept
     for splits and history by submit time. Departure is start + run; the horizon is the last departure.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is told from the file
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
     as docs/traces.md says.
     Time 0 is the first job's submit, so that a log whose first year was cleaned away does not start with an
     idle year; `meta["start_unix_s"]` is moved with it.

@@ -79,9 +79,9 @@ REFUSED: dict[str, tuple[Callable[[], Trace], str]] = {
     "all-outlive": (lambda: moved(made(), np.arange(400) * 2_000, 30 * DAY_S, 50 * DAY_S),
                     "the train window must hold at least one observed end"),
     "same-second": (lambda: moved(made(), np.zeros(400, np.int64), 60, HORIZON_S),
-                    "the train window must hold requests, got none: windows part at the seconds 0 and 0"),
+                    "the train window must hold requests, got none: the windows are cut at seconds 0 and 0"),
     "all-before": (lambda: moved(made(), np.arange(400) * 100 - 40_000, 50_000, HORIZON_S),
-                   r"the train window must hold requests, got none: windows part at the seconds -\d+ and -\d+"),
+                   r"the train window must hold requests, got none: the windows are cut at seconds -\d+ and -\d+"),
     "infinite-number": (lambda: made(ask=np.inf), "ask must be finite, got inf"),
     "number-as-text": (lambda: made(ask="much"), "ask must be a number, got 'much'"),
 }

@@ -76,7 +76,7 @@ def test_one_table_for_each_request_and_uptime(made: Made, tmp_path: Path) -> No
     assert code == 0
     assert out.count("Why ") == 4
     assert out.count("at creation") == 2
-    assert "not told" in out
+    assert "not given" in out
     assert err.startswith("warning: the model has not seen ")
 
 

@@ -147,7 +147,7 @@ def test_a_version_that_does_not_hold_what_was_gated_is_no_champion(made: Made, 
     logged = store / "artifacts" / judged.run_id / "artifacts" / "bundle"
     shutil.rmtree(logged)
     shutil.copytree(made.folders["uptime"], logged)
-    with pytest.raises(BundleError, match=r"made version 2 must hold the bundle that was gated \(.*\), got "):
+    with pytest.raises(BundleError, match=r"made version 2 must hold the bundle that the gates judged \(.*\), got "):
         _promote(tracker, store, judged)
     assert tracker.aliases(NAME) == {CHAMPION: 1}
     assert read_sha256(store / "bundles" / NAME) == _sha256(made, "hazard")

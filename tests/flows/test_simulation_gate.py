@@ -53,7 +53,7 @@ def test_a_replay_in_which_all_policies_are_equal_shows_nothing() -> None:
     labels = [f"{policy} ({model})" for policy in DEPLOYABLE for model in ("hazard", "km")]
     gates = simulation_gates(_simulated({label: [0.0] * 5 for label in labels}), "hazard", "km")
     assert [gate.is_passed for gate in gates] == [False, False, True]
-    assert all("not shown: the replay cannot tell policies apart" in gate.found for gate in gates[:2])
+    assert all("not shown: predictions make no difference in the replay" in gate.found for gate in gates[:2])
     # a candidate that is the champion anew places as it does, and not as km: that is no loss, and shown
     same = {label: [0.0] * 5 for label in labels} | {f"{policy} (champion v1)": [0.0] * 5 for policy in DEPLOYABLE}
     told = same | {f"{policy} (km)": [-0.3] * 5 for policy in DEPLOYABLE}
@@ -80,7 +80,7 @@ def test_the_best_policy_is_that_of_both_models_together() -> None:
 
 @pytest.mark.parametrize(("rejected", "passed"), [(2.0, True), (3.0, False)])
 def test_empty_hosts_are_not_bought_with_refused_requests(rejected: float, passed: bool) -> None:
-    # beside 0 two may be luck; by either policy that is judged
+    # beside 0 two may be chance; by either policy that is judged
     for policy in ("nilas", "joint-fit"):
         simulation = _simulated(_of_all([1.0 + value for value in CALM], [0.0] * 5), {f"{policy} (hazard)": rejected})
         *hosts, rejections = simulation_gates(simulation, "hazard", "km")
