@@ -37,4 +37,5 @@ def aligned_cost(cluster: Cluster, host: int, request: Request, now: int) -> flo
     return (extension_s + SLACK_WEIGHT * slack_s) / SCALE_S + free_share_left(cluster, host, request, 0)
 
 
-ALIGNED_FIT = Policy("aligned-fit", (aligned_cost, *PACKING), predictions="current")
+ALIGNED_FIT = Policy("aligned-fit", (aligned_cost, *PACKING), predictions="current",
+                     about="as joint-fit, with a price for the time that the host outlasts the request; ours")

@@ -5,4 +5,4 @@ from __future__ import annotations
 from sojourn.simulator.policies.packing import PACKING
 from sojourn.simulator.policies.policy import Policy
 
-BEST_FIT = Policy("best-fit", PACKING)
+BEST_FIT = Policy("best-fit", PACKING, about="the fullest host on which the request fits; the baseline")

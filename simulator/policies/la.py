@@ -39,4 +39,5 @@ def doubling_class_mismatch(cluster: Cluster, host: int, request: Request, now: 
     return 0.0 if is_same else 1.0
 
 
-LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial")
+LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial",
+            about="a host of the lifetime class of the request; classes double (LAVA, section 2.3)")

@@ -28,4 +28,5 @@ def class_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> f
     return 0.0 if is_long == is_host_long else 1.0
 
 
-LA_BINARY = Policy("la-binary", (class_mismatch, *PACKING), predictions="initial")
+LA_BINARY = Policy("la-binary", (class_mismatch, *PACKING), predictions="initial",
+                   about="as la, with two classes: short and long")

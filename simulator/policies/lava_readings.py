@@ -71,13 +71,15 @@ def recycling_preference(cluster: Cluster, host: int, request: Request, now: int
 
 _SAMPLED = ("mode", ("empty", "open", "recycling"))
 LAVA_95 = Policy("lava-95", LAVA.scorers, predictions="current",
-                 hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *_SAMPLED))
+                 hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *_SAMPLED),
+                 about="lava: a host is full at 95 % instead of 90 %")
 LAVA_FROM_OPENING = Policy(
     "lava-from-opening", LAVA.scorers, predictions="current",
-    hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *_SAMPLED))
+    hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *_SAMPLED),
+    about="lava: the deadline counts from the opening; recycling does not begin it again")
 LAVA_SOFT = Policy("lava-soft", (recycling_preference, temporal_cost, *PACKING), predictions="current",
-                   hooks=LAVA.hooks)
+                   hooks=LAVA.hooks, about="lava: only recycling hosts of a higher class come before NILAS's score")
 LAVA_SOFT_EXPECTED = Policy("lava-soft-expected", (recycling_preference, expected_cost, *PACKING),
-                            predictions="current", hooks=LAVA.hooks)
+                            predictions="current", hooks=LAVA.hooks, about="lava-soft with nilas-expected's score")
 LAVA_SOFT_JOINT = Policy("lava-soft-joint", (recycling_preference, joint_cost, *PACKING), predictions="current",
-                         hooks=LAVA.hooks)
+                         hooks=LAVA.hooks, about="lava-soft with joint-fit's score")

@@ -80,4 +80,5 @@ def expected_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     return bucket_of(expected_extension(cluster, host, request, now))
 
 
-NILAS_EXPECTED = Policy("nilas-expected", (expected_cost, *PACKING), predictions="current")
+NILAS_EXPECTED = Policy("nilas-expected", (expected_cost, *PACKING), predictions="current",
+                        about="nilas by the expected extension, from the request's whole distribution; ours")

@@ -71,6 +71,7 @@ class Policy:
     hooks: what it remembers of hosts; None = nothing.
     host_scores: a NumPy function in place of scorers and filter.
     is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
+    about: which host it takes, one line for the docs.
 
     >>> Policy("any").predictions
     'none'
@@ -87,6 +88,7 @@ class Policy:
     hooks: Hooks | None = None
     host_scores: HostScores | None = None
     is_queueing: bool = False
+    about: str = ""
 
     def __post_init__(self) -> None:
         if self.predictions not in ("none", "initial", "current"):

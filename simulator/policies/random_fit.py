@@ -27,4 +27,4 @@ def draw(cluster: Cluster, host: int, request: Request, now: int) -> float:
     return np.float64(mixed >> np.uint64(11)) * 2.0**-53
 
 
-RANDOM = Policy("random", (draw,))
+RANDOM = Policy("random", (draw,), about="any host on which the request fits, each as likely")

@@ -92,4 +92,5 @@ def added_waste(cluster: Cluster, host: int, request: Request, now: int) -> floa
 
 
 WASTE_MIN = Policy("waste-min", (opens_host, added_waste, *PACKING),
-                   hooks=Hooks(waste_state, placed, departed, unchanged, unchanged))
+                   hooks=Hooks(waste_state, placed, departed, unchanged, unchanged),
+                   about="the host where least room becomes useless to the mix of requests so far; then best fit")

@@ -21,4 +21,4 @@ def used_share(cluster: Cluster, host: int, request: Request, dimension: int) ->
     return (capacity - cluster.free[host, dimension] + request.need[dimension]) / capacity
 
 
-WORST_FIT = Policy("worst-fit", (PerResource(used_share),))
+WORST_FIT = Policy("worst-fit", (PerResource(used_share),), about="the host that is left with most room, empty or not")

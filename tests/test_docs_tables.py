@@ -1,0 +1,24 @@
+"""The tables of the docs are those of the registries."""
+
+from __future__ import annotations
+
+import pytest
+
+from docs_tables import DOCS, TABLES, with_table
+from sojourn.simulator import KNOWN_POLICIES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_docs_have_the_table_of_the_registry(name: str) -> None:
+    page, made = TABLES[name]
+    text = (DOCS / page).read_text()
+    assert with_table(text, name, made()) == text, f"docs/{page} must list what the registry holds: run `make tables`"
+
+
+def test_every_policy_says_what_it_does() -> None:
+    assert [name for name, policy in KNOWN_POLICIES.items() if not policy.about] == []
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="the markers of readers must stand once in its page, got 0"):
+        with_table("# Traces\n", "readers", "")
