@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from sojourn.flows.ab_pool import ab_summary, run_ab_pool
+from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison_log import log_sections
 from sojourn.flows.comparison_report import Section
 from sojourn.flows.pre_post import pre_post, pre_post_figure
@@ -21,8 +22,6 @@ from sojourn.simulator.policies.wrappers.switched import switched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from sojourn.flows.compare_config import CompareConfig
 
 _TITLES = ("policy", "method", "estimate pp", "truth pp", "error pp", "95 % interval", "spread of one",
            "half width reported", "interval holds truth %")
@@ -53,7 +52,8 @@ def run_ab_preset(config: CompareConfig) -> int:
         figures |= {f"pre-post-{policy}-load-{load:g}": _launch(first, policy) for policy in config.policies}
     with stage("log"):
         trace = next(iter(by_load[config.loads[0]].values())).trace
-        log_sections(tracker, config, trace, sections, {"trials": pd.concat(parts, ignore_index=True)}, figures)
+        log_sections(tracker, config.preset, config.model_dump(mode="json"), trace, sections,
+                     {"trials": pd.concat(parts, ignore_index=True)}, figures)
     return 0
 
 

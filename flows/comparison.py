@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from rich.markup import escape
 
 from sojourn.flows.cell_decisions import explained
 from sojourn.flows.cell_store import CellResult, CellStore
+from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison_log import as_document, log_comparison
 from sojourn.flows.comparison_report import comparison_tables
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
@@ -31,9 +31,6 @@ from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.page.comparison_data import ComparisonData
 
-if TYPE_CHECKING:
-    from sojourn.flows.compare_config import CompareConfig
-
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
 _SERIES = ["time_s", "empty_hosts_pct", "bound_empty_hosts_pct"]
@@ -49,7 +46,7 @@ def run_comparison(config: CompareConfig) -> int:
     cells = config.cells()  # refuses what can't be replayed before a store is made
     with stage("open the store"):
         tracker = open_store(config)
-    with _workers(config) as workers:
+    with _workers(config.cluster, config.n_workers) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
@@ -72,8 +69,8 @@ def run_comparison(config: CompareConfig) -> int:
     with stage("log"):
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)
-        log_comparison(tracker, config, traces, as_document(config, trace, summary, description), summary, tables,
-                       not failed)
+        document = as_document(config.preset, trace, summary, description)
+        log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed)
     if config.page is not None:
         _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"
@@ -160,12 +157,12 @@ def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:
     return replace(classes, state=arrays["map_state"], state_names=tuple(arrays["map_state_names"].tolist()))
 
 
-def _workers(config: CompareConfig) -> AbstractContextManager[list[NewWorker]]:
-    if config.cluster is None:
-        return nullcontext(local_workers(config.n_workers))
+def _workers(cluster: str | None, n_workers: int) -> AbstractContextManager[list[NewWorker]]:
+    if cluster is None:
+        return nullcontext(local_workers(n_workers))
     from sojourn.flows.cluster import cluster_workers
 
-    return cluster_workers(config.cluster)
+    return cluster_workers(cluster)
 
 
 def _write_tables(page: Path, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -16,15 +16,13 @@ from sojourn.flows.data_window import whole_trace
 from sojourn.flows.figures import draw_gains
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.tracking import COMPARISON, Tracker
+from sojourn.flows.workload_spec import TraceSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sojourn.flows.compare_config import CompareConfig
-    from sojourn.flows.workload_spec import TraceSpec
 
-
-def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
+def as_document(preset: str | None, trace: TraceSpec, summary: pd.DataFrame,
                 description: Mapping[tuple[str, float], str]) -> dict[str, Any]:
     """What `sojourn results` writes a section from; JSON values only.
 
@@ -36,41 +34,68 @@ def as_document(config: CompareConfig, trace: TraceSpec, summary: pd.DataFrame,
     workloads = [{"workload": key[0], "load": key[1], "description": text,
                   "rows": json.loads(own[key].to_json(orient="records", double_precision=15))}
                  for key, text in description.items()]
-    name = config.preset or ""
-    return {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
-            "code_version": __version__, "workloads": workloads}
+    return {**_origin(preset, trace), "workloads": workloads}
 
 
-def log_comparison(tracker: Tracker, config: CompareConfig, traces: Iterable[TraceSpec], found: FoundComparison,
+def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable[TraceSpec], found: FoundComparison,
                    summary: pd.DataFrame, tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
-    """Log a comparison. traces: that were replayed. tables: CSV artifacts by name, `cells` among them. is_whole: no
-    cell failed; else the run is marked as failed.
+    """Log a comparison. params: all its settings. traces: that were replayed. tables: CSV artifacts by name, `cells`
+    among them. is_whole: no cell failed; else the run is marked as failed.
 
     A child has the means over the seeds, and under `seed/` those of each seed, with the seed as the step.
     """
-    name = f"compare {found['trace']} {found['name']}".rstrip()
-    tags = {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
-            "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
-    data = [whole_trace(trace.source, trace.name, trace.data_hash) for trace in traces]
-    with tracker.run(name, tags) as run:
-        tracker.log_data(run, data)
+    tags, data = _tags(found), [whole_trace(trace.source, trace.name, trace.data_hash) for trace in traces]
+    with tracker.run(_run_name(found), tags, data=data) as run:
         for row in summary.to_dict("records"):
-            params = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
+            cell = {key: row[key] for key in ("workload", "load", "policy", "predictor")}
             words = f"{row['label']}, {row['workload']}, load {row['load']:g}"
-            with tracker.run(words, {**tags, "kind": "cells"}, run) as child:
-                tracker.log_data(child, data)
-                tracker.log(child, params, {str(key): value for key, value in row.items()
-                                            if key not in params and not isinstance(value, str)})
-                tracker.log_by_step(child, _by_seed(tables["cells"], params))
-        tracker.log(run, config.model_dump(mode="json"))
+            with tracker.run(words, {**tags, "kind": "cells"}, run, data) as child:
+                tracker.log(child, cell, {str(key): value for key, value in row.items()
+                                          if key not in cell and not isinstance(value, str)})
+                tracker.log_by_step(child, _by_seed(tables["cells"], cell))
+        figures = {}
         for part in found["workloads"]:
             rows = summary[(summary["workload"] == part["workload"]) & (summary["load"] == part["load"])]
             stem = part["workload"].replace(", ", "-").replace(" ", "-")
-            tracker.log_figure(run, gains_figure(rows, part["description"]), f"gains-{stem}-load-{part['load']:g}.png")
-        for stem, table in tables.items():
-            tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
-        tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+            figures[f"gains-{stem}-load-{part['load']:g}"] = gains_figure(rows, part["description"])
+        _log_found(tracker, run, params, found, tables, figures)
         tracker.end(run, "FINISHED" if is_whole else "FAILED")
+
+
+def log_sections(tracker: Tracker, preset: str | None, params: Mapping[str, Any], trace: TraceSpec,
+                 sections: Sequence[Section], tables: Mapping[str, pd.DataFrame],
+                 figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
+    """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
+    found = {**_origin(preset, trace), "workloads": [], "sections": [asdict(section) for section in sections]}
+    data = [whole_trace(trace.source, trace.name, trace.data_hash)]
+    with tracker.run(_run_name(found), _tags(found), data=data) as run:
+        _log_found(tracker, run, params, found, tables, figures)
+
+
+def _log_found(tracker: Tracker, run: str, params: Mapping[str, Any], found: FoundComparison,
+               tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure]) -> None:
+    tracker.log(run, params)
+    for stem, figure in figures.items():
+        tracker.log_figure(run, figure, f"{stem}.png")
+    for stem, table in tables.items():
+        tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
+    tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+
+
+def _origin(preset: str | None, trace: TraceSpec) -> dict[str, Any]:
+    """What was compared, on which data, by which code."""
+    name = preset or ""
+    return {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
+            "code_version": __version__}
+
+
+def _run_name(found: FoundComparison) -> str:
+    return f"compare {found['trace']} {found['name']}".rstrip()
+
+
+def _tags(found: FoundComparison) -> dict[str, str]:
+    return {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
+            "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
 
 
 def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[str, float]]:
@@ -78,24 +103,6 @@ def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[s
     numbers = own.select_dtypes("number").drop(columns="load")
     return {int(str(seed)): {f"seed/{name}": float(value) for name, value in row.items()}
             for seed, row in numbers.iterrows()}
-
-
-def log_sections(tracker: Tracker, config: CompareConfig, trace: TraceSpec, sections: Sequence[Section],
-                 tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
-    """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
-    name = config.preset or ""
-    found = {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
-             "code_version": __version__, "workloads": [], "sections": [asdict(section) for section in sections]}
-    tags = {"kind": COMPARISON, "trace": trace.name, "comparison": name, "data_hash": trace.data_hash[:12],
-            "code_version": __version__}
-    with tracker.run(f"compare {trace.name} {name}".rstrip(), tags) as run:
-        tracker.log_data(run, [whole_trace(trace.source, trace.name, trace.data_hash)])
-        tracker.log(run, config.model_dump(mode="json"))
-        for stem, table in tables.items():
-            tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
-        for stem, figure in figures.items():
-            tracker.log_figure(run, figure, f"{stem}.png")
-        tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
 
 
 def _about(preset: str) -> str:

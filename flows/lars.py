@@ -9,11 +9,12 @@ counts and the shares carried out stand side by side.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison_log import log_sections
 from sojourn.flows.comparison_report import Section
 from sojourn.flows.intervals import t_half_width
@@ -33,9 +34,6 @@ from sojourn.simulator import (
 from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.experiments.move_orders import batches, expected_exits, n_carried_out
 from sojourn.simulator.policies.wrappers.updated_first import updated_first
-
-if TYPE_CHECKING:
-    from sojourn.flows.compare_config import CompareConfig
 
 ORDERS: tuple[tuple[Literal["trace", "longest-first", "shortest-first", "random"], bool], ...] = (
     ("trace", True), ("longest-first", True), ("shortest-first", True), ("random", True), ("trace", False),
@@ -70,7 +68,8 @@ def run_lars(config: CompareConfig) -> int:
         console.print()
         console.print(section.table())
     with stage("log"):
-        log_sections(tracker, config, next(iter(cells)).trace, sections, {"lars": summary, "replays": replays})
+        log_sections(tracker, config.preset, config.model_dump(mode="json"), next(iter(cells)).trace, sections,
+                     {"lars": summary, "replays": replays})
     return 0
 
 

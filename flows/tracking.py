@@ -14,17 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sojourn.flows.data_window import DataWindow
 from sojourn.flows.logged_model import files_beside
 from sojourn.flows.mlflow_database import ready_database
 from sojourn.flows.termination import exit_on_sigterm
 from sojourn.flows.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.serving.encoder import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from sojourn.flows.data_window import DataWindow
-    from sojourn.serving.encoder import Encoder
 
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"

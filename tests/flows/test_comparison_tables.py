@@ -104,7 +104,7 @@ def test_a_load_without_a_short_decimal_is_logged_with_its_rows() -> None:
                                 "packing_density_pct": 50.0, "rejected_pct": 0.0}, {"elapsed_s": 0.5, "compile_s": 0.0},
                                {"description": "d", "n_hosts": 3, "warmup_s": 0}, {})) for cell in cells]
     description = {(cell.workload.name, cell.workload.load): "d" for cell in cells}
-    document = as_document(config, cells[0].workload.trace, summary_table(cells_table(found)), description)
+    document = as_document(config.preset, cells[0].workload.trace, summary_table(cells_table(found)), description)
     assert [[row["label"] for row in part["rows"]] for part in document["workloads"]] == [["best-fit", "first-fit"]] * 2
     assert "d; load 0.333333, seeds: 1." in comparison_markdown(json.loads(json.dumps(document)))
 
