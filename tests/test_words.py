@@ -16,7 +16,8 @@ from sojourn.flows.results_pages import anchor
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = ROOT / "docs" / "glossary.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+         *sorted((ROOT / "docs").rglob("*.md"))]
 PARTS = ("features", "models", "serving", "simulator", "flows", "src/sojourn")
 NOT_SAID = (
     "happenings", "befalls", "befell", "told from luck", "by luck", "placement luck", "how sure",
