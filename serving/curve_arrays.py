@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving._jitable import register_inlined, register_jitable
 from sojourn.serving.formulas import (
     LONGEST_S,
     hazard_at,
@@ -24,6 +23,7 @@ from sojourn.serving.formulas import (
     residual_share_above,
     score_seconds,
 )
+from sojourn.serving.jitable import register_inlined, register_jitable
 
 HAZARD, POINT, ONCE = 0, 1, 2
 """The kinds of curve, as numbers."""

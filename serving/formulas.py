@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving._jitable import register_jitable
+from sojourn.serving.jitable import register_jitable
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving._jitable import register_jitable
+from sojourn.serving.jitable import register_jitable
 from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER
 
 UNKNOWN = 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
-from sojourn.serving._jitable import register_jitable
+from sojourn.serving.jitable import register_jitable
 from sojourn.serving.running import Group, RunningRequests
 
 OWNER_FEATURES = (
