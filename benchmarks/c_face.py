@@ -34,7 +34,7 @@ from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Bundle, load_bundle
 from sojourn.serving.c_source import c_source
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime", "gbdt-once")
 N_REQUESTS = 12_000

@@ -36,7 +36,7 @@ from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 
 N_REQUESTS = 12_000
 N_CONNECTIONS = 4

@@ -207,7 +207,7 @@ def train(root: Path, seed: int) -> dict[str, tuple[Path, float]]:
     from sojourn.features.split import split_by_time
     from sojourn.features.synthetic import synthesize
     from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-    from sojourn.serving.history import HistoryState
+    from sojourn.serving.inputs.history import HistoryState
 
     trace = synthesize(20_000, seed=seed)
     encoder = default_encoder(trace)

@@ -44,7 +44,7 @@ from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.row_scores import row_scores
 from sojourn.serving.varying_walk import varying_walk
 

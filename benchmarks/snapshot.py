@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.serving.admitted import Admitted, LiveRequests
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
 from sojourn.serving.live_history import content_of, live_history
 from sojourn.serving.snapshot import read_snapshot, write_snapshot
 

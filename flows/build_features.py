@@ -16,8 +16,8 @@ from sojourn.flows.progress import Report, console, stage
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file
 from sojourn.serving.array_archive import read_arrays
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
 
 
 @dataclass(frozen=True, slots=True)

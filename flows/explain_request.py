@@ -14,10 +14,10 @@ from rich.text import Text
 from sojourn.flows.curve_picture import curve_figure, duration
 from sojourn.flows.progress import console
 from sojourn.serving import Bundle, Predictor
-from sojourn.serving.encoder import Parsed
 from sojourn.serving.explain import ARRIVAL, Explanation, background_of
-from sojourn.serving.history_definition import CATEGORY_FEATURES, HistoryKey
-from sojourn.serving.owner import OWNER_FEATURES
+from sojourn.serving.inputs.encoder import Parsed
+from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryKey
+from sojourn.serving.inputs.owner import OWNER_FEATURES
 
 N_ROWS_MAX = 12
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -20,7 +20,7 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.encoder import Encoder
+from sojourn.serving.inputs.encoder import Encoder
 from sojourn.simulator import Curves
 
 

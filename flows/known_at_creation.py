@@ -18,7 +18,7 @@ from sojourn.flows.tells_running import tells_running
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures.reliance import Reliance, reliances
 from sojourn.serving.curve_kinds import KINDS
-from sojourn.serving.encoder import Encoder
+from sojourn.serving.inputs.encoder import Encoder
 
 SUSPECTS = "suspect_columns"
 """Tag of a version: the columns that are asked about."""

@@ -22,7 +22,7 @@ from sojourn.models.explain import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
 from sojourn.serving.curve_kinds import KINDS
-from sojourn.serving.encoder import Encoder
+from sojourn.serving.inputs.encoder import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

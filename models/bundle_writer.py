@@ -17,8 +17,8 @@ from sojourn.publishing import publish_files
 from sojourn.serving.array_archive import write_arrays
 from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST
 from sojourn.serving.curve_kinds import KINDS
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
 
 
 def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: Encoder, history: HistoryState,

@@ -23,12 +23,12 @@ from sojourn.serving.checks import folder_path
 from sojourn.serving.curve_kind import CurveKind
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.folder_files import FolderFiles
 from sojourn.serving.forest import LARGEST
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition
 from sojourn.serving.model_numbers import ModelNumbers
 
 FORMAT_VERSION = 1

@@ -20,8 +20,8 @@ from sojourn.serving import document_fields
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.document_fields import N_BACKGROUND_MAX
-from sojourn.serving.encoder import CLOCK_FEATURES, Encoder
 from sojourn.serving.errors import BundleError
+from sojourn.serving.inputs.encoder import CLOCK_FEATURES, Encoder
 
 ARRIVAL = "arrival time"
 N_EXACT_MAX = 10
@@ -58,7 +58,7 @@ class Explanation:
 def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
     """The encoder's features in groups: each number, the arrival time, the history of each key.
 
-    >>> from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
+    >>> from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
     >>> encoder = Encoder(("cpu_cores",), ("zone",), HistoryDefinition((HistoryKey("zone", ("zone",), "category"),)))
     >>> [(group.name, group.idx) for group in input_groups(encoder)]
     [('cpu_cores', (0,)), ('arrival time', (1, 2)), ('history of zone', (3, 4))]

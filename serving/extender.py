@@ -22,8 +22,8 @@ from typing import Any
 
 from sojourn.serving.connections import Limits
 from sojourn.serving.drains import DEFAULT_ANNOTATION, Drains
-from sojourn.serving.encoder import FIRST_MONDAY_S, WEEK_S, Encoder
 from sojourn.serving.extender_calls import REPORTS, ExtenderCalls
+from sojourn.serving.inputs.encoder import FIRST_MONDAY_S, WEEK_S, Encoder
 from sojourn.serving.json_server import JsonServer
 from sojourn.serving.nodes import Nodes
 from sojourn.serving.pod_requests import PodRequests
@@ -53,7 +53,7 @@ class Settings:
 def default_epoch_s(encoder: Encoder) -> int:
     """The least unix time >= 0 for the bundle clock's 0 at which its hours and weekdays are right.
 
-    >>> from sojourn.serving.history_definition import HistoryDefinition
+    >>> from sojourn.serving.inputs.history_definition import HistoryDefinition
     >>> default_epoch_s(Encoder((), (), HistoryDefinition(()), phase_s=3 * 86_400))  # unix time itself: a Thursday
     0
     """

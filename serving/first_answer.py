@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.serving.bundle import Schema
-from sojourn.serving.encoder import Parsed
-from sojourn.serving.history_rows import UNKNOWN, HistoryRows
+from sojourn.serving.inputs.encoder import Parsed
+from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows
 from sojourn.serving.varying_walk import MaskWalk
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.serving.curve import LifetimeCurve
 from sojourn.serving.formulas import lifetime_class
-from sojourn.serving.history import Admission
+from sojourn.serving.inputs.history import Admission
 
 
 class Lifetime:

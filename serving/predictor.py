@@ -15,13 +15,13 @@ from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curve import checked_seconds
-from sojourn.serving.encoder import Encoder, Parsed
 from sojourn.serving.errors import shown
 from sojourn.serving.explain import Explanation, explain
 from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forking import join_forks
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_rows import UNKNOWN
+from sojourn.serving.inputs.encoder import Encoder, Parsed
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_rows import UNKNOWN
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live_history import LiveHistory, content_of, live_history
 from sojourn.serving.reload_gate import ReloadGate

@@ -10,11 +10,11 @@ import numpy as np
 
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.encoder import Encoder, Parsed
 from sojourn.serving.errors import BundleError
 from sojourn.serving.explain import background_of
 from sojourn.serving.first_answer import FirstAnswer
-from sojourn.serving.history_terms import HistoryTerms
+from sojourn.serving.inputs.encoder import Encoder, Parsed
+from sojourn.serving.inputs.history_terms import HistoryTerms
 
 
 @dataclass(frozen=True, slots=True)

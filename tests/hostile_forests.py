@@ -18,7 +18,7 @@ from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forest import LARGEST, LEQ, MEMBER, Forest
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.leaf_masks import leaf_masks
 from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
 

@@ -22,8 +22,8 @@ from sojourn.models.lifetime import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
 from sojourn.publishing import publish_folder
 from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
 
 N_REQUESTS = 600
 N_INTERVALS = 12

@@ -10,8 +10,8 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition
 
 SPLITS = (-2.0, -1e-34, 0.0, 1e-34, 0.1, 0.5, 1.0, 3.0, 7.5, np.inf)
 NUMBERS = ("a", "b", "c", "d")

@@ -21,7 +21,7 @@ from sojourn.source_closure import NoSource, SourceTree, installed
 READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
     "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
-    "features/creation.py", "features/split.py", "serving/owner.py", "serving/predictor.py", "serving/bundle.py",
+    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py", "serving/bundle.py",
     "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
     "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/configured_trace.py",
@@ -68,7 +68,7 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
 
 
 SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py"}
-ROWS = {"features/trace.py", "features/creation.py", "serving/owner.py"}
+ROWS = {"features/trace.py", "features/creation.py", "serving/inputs/owner.py"}
 REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/replay.py"}
 
 

@@ -15,7 +15,7 @@ from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 
 
 @pytest.mark.parametrize("family", ["gbdt-once", "gbdt-uptime", "hazard"])

@@ -16,10 +16,10 @@ from sojourn.models.bundle_writer import packed_arrays, write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.bundle import FILES
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.forest import LEQ, Forest
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
 
 HISTORY = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")))
 ENCODER = Encoder(("cores",), ("user", "zone"), HISTORY)

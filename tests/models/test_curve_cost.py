@@ -17,7 +17,7 @@ from sojourn.models.lifetime.contract import Scores
 from sojourn.models.parity import learner_scores
 from sojourn.serving.bundle import load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.history import HistoryState
+from sojourn.serving.inputs.history import HistoryState
 
 
 @pytest.fixture(scope="module")

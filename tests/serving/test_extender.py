@@ -26,10 +26,10 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, ask, connect, example, fi
 from made_prometheus import parsed
 from sojourn.flows.cli import app
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.encoder import Encoder
 from sojourn.serving.extender import Settings, bind, default_epoch_s, main
 from sojourn.serving.extender_calls import ExtenderCalls
-from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history_definition import HistoryDefinition
 from sojourn.serving.json_server import JsonServer
 
 POSTS = ("/filter", "/prioritize", "/placed", "/ended", "/running", "/nodes")

@@ -24,11 +24,11 @@ from sojourn.serving import Lifetime, Predictor, SnapshotError, load_bundle
 from sojourn.serving import predictor as predictor_module
 from sojourn.serving import snapshot as snapshot_module
 from sojourn.serving.array_archive import read_arrays
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs.whole_arrays import whole_arrays
 from sojourn.serving.live_history import content_of
 from sojourn.serving.snapshot import ENDINGS, MARK, SnapshotContent, read_snapshot, write_snapshot
-from sojourn.serving.whole_arrays import whole_arrays
 
 NOW_S = 10**7
 KEYS_MAX = 3

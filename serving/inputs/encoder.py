@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.serving.errors import shown
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
@@ -50,7 +50,7 @@ class Encoder:
     history: the definition whose features follow.
     phase_s: seconds from a Monday 00:00 to the clock's 0.
 
-    >>> from sojourn.serving.history_definition import HistoryKey
+    >>> from sojourn.serving.inputs.history_definition import HistoryKey
     >>> history = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),))
     >>> encoder = Encoder(("cpu_cores",), ("zone",), history, phase_s=0)
     >>> encoder.feature_names()

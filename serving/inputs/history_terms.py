@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.serving.encoder import WEEK_S, Encoder
+from sojourn.serving.inputs.encoder import WEEK_S, Encoder
 
 
 @dataclass(frozen=True, slots=True)

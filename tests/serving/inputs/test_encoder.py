@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.serving.encoder import Encoder
-from sojourn.serving.history import HistoryState
-from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
 
 HISTORY = HistoryDefinition((HistoryKey("user+size", ("user", "cores"), "owner"),
                              HistoryKey("zone", ("zone",), "category")))

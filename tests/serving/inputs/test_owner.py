@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
-from sojourn.serving.running import RunningRequests
+from sojourn.serving.inputs.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
+from sojourn.serving.inputs.running import RunningRequests
 
 GAP_S, WINDOW = 300, 3
 Step = tuple[str, int, int]

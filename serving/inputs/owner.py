@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
+from sojourn.serving.inputs.running import Group, RunningRequests
 from sojourn.serving.jitable import register_jitable
-from sojourn.serving.running import Group, RunningRequests
 
 OWNER_FEATURES = (
     "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",

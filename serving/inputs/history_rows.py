@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.serving.inputs.owner import OWNER_FEATURES, UNKNOWN_OWNER
 from sojourn.serving.jitable import register_jitable
-from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER
 
 UNKNOWN = 0
 """The slot of all that is not known: of an owner that never arrived, a category of which none has ended."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from sojourn.serving.history_definition import HistoryDefinition, HistoryKey
-from sojourn.serving.owner import OwnerState
-from sojourn.serving.running import Group
+from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs.owner import OwnerState
+from sojourn.serving.inputs.running import Group
 
 LOG_LIFETIME_MAX = 20.0
 """No lifetime has a larger log10 of its seconds."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.serving.owner import OWNER_FEATURES
+from sojourn.serving.inputs.owner import OWNER_FEATURES
 
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.checks import LATEST_S
-from sojourn.serving.history import HistoryCut, HistoryState
-from sojourn.serving.history_arrays import (
+from sojourn.serving.inputs.history import HistoryCut, HistoryState
+from sojourn.serving.inputs.history_arrays import (
     LOG_LIFETIME_MAX,
     Name,
     category_moments,
@@ -24,9 +24,9 @@ from sojourn.serving.history_arrays import (
     overall_of,
     packed_names,
 )
-from sojourn.serving.history_definition import HistoryDefinition
-from sojourn.serving.owner import OwnerState
-from sojourn.serving.running import Group, RunningRequests, Undo
+from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs.owner import OwnerState
+from sojourn.serving.inputs.running import Group, RunningRequests, Undo
 
 _NEVER_S = -2**63
 """Stands for a time that there is none of."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving.history_arrays import (
+from sojourn.serving.inputs.history_arrays import (
     category_moments,
     ended_arrays,
     ended_owners,
@@ -23,9 +23,9 @@ from sojourn.serving.history_arrays import (
     overall_of,
     packed_names,
 )
-from sojourn.serving.history_definition import CATEGORY_FEATURES, HistoryDefinition
-from sojourn.serving.history_rows import UNKNOWN, HistoryRows, fill_category_features
-from sojourn.serving.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
+from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition
+from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows, fill_category_features
+from sojourn.serving.inputs.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
 
 _NAN = math.nan
 _TOKEN_BITS = 63
@@ -75,7 +75,7 @@ class HistoryState:
 
     Callers keep time order: within one second ends first, then admissions in call order.
 
-    >>> from sojourn.serving.history_definition import HistoryKey
+    >>> from sojourn.serving.inputs.history_definition import HistoryKey
     >>> definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
     >>> state = HistoryState(definition)
     >>> receipt = state.admit((("ann",),), now_s=0)
