@@ -42,11 +42,11 @@ from sojourn.models.lifetime import Exported
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.row_scores import row_scores
+from sojourn.serving.forest.varying_walk import varying_walk
 from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.row_scores import row_scores
-from sojourn.serving.varying_walk import varying_walk
 
 SIZES = ((40, 63), (100, 63), (300, 63))
 N_REQUESTS = 12_000

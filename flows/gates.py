@@ -24,7 +24,7 @@ from sojourn.models.measures import BrierOverAges
 from sojourn.models.parity import learner_scores, n_different_scores
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.forest import Forest
+from sojourn.serving.forest.forest import Forest
 
 N_PARITY_ROWS = 50_000
 N_CURVES = 200

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.array_archive import read_arrays
 from sojourn.serving.checks import folder_path
 from sojourn.serving.curve_kind import CurveKind
@@ -25,7 +24,8 @@ from sojourn.serving.curve_kinds import KINDS
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.folder_files import FolderFiles
-from sojourn.serving.forest import LARGEST
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import LARGEST
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition

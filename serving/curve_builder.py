@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from sojourn.serving.bound_rows import BoundRows
 from sojourn.serving.bundle import Schema
 from sojourn.serving.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.curve_kind import Curve
 from sojourn.serving.errors import BundleError
 from sojourn.serving.first_answer import FirstAnswer
-from sojourn.serving.onnx_reader import read_forest
+from sojourn.serving.forest.bound_rows import BoundRows
+from sojourn.serving.forest.onnx_reader import read_forest
+from sojourn.serving.forest.varying_walk import MaskWalk, check_stepwise, varying_walk
 from sojourn.serving.runtime import OnnxForest
-from sojourn.serving.varying_walk import MaskWalk, check_stepwise, varying_walk
 
 
 class CurveBuilder:

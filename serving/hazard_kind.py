@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve import HazardCurve
 from sojourn.serving.curve_arrays import HAZARD
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import Forest
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest.varying_walk import MaskWalk
 from sojourn.serving.formulas import LEAST_HAZARD, interval_hazard
 from sojourn.serving.model_numbers import ModelNumbers
-from sojourn.serving.varying_walk import MaskWalk
 
 _WIDTH_MIN_S = 1e-3
 """Intervals are no shorter, so that no rate overflows."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve import OnceCurve
 from sojourn.serving.curve_arrays import ONCE
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
-from sojourn.serving.forest import Forest
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest.varying_walk import MaskWalk
 from sojourn.serving.formulas import once_remaining
 from sojourn.serving.model_numbers import ModelNumbers
 from sojourn.serving.uptime_kind import check_residuals, residual_numbers, step_way
-from sojourn.serving.varying_walk import MaskWalk
 
 
 class OnceKind:

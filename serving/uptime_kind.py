@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.curve import PointCurve
 from sojourn.serving.curve_arrays import POINT
 from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import LARGEST, Forest
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import LARGEST, Forest
+from sojourn.serving.forest.varying_walk import MaskWalk
 from sojourn.serving.model_numbers import ModelNumbers
-from sojourn.serving.varying_walk import MaskWalk
 
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""

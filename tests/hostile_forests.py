@@ -12,15 +12,15 @@ import numpy as np
 
 import naive_forest
 from made_forests import NUMBERS, made_bundle
-from sojourn.serving import _mask_kernels
-from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.first_answer import FirstAnswer
-from sojourn.serving.forest import LARGEST, LEQ, MEMBER, Forest
+from sojourn.serving.forest import mask_kernels
+from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, Forest
+from sojourn.serving.forest.leaf_masks import leaf_masks
+from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_walk
 from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.leaf_masks import leaf_masks
-from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
 
 SPLITS = (np.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, np.nextafter(1.0, 2.0), 2.0**53, 1e-35, -1e-35)
 VALUES = (*SPLITS, np.nan, -np.inf, 3.0, 1e12)
@@ -102,7 +102,7 @@ def check_walks(rng: np.random.Generator) -> None:
         return
     assert isinstance(walk, MaskWalk) == (n_ages < 8)
     scores = np.empty(len(rows))
-    _mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
+    mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
                              masks.leaf_starts, rows, scores)
     assert scores.tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
 

@@ -21,7 +21,7 @@ from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.models.lightgbm_forest import forest_from_text
 from sojourn.publishing import publish_folder
-from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
 

@@ -15,7 +15,7 @@ FOLDER = Path(sojourn.__path__[0])
 FILES = sorted(file for part in FOLDER.iterdir() for file in (part.rglob("*.py") if part.is_dir() else [part])
                if file.suffix == ".py")
 
-KEPT_UNDER = ("sojourn.serving._mask_kernels", "sojourn.features.synthetic", "sojourn.features.readers.swf",
+KEPT_UNDER = ("sojourn.serving.forest.mask_kernels", "sojourn.features.synthetic", "sojourn.features.readers.swf",
               "sojourn.flows.feature_rows", "sojourn.flows.windows", "sojourn.flows.fitted_curves",
               "sojourn.flows.cell_replay")
 

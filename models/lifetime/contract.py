@@ -10,8 +10,8 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
-from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest import Forest
+from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest.forest import Forest
 
 
 @dataclass(frozen=True, slots=True)

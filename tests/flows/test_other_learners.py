@@ -14,7 +14,7 @@ from sojourn.models.lifetime import Exported
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.row_scores import row_scores
+from sojourn.serving.forest.row_scores import row_scores
 
 
 @pytest.fixture(scope="module")

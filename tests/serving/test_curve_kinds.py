@@ -17,7 +17,7 @@ from sojourn.serving.compiled import IS_COMPILED
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.curve_kind import CurveKind
 from sojourn.serving.curve_kinds import KIND_OF_CODE, KINDS, kind_of
-from sojourn.serving.row_scores import row_scores
+from sojourn.serving.forest.row_scores import row_scores
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 FOLDER = Path(sojourn.__path__[0])

@@ -17,7 +17,7 @@ from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
 from sojourn.serving.curve import HazardCurve
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.explain import background_of, drawn_shapley, exact_shapley, explain, input_groups
-from sojourn.serving.forest import LEQ, Forest
+from sojourn.serving.forest.forest import LEQ, Forest
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
 values_of_three = st.lists(st.floats(-10.0, 10.0), min_size=8, max_size=8)

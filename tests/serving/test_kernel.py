@@ -14,7 +14,7 @@ import pytest
 
 import sojourn
 from sojourn.serving import kernel as compiling
-from sojourn.serving._walk_kernels import goes_true
+from sojourn.serving.forest._walk_kernels import goes_true
 from sojourn.serving.kernel import kernel
 
 CALLED = "def interval_hazard(score: float, offset: float) -> float:"

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest import MEMBER, Forest
+from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest.forest import MEMBER, Forest
 
 N_LEAVES_MAX = 64
 """Leaves of a tree that one word can hold."""

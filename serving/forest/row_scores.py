@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sojourn.serving.forest import Forest
-from sojourn.serving.leaf_masks import leaf_masks
-from sojourn.serving.varying_walk import RangeWalk
+from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest.leaf_masks import leaf_masks
+from sojourn.serving.forest.varying_walk import RangeWalk
 
 
 def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
     """A function from float64 rows (n, n_features) to their raw scores, float64 (n,); the bits are ONNX Runtime's."""
-    from sojourn.serving import _mask_kernels
+    from sojourn.serving.forest import mask_kernels
 
     masks = leaf_masks(forest)
     if masks is None:
@@ -22,7 +22,7 @@ def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
 
     def scored(rows: np.ndarray) -> np.ndarray:
         scores = np.empty(len(rows))
-        _mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
+        mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
                                  masks.leaf_starts, np.ascontiguousarray(rows), scores)
         return scores
 

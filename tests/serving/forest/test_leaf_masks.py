@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import naive_forest
 from made_forests import comb
-from sojourn.serving._mask_kernels import score_rows
-from sojourn.serving.age_features import AgeFeatures
-from sojourn.serving.forest import MEMBER, Forest
-from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
-from sojourn.serving.varying_walk import MaskWalk, RangeWalk, varying_walk
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import MEMBER, Forest
+from sojourn.serving.forest.leaf_masks import LeafMasks, age_bins, leaf_masks
+from sojourn.serving.forest.mask_kernels import score_rows
+from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_walk
 
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:

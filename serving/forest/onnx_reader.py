@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import MEMBER, ZERO, Forest
+from sojourn.serving.forest.forest import MEMBER, ZERO, Forest
 
 _MODEL = {1: "ir_version", 7: "graph", 8: "opset_import"}
 _GRAPH = {1: "node", 2: "name", 5: "initializer", 11: "input", 12: "output"}

@@ -14,7 +14,7 @@ import numpy as np
 
 from sojourn.serving import document_fields
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX
-from sojourn.serving.forest import LARGEST
+from sojourn.serving.forest.forest import LARGEST
 
 _AGE_MIN_S = 1e-3
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sojourn.serving.age_features import AgeFeatures
+from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.runtime import OnnxForest
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import naive_forest
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.age_features import AgeFeatures
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import LEQ, MEMBER, Forest
-from sojourn.serving.onnx_reader import read_forest
+from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
+from sojourn.serving.forest.onnx_reader import read_forest
+from sojourn.serving.forest.varying_walk import RangeWalk, varying_walk
 from sojourn.serving.runtime import OnnxForest
-from sojourn.serving.varying_walk import RangeWalk, varying_walk
 
 N_FEATURES = 4
 SPLITS = [-2.0, -1e-34, 0.0, 1e-34, 0.5, 1.0, 3.0, 7.5]

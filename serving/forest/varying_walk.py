@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sojourn.serving.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest import Forest
-from sojourn.serving.leaf_masks import LeafMasks, age_bins, leaf_masks
+from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest.leaf_masks import LeafMasks, age_bins, leaf_masks
 
 N_VARYING_MAX = 8
 """The compiled AND takes so many features that vary with the age, the interval among them."""
@@ -44,7 +44,7 @@ class MaskWalk:
     """
 
     def __init__(self, masks: LeafMasks, forest: Forest, grid: np.ndarray, age_features: AgeFeatures) -> None:
-        from sojourn.serving import _mask_kernels
+        from sojourn.serving.forest import mask_kernels
 
         varying = forest.n_features - 1
         n_fixed = varying - len(age_features)
@@ -56,10 +56,10 @@ class MaskWalk:
         self._arrays: tuple[Any, ...]
         tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
         if len(age_features):
-            self._rows = _mask_kernels.interval_rows
+            self._rows = mask_kernels.interval_rows
             self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at, n_fixed)
         else:
-            self._rows = _mask_kernels.step_rows
+            self._rows = mask_kernels.step_rows
             self._arrays = (*tables, *self.leaf_steps(), n_fixed)
 
     def leaf_steps(self) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ class RangeWalk:
     """`VaryingWalk` by one walk per tree, for all values of the grid at once; see `varying_walk` for the arguments."""
 
     def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
-        from sojourn.serving import _walk_kernels
+        from sojourn.serving.forest import _walk_kernels
 
         varying = forest.n_features - 1
         check_stepwise(forest, age_features)

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sojourn.serving.forest import ZERO
+from sojourn.serving.forest.forest import ZERO
 from sojourn.serving.kernel import kernel
 
 
