@@ -17,7 +17,7 @@ from sojourn.flows.gate import Gate
 from sojourn.flows.tells_running import tells_running
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures.reliance import Reliance, reliances
-from sojourn.serving.curve_kinds import KINDS
+from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.inputs.encoder import Encoder
 
 SUSPECTS = "suspect_columns"

@@ -21,7 +21,7 @@ from sojourn.flows.train import Trained, Training
 from sojourn.models.explain import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
-from sojourn.serving.curve_kinds import KINDS
+from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.inputs.encoder import Encoder
 
 if TYPE_CHECKING:

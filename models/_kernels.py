@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curve_arrays import hazard_quantile, hazard_survival, point_survival
-from sojourn.serving.formulas import (
+from sojourn.serving.curves.curve_arrays import hazard_quantile, hazard_survival, point_survival
+from sojourn.serving.curves.formulas import (
     fill_hazard,
     hazard_remaining,
     interval_hazard,

@@ -13,7 +13,7 @@ from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, Point
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.lifetime.intervals import person_periods
 from sojourn.models.measures.thresholds import AGES_S
-from sojourn.serving.model_numbers import ModelNumbers
+from sojourn.serving.curves.model_numbers import ModelNumbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 """
 
 from sojourn.serving.bundle import Bundle, load_bundle
-from sojourn.serving.curve_arrays import remaining_at
 from sojourn.serving.curve_pool import CurvePool, remaining_of
+from sojourn.serving.curves.curve_arrays import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
 from sojourn.serving.host_exits import HostExits
 from sojourn.serving.lifetime import Lifetime

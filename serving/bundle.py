@@ -19,8 +19,9 @@ import numpy as np
 from sojourn.serving import document_fields
 from sojourn.serving.array_archive import read_arrays
 from sojourn.serving.checks import folder_path
-from sojourn.serving.curve_kind import CurveKind
-from sojourn.serving.curve_kinds import KINDS
+from sojourn.serving.curves.curve_kind import CurveKind
+from sojourn.serving.curves.curve_kinds import KINDS
+from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.folder_files import FolderFiles
@@ -29,7 +30,6 @@ from sojourn.serving.forest.forest import LARGEST
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.model_numbers import ModelNumbers
 
 FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"

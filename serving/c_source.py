@@ -18,13 +18,13 @@ from sojourn.publishing import whole_file
 from sojourn.serving import _c_text
 from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.curves.formulas import CLASS_BOUNDS_S, LONGEST_S
+from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest.forest import ZERO
 from sojourn.serving.forest.onnx_reader import read_forest
 from sojourn.serving.forest.varying_walk import check_stepwise
-from sojourn.serving.formulas import CLASS_BOUNDS_S, LONGEST_S
 from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.uptime_kind import N_STEPS_MAX
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60

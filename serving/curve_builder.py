@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from sojourn.serving.bundle import Schema
-from sojourn.serving.compiled import IS_COMPILED, KERNELS
-from sojourn.serving.curve_kind import Curve
+from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curves.curve_kind import Curve
 from sojourn.serving.errors import BundleError
 from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forest.bound_rows import BoundRows

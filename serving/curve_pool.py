@@ -10,10 +10,10 @@ import numpy as np
 
 from sojourn.serving._curve_models import CurveModels
 from sojourn.serving.checks import whole_seconds
-from sojourn.serving.compiled import IS_COMPILED, KERNELS
-from sojourn.serving.curve import checked_seconds, checked_share
-from sojourn.serving.curve_arrays import CurveArrays, next_change_at, quantile_at, survival_at
-from sojourn.serving.curve_kinds import KIND_OF_CODE
+from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curves.curve import checked_seconds, checked_share
+from sojourn.serving.curves.curve_arrays import CurveArrays, next_change_at, quantile_at, survival_at
+from sojourn.serving.curves.curve_kinds import KIND_OF_CODE
 from sojourn.serving.errors import shown
 from sojourn.serving.lifetime import Lifetime
 
@@ -24,7 +24,7 @@ Seconds: TypeAlias = Sequence[float] | np.ndarray
 def remaining_of(vms: Sequence[Lifetime], uptimes_s: Seconds) -> np.ndarray:
     """Mean remaining time in whole seconds, float64 (n,), of n requests, at one uptime each; asked once, not packed.
 
-    >>> from sojourn.serving.curve import OnceCurve
+    >>> from sojourn.serving.curves.curve import OnceCurve
     >>> vm = Lifetime(OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1)), np.empty(0), 0, (), "v1", None)
     >>> remaining_of([vm, vm], [0.0, 40.0]).tolist()
     [100.0, 60.0]
@@ -42,7 +42,7 @@ class CurvePool:
     32 (J + 1) + 8 bytes, with K thresholds a point curve 16 (K + 1) + 8; next to wider ones, as they. `capacity`, the
     number of slots, doubles when it is exceeded. For one thread at a time.
 
-    >>> from sojourn.serving.curve import HazardCurve
+    >>> from sojourn.serving.curves.curve import HazardCurve
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
     >>> pool = CurvePool()
     >>> slots = [pool.add(Lifetime(curve, np.empty(0), arrival_s, (), "v1", None)) for arrival_s in (0, 45)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from sojourn.serving._curve_models import CurveModels
 from sojourn.serving.checks import whole_seconds
-from sojourn.serving.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
 
 _N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
@@ -54,7 +54,7 @@ class HostExits:
     A held total that is outlived before it is asked again counts as the next uptime of asking; the last one doubles.
     Kept per request: 8 bytes for each uptime of asking (hazard: two per interval; point: one per threshold).
 
-    >>> from sojourn.serving.curve import OnceCurve
+    >>> from sojourn.serving.curves.curve import OnceCurve
     >>> curves = [OnceCurve.from_score(score, 1.0, (-0.1, 0.1)) for score in (2.0, 3.0)]
     >>> vms = [Lifetime(curve, np.empty(0), 0, (), "v1", None) for curve in curves]
     >>> exits = HostExits(3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curve import LifetimeCurve
-from sojourn.serving.formulas import lifetime_class
+from sojourn.serving.curves.curve import LifetimeCurve
+from sojourn.serving.curves.formulas import lifetime_class
 from sojourn.serving.inputs.history import Admission
 
 

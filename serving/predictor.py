@@ -14,7 +14,7 @@ from sojourn.serving.admitted import Admitted, LiveRequests
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
-from sojourn.serving.curve import checked_seconds
+from sojourn.serving.curves.curve import checked_seconds
 from sojourn.serving.errors import shown
 from sojourn.serving.explain import Explanation, explain
 from sojourn.serving.first_answer import FirstAnswer

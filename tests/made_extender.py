@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sojourn.serving import Lifetime, Predictor
-from sojourn.serving.curve import OnceCurve
+from sojourn.serving.curves.curve import OnceCurve
 from sojourn.serving.drains import Drains
 from sojourn.serving.extender_calls import ExtenderCalls
 from sojourn.serving.json_server import JsonServer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sojourn.serving.formulas import CLASS_BOUNDS_S
-from sojourn.serving.formulas import lifetime_class as served_class
+from sojourn.serving.curves.formulas import CLASS_BOUNDS_S
+from sojourn.serving.curves.formulas import lifetime_class as served_class
 from sojourn.serving.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
 from sojourn.simulator.engine.metrics import LONG_LIVED_S
 from sojourn.simulator.page.colours import CLASS_NAMES

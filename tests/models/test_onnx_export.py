@@ -11,7 +11,7 @@ import pytest
 from sojourn.models.lightgbm_forest import forest_from_text
 from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
-from sojourn.serving.curve import PointCurve
+from sojourn.serving.curves.curve import PointCurve
 from sojourn.serving.forest.forest import MEMBER, Forest
 from sojourn.serving.forest.onnx_reader import read_forest
 from sojourn.serving.forest.varying_walk import RangeWalk

@@ -21,10 +21,10 @@ from sojourn.serving import BundleError, load_bundle
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.c_source import CSource, c_source, plain_text
 from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.curves.formulas import LONGEST_S, lifetime_class
+from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
-from sojourn.serving.formulas import LONGEST_S, lifetime_class
 from sojourn.serving.runtime import OnnxForest
-from sojourn.serving.uptime_kind import N_STEPS_MAX
 
 pytestmark = needs_c
 KINDS = ("hazard", "uptime", "once")

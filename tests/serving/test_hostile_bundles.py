@@ -32,10 +32,10 @@ from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
 from sojourn.serving.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
 from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.forest.forest import DEPTH_MAX, LEQ, Forest
 from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.uptime_kind import N_STEPS_MAX
 
 KINDS = ("hazard", "uptime", "once")
 UPTIMES_S = (0.0, 60.0, 7_200.0, 1e12, 1e300)

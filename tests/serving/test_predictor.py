@@ -18,7 +18,7 @@ from made_bundles import Made
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.formulas import lifetime_class
+from sojourn.serving.curves.formulas import lifetime_class
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from sojourn.serving.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.forest import Forest
 from sojourn.serving.forest.varying_walk import MaskWalk
-from sojourn.serving.model_numbers import ModelNumbers
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
 CNumber: TypeAlias = float | int | Sequence[float]

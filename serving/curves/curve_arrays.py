@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving.formulas import (
+from sojourn.serving.curves.formulas import (
     LONGEST_S,
     hazard_at,
     hazard_time,
@@ -56,7 +56,7 @@ def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     """E[Tr | Tu] in whole seconds of the curve in a slot: what `vm.remaining(uptime_s)` answers, to the bit.
 
     >>> from sojourn.serving import CurvePool, Lifetime
-    >>> from sojourn.serving.curve import OnceCurve
+    >>> from sojourn.serving.curves.curve import OnceCurve
     >>> pool = CurvePool()
     >>> slot = pool.add(Lifetime(OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1)), np.empty(0), 0, (), "v1", None))
     >>> float(remaining_at(pool.arrays, slot, 40.0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curve_arrays import (
+from sojourn.serving.curves.curve_arrays import (
     HAZARD,
     POINT,
     hazard_mean,
@@ -17,7 +17,7 @@ from sojourn.serving.curve_arrays import (
     quantile_at,
     survival_at,
 )
-from sojourn.serving.formulas import fill_hazard, interval_hazard, mean_seconds, once_remaining, outlived_total
+from sojourn.serving.curves.formulas import fill_hazard, interval_hazard, mean_seconds, once_remaining, outlived_total
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 try:
-    from sojourn.serving import _kernels as _found
+    from sojourn.serving.curves import _kernels as _found
 except ImportError:
     _found = None  # type: ignore[assignment]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curve import PointCurve
-from sojourn.serving.curve_arrays import POINT
-from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.curves.curve import PointCurve
+from sojourn.serving.curves.curve_arrays import POINT
+from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.forest import LARGEST, Forest
 from sojourn.serving.forest.varying_walk import MaskWalk
-from sojourn.serving.model_numbers import ModelNumbers
 
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
@@ -90,7 +90,7 @@ class UptimeKind:
         return numbers[slots, 2 * np.searchsorted(bounds, uptimes_s, side="left")]
 
     def c_code(self) -> CCode:
-        from sojourn.serving import _c_curves
+        from sojourn.serving.curves import _c_curves
 
         return CCode("The log10 of the remaining seconds, a step function of the uptime.", "log10 remaining seconds",
                      "steps of the uptime", ", then the uptime in seconds", *_c_curves.UPTIME_CODE)
@@ -115,7 +115,7 @@ def check_residuals(model: ModelNumbers) -> None:
 
 def step_way(model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
     """The compiled first answer of a model with a raw score at each step of the uptime."""
-    from sojourn.serving import _answer_kernels
+    from sojourn.serving.curves import _answer_kernels
 
     n_numbers = len(walk.grid)
     floats = [np.array([prior_strength, n_numbers, model.smearing]), walk.grid[:-1]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.serving.curve_kind import CurveKind
-from sojourn.serving.hazard_kind import HazardKind
-from sojourn.serving.once_kind import OnceKind
-from sojourn.serving.uptime_kind import UptimeKind
+from sojourn.serving.curves.curve_kind import CurveKind
+from sojourn.serving.curves.hazard_kind import HazardKind
+from sojourn.serving.curves.once_kind import OnceKind
+from sojourn.serving.curves.uptime_kind import UptimeKind
 
 KINDS: Mapping[str, CurveKind] = MappingProxyType({
     "hazard": HazardKind(),

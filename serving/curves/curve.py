@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sojourn.serving.errors import shown
-from sojourn.serving.formulas import (
+from sojourn.serving.curves.formulas import (
     LONG_SCORE,
     LONGEST_S,
     hazard_at,
@@ -36,6 +35,7 @@ from sojourn.serving.formulas import (
     residual_share_above,
     score_seconds,
 )
+from sojourn.serving.errors import shown
 
 _INF = math.inf
 N_RESIDUALS = 201

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curve import HazardCurve
-from sojourn.serving.curve_arrays import HAZARD
-from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared
+from sojourn.serving.curves.curve import HazardCurve
+from sojourn.serving.curves.curve_arrays import HAZARD
+from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared
+from sojourn.serving.curves.formulas import LEAST_HAZARD, interval_hazard
+from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.forest import Forest
 from sojourn.serving.forest.varying_walk import MaskWalk
-from sojourn.serving.formulas import LEAST_HAZARD, interval_hazard
-from sojourn.serving.model_numbers import ModelNumbers
 
 _WIDTH_MIN_S = 1e-3
 """Intervals are no shorter, so that no rate overflows."""
@@ -80,7 +80,7 @@ class HazardKind:
         return Made(of_numbers, of_scores)
 
     def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
-        from sojourn.serving import _answer_kernels
+        from sojourn.serving.curves import _answer_kernels
 
         turns, turn_starts, turn_rows = walk.turns
         return FirstWay(
@@ -121,7 +121,7 @@ class HazardKind:
         return np.rint(numbers[slots, 4 * idx + 2] + growth * numbers[slots, 4 * idx + 1])
 
     def c_code(self) -> CCode:
-        from sojourn.serving import _c_curves
+        from sojourn.serving.curves import _c_curves
 
         return CCode("A constant hazard rate in each interval of the uptime; answers in closed form.",
                      "log-odds of the interval's hazard over the pooled one", "intervals of the uptime",

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curve import OnceCurve
-from sojourn.serving.curve_arrays import ONCE
-from sojourn.serving.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.curves.curve import OnceCurve
+from sojourn.serving.curves.curve_arrays import ONCE
+from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
+from sojourn.serving.curves.formulas import once_remaining
+from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.uptime_kind import check_residuals, residual_numbers, step_way
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.forest import Forest
 from sojourn.serving.forest.varying_walk import MaskWalk
-from sojourn.serving.formulas import once_remaining
-from sojourn.serving.model_numbers import ModelNumbers
-from sojourn.serving.uptime_kind import check_residuals, residual_numbers, step_way
 
 
 class OnceKind:
@@ -79,7 +79,7 @@ class OnceKind:
         return np.rint(list(map(once_remaining, numbers[slots, 0].tolist(), uptimes_s.tolist())))
 
     def c_code(self) -> CCode:
-        from sojourn.serving import _c_curves
+        from sojourn.serving.curves import _c_curves
 
         return CCode("One total lifetime, held until it is outlived, then doubled.", "log10 total seconds",
                      "one score in all", "", *_c_curves.ONCE_CODE)
