@@ -15,7 +15,7 @@ from sojourn.flows.ingest import Ingested
 from sojourn.flows.progress import Report, console, stage
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file
-from sojourn.serving.array_archive import read_arrays
+from sojourn.serving.bundle.array_archive import read_arrays
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
 

@@ -15,7 +15,7 @@ from sojourn.flows.build_features import Features
 from sojourn.flows.bundle_bytes import fetched
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.tracking import CHAMPION, Tracker
-from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.bundle.bundle import Bundle, load_bundle
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.errors import BundleError
 

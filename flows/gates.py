@@ -22,7 +22,7 @@ from sojourn.models.curve_cost import curve_cost
 from sojourn.models.lifetime.contract import Scores
 from sojourn.models.measures import BrierOverAges
 from sojourn.models.parity import learner_scores, n_different_scores
-from sojourn.serving.bundle import Bundle
+from sojourn.serving.bundle.bundle import Bundle
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.forest.forest import Forest
 

@@ -14,7 +14,7 @@ from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sh
 from sojourn.flows.tracking import CHAMPION, Tracker
 from sojourn.flows.tracking_client import TrackingError
 from sojourn.publishing import publish_files, sync, whole_file
-from sojourn.serving.bundle import MANIFEST
+from sojourn.serving.bundle.bundle import MANIFEST
 from sojourn.serving.errors import BundleError
 
 PROMOTIONS, BUNDLES = "promotions", "bundles"

@@ -16,7 +16,7 @@ from sojourn.flows.store_lock import store_lock
 from sojourn.flows.store_process import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle import MANIFEST
+from sojourn.serving.bundle.bundle import MANIFEST
 
 _FOLDERS = ("bundles", "cells", "curves", "features", PROCESSES, PROMOTIONS, "traces")
 _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")

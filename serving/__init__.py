@@ -8,7 +8,7 @@
 no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such file or directory
 """
 
-from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.bundle.bundle import Bundle, load_bundle
 from sojourn.serving.curve_pool import CurvePool, remaining_of
 from sojourn.serving.curves.curve_arrays import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError

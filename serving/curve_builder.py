@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sojourn.serving.bundle import Schema
+from sojourn.serving.bundle.bundle import Schema
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.curves.curve_kind import Curve
 from sojourn.serving.errors import BundleError

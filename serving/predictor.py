@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.admitted import Admitted, LiveRequests
-from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.bundle.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curves.curve import checked_seconds

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.bundle.bundle import Bundle, Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.errors import BundleError
 from sojourn.serving.explain import background_of

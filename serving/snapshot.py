@@ -21,9 +21,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from sojourn.publishing import sync
-from sojourn.serving.array_archive import read_arrays, write_arrays
+from sojourn.serving.bundle.array_archive import read_arrays, write_arrays
+from sojourn.serving.bundle.folder_files import FolderFiles
 from sojourn.serving.errors import SnapshotError, shown
-from sojourn.serving.folder_files import FolderFiles
 
 try:
     import fcntl

@@ -12,7 +12,7 @@ import numpy as np
 
 import naive_forest
 from made_forests import NUMBERS, made_bundle
-from sojourn.serving.bundle import Schema
+from sojourn.serving.bundle.bundle import Schema
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forest import mask_kernels

@@ -21,7 +21,7 @@ from sojourn.source_closure import NoSource, SourceTree, installed
 READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
     "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
-    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py", "serving/bundle.py",
+    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py", "serving/bundle/bundle.py",
     "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
     "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/configured_trace.py",
@@ -107,7 +107,7 @@ def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", "km", "warm")
     learnt = ROWS | {"features/split.py", "flows/windows.py", "flows/learning.py", "flows/build_features.py",
-                     "serving/bundle.py", "models/lifetime/hazard.py", "models/curve_table.py"}
+                     "serving/bundle/bundle.py", "models/lifetime/hazard.py", "models/curve_table.py"}
     assert stale(edit, cell.key) == REPLAY | learnt
 
 

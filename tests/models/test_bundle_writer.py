@@ -15,7 +15,7 @@ from sojourn.models import bundle_writer
 from sojourn.models.bundle_writer import packed_arrays, write_bundle
 from sojourn.models.lifetime import Exported
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.bundle import FILES
+from sojourn.serving.bundle.bundle import FILES
 from sojourn.serving.forest.forest import LEQ, Forest
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState

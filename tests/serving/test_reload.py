@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from made_bundles import Made, publish, rewrite_schema
-from sojourn.serving import BundleError, Predictor, folder_files, load_bundle
-from sojourn.serving.bundle import FILES, MANIFEST
-from sojourn.serving.folder_files import FolderFiles
+from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.bundle import folder_files
+from sojourn.serving.bundle.bundle import FILES, MANIFEST
+from sojourn.serving.bundle.folder_files import FolderFiles
 from sojourn.serving.served import Served
 
 NOW_S = 10**7

@@ -23,7 +23,7 @@ from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving import Lifetime, Predictor, SnapshotError, load_bundle
 from sojourn.serving import predictor as predictor_module
 from sojourn.serving import snapshot as snapshot_module
-from sojourn.serving.array_archive import read_arrays
+from sojourn.serving.bundle.array_archive import read_arrays
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
 from sojourn.serving.inputs.whole_arrays import whole_arrays

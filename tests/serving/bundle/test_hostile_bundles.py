@@ -29,8 +29,8 @@ from made_forests import made_bundle, random_forest
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
-from sojourn.serving.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
+from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
+from sojourn.serving.bundle.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
 from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX

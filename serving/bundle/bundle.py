@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.array_archive import read_arrays
+from sojourn.serving.bundle.array_archive import read_arrays
+from sojourn.serving.bundle.folder_files import FolderFiles
 from sojourn.serving.checks import folder_path
 from sojourn.serving.curves.curve_kind import CurveKind
 from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.folder_files import FolderFiles
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.forest import LARGEST
 from sojourn.serving.inputs.encoder import Encoder
