@@ -32,8 +32,8 @@ from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Bundle, load_bundle
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.c_source import c_source
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.inputs.history import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime", "gbdt-once")

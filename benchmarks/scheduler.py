@@ -35,7 +35,7 @@ if "--blocked" in sys.argv:
 import numpy as np
 
 from sojourn.serving import CurvePool, HostExits, Lifetime, load_bundle, remaining_at
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.compiled import IS_COMPILED
 
 N_HOSTS, N_PER_HOST = 10_000, 10

@@ -42,7 +42,7 @@ from sojourn.models.lifetime import Exported
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.forest.row_scores import row_scores
 from sojourn.serving.forest.varying_walk import varying_walk

@@ -15,8 +15,8 @@ from sojourn.flows.build_features import Features
 from sojourn.flows.bundle_bytes import fetched
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.tracking import CHAMPION, Tracker
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.errors import BundleError
 
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"

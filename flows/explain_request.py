@@ -14,7 +14,7 @@ from rich.text import Text
 from sojourn.flows.curve_picture import curve_figure, duration
 from sojourn.flows.progress import console
 from sojourn.serving import Bundle, Predictor
-from sojourn.serving.explain import ARRIVAL, Explanation, background_of
+from sojourn.serving.answers.attribution import ARRIVAL, Explanation, background_of
 from sojourn.serving.inputs.encoder import Parsed
 from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryKey
 from sojourn.serving.inputs.owner import OWNER_FEATURES

@@ -19,7 +19,7 @@ from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.simulator import Curves
 

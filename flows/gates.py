@@ -22,8 +22,8 @@ from sojourn.models.curve_cost import curve_cost
 from sojourn.models.lifetime.contract import Scores
 from sojourn.models.measures import BrierOverAges
 from sojourn.models.parity import learner_scores, n_different_scores
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.forest.forest import Forest
 
 N_PARITY_ROWS = 50_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.models.lifetime.contract import Scores
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 
 N_WARM = 5
 

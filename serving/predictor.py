@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.admitted import Admitted, LiveRequests
+from sojourn.serving.answers.attribution import Explanation, explain
+from sojourn.serving.answers.first_answer import FirstAnswer
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curves.curve import checked_seconds
 from sojourn.serving.errors import shown
-from sojourn.serving.explain import Explanation, explain
-from sojourn.serving.first_answer import FirstAnswer
 from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs.encoder import Encoder, Parsed
 from sojourn.serving.inputs.history import HistoryState

@@ -17,8 +17,8 @@ from sojourn.flows.curve_picture import curve_figure
 from sojourn.flows.explain_request import RequestExplainer, explanation_table
 from sojourn.flows.figures import shap_figure
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
-from sojourn.serving.explain import Explanation, InputGroup
+from sojourn.serving.answers.attribution import Explanation, InputGroup
+from sojourn.serving.answers.curve_builder import CurveBuilder
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
 

@@ -13,7 +13,7 @@ from sojourn.models.explain import n_shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.forest.row_scores import row_scores
 
 

@@ -14,7 +14,7 @@ from sojourn.models.bundle_table import table_of
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.inputs.history import HistoryState
 
 

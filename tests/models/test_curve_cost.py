@@ -15,8 +15,8 @@ from sojourn.models.curve_cost import N_WARM, CurveCost, at_all_ages, curve_cost
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.contract import Scores
 from sojourn.models.parity import learner_scores
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.inputs.history import HistoryState
 
 

@@ -15,7 +15,7 @@ from made_curves import OtherCurve, curves, vm_of
 from sojourn.flows.sources import held_curves
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import HostExits, Lifetime, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
 
 PATHS = pytest.mark.parametrize("is_compiled", [True, False], ids=["numba", "numpy"])

@@ -17,7 +17,7 @@ import pytest
 from made_bundles import Made
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.formulas import lifetime_class
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])

@@ -29,9 +29,9 @@ from made_forests import made_bundle, random_forest
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
 from sojourn.serving.bundle.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
-from sojourn.serving.curve_builder import CurveBuilder
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.forest.forest import DEPTH_MAX, LEQ, Forest
@@ -551,7 +551,7 @@ def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Pat
 
 AUDITED = """
 import sys
-import sojourn.serving.curve_builder as curve_builder
+import sojourn.serving.answers.curve_builder as curve_builder
 curve_builder.IS_COMPILED = False
 from sojourn.serving import Predictor
 Predictor.load(sys.argv[1]).predict({}, 0)

@@ -13,7 +13,7 @@ from made_bundles import Made
 from sojourn.models.bundle_table import table_of
 from sojourn.models.learnt_kinds import LEARNT_KINDS
 from sojourn.serving import load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.compiled import IS_COMPILED
 from sojourn.serving.curves.curve_kind import CurveKind
 from sojourn.serving.curves.curve_kinds import KIND_OF_CODE, KINDS, kind_of

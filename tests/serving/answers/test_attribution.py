@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from made_bundles import Made
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
-from sojourn.serving.curve_builder import CurveBuilder
+from sojourn.serving.answers.attribution import background_of, drawn_shapley, exact_shapley, explain, input_groups
+from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.curve import HazardCurve
-from sojourn.serving.explain import background_of, drawn_shapley, exact_shapley, explain, input_groups
 from sojourn.serving.forest.forest import LEQ, Forest
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
