@@ -9,11 +9,11 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 """
 
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
-from sojourn.serving.curve_pool import CurvePool, remaining_of
 from sojourn.serving.curves.curve_arrays import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
-from sojourn.serving.host_exits import HostExits
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.pool.curve_pool import CurvePool, remaining_of
+from sojourn.serving.pool.host_exits import HostExits
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
 from sojourn.serving.watch import Watch, WatchEvent

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.serving._curve_models import CurveModels
 from sojourn.serving.checks import whole_seconds
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.pool._curve_models import CurveModels
 
 _N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
 _N_ROWS_MIN = 64

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sojourn.serving._curve_models import CurveModels
 from sojourn.serving.checks import whole_seconds
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.curves.curve import checked_seconds, checked_share
@@ -16,6 +15,7 @@ from sojourn.serving.curves.curve_arrays import CurveArrays, next_change_at, qua
 from sojourn.serving.curves.curve_kinds import KIND_OF_CODE
 from sojourn.serving.errors import shown
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.pool._curve_models import CurveModels
 
 Slots: TypeAlias = Sequence[int] | np.ndarray
 Seconds: TypeAlias = Sequence[float] | np.ndarray
