@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.serving.admitted import Admitted, LiveRequests
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
-from sojourn.serving.live_history import content_of, live_history
-from sojourn.serving.snapshot import read_snapshot, write_snapshot
+from sojourn.serving.live.admitted import Admitted, LiveRequests
+from sojourn.serving.live.live_history import content_of, live_history
+from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
 
 N_CUTS = 7
 N_FEATURES = 54

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.admitted import Admitted, LiveRequests
 from sojourn.serving.answers.attribution import Explanation, explain
 from sojourn.serving.answers.first_answer import FirstAnswer
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
@@ -23,10 +22,11 @@ from sojourn.serving.inputs.encoder import Encoder, Parsed
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_rows import UNKNOWN
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.live_history import LiveHistory, content_of, live_history
+from sojourn.serving.live.admitted import Admitted, LiveRequests
+from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
+from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
-from sojourn.serving.snapshot import read_snapshot, write_snapshot
 from sojourn.serving.watch import Watch, WatchEvent
 
 _INF = math.inf

@@ -22,13 +22,13 @@ from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving import Lifetime, Predictor, SnapshotError, load_bundle
 from sojourn.serving import predictor as predictor_module
-from sojourn.serving import snapshot as snapshot_module
 from sojourn.serving.bundle.array_archive import read_arrays
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
 from sojourn.serving.inputs.whole_arrays import whole_arrays
-from sojourn.serving.live_history import content_of
-from sojourn.serving.snapshot import ENDINGS, MARK, SnapshotContent, read_snapshot, write_snapshot
+from sojourn.serving.live import snapshot as snapshot_module
+from sojourn.serving.live.live_history import content_of
+from sojourn.serving.live.snapshot import ENDINGS, MARK, SnapshotContent, read_snapshot, write_snapshot
 
 NOW_S = 10**7
 KEYS_MAX = 3
@@ -562,7 +562,7 @@ def forking(path, content):
     module_of.write_arrays = inner
     write(path, content)
 
-import sojourn.serving.snapshot as module_of
+import sojourn.serving.live.snapshot as module_of
 module.write_snapshot = forking
 predictor.snapshot(folder)
 assert Predictor.load(sys.argv[1], history=folder).running() == [vm.id]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.admitted import Admitted
 from sojourn.serving.checks import LATEST_S
 from sojourn.serving.errors import SnapshotError, shown
 from sojourn.serving.inputs.encoder import Encoder
@@ -17,7 +16,8 @@ from sojourn.serving.inputs.history import Admission, HistoryCut, HistoryState
 from sojourn.serving.inputs.history_arrays import checked_array
 from sojourn.serving.inputs.history_terms import HistoryTerms
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
-from sojourn.serving.snapshot import SnapshotContent
+from sojourn.serving.live.admitted import Admitted
+from sojourn.serving.live.snapshot import SnapshotContent
 
 _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
 """Columns of what runs; version and unknown are places in the lists of `state`."""
