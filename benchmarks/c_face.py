@@ -33,7 +33,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Bundle, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.c_source import c_source
+from sojourn.serving.c.c_source import c_source
 from sojourn.serving.inputs.history import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime", "gbdt-once")

@@ -265,7 +265,7 @@ def export_c(
 ) -> None:
     """Write a bundle's model as a C99 source file and its header, for schedulers that are not Python."""
     from sojourn.serving import load_bundle
-    from sojourn.serving.c_source import c_source
+    from sojourn.serving.c.c_source import c_source
 
     for file in c_source(load_bundle(bundle), name).write(output):
         typer.echo(f"written  {file}")

@@ -12,7 +12,7 @@ from string import Template
 import numpy as np
 import pytest
 
-from sojourn.serving.c_source import CSource
+from sojourn.serving.c.c_source import CSource
 
 GCC = shutil.which("gcc") or shutil.which("cc")
 needs_c = pytest.mark.skipif(GCC is None, reason="no C compiler (gcc or cc) is installed")

@@ -51,7 +51,7 @@ def test_what_is_found() -> None:
     tree = ast.parse("from sojourn.serving import _kernels\n"
                      "from sojourn.serving.curves._kernels import walk\n"
                      "from sojourn.serving.predictor import _whole\n"
-                     "import sojourn.serving._c_text\n"
+                     "import sojourn.serving.c._c_text\n"
                      "from sojourn.serving.curves.curve import __doc__\n"
                      "from numpy import _core\n")
     assert list(private_imports(tree, ("serving",))) == ["sojourn.serving.predictor _whole"]

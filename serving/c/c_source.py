@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.publishing import whole_file
-from sojourn.serving import _c_text
-from sojourn.serving._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.bundle.bundle import Bundle, Schema
+from sojourn.serving.c import _c_text
+from sojourn.serving.c._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.curves.formulas import CLASS_BOUNDS_S, LONGEST_S
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.errors import BundleError

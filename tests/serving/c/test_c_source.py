@@ -20,7 +20,7 @@ from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
 from sojourn.serving import BundleError, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.c_source import CSource, c_source, plain_text
+from sojourn.serving.c.c_source import CSource, c_source, plain_text
 from sojourn.serving.curves.formulas import LONGEST_S, lifetime_class
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
@@ -30,7 +30,7 @@ pytestmark = needs_c
 KINDS = ("hazard", "uptime", "once")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 N_FORESTS = 12
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving.md"
 
 
 @pytest.fixture(scope="module")
