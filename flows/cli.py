@@ -220,7 +220,7 @@ def _requests(request: str) -> list[dict[str, Any]]:
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def extender(context: typer.Context) -> None:
     """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface by default."""
-    from sojourn.serving.extender import main
+    from sojourn.serving.extender.extender import main
 
     raise typer.Exit(main(context.args, "sojourn extender"))
 

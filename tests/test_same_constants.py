@@ -7,7 +7,7 @@ import pytest
 
 from sojourn.serving.curves.formulas import CLASS_BOUNDS_S
 from sojourn.serving.curves.formulas import lifetime_class as served_class
-from sojourn.serving.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
+from sojourn.serving.extender.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
 from sojourn.simulator.engine.metrics import LONG_LIVED_S
 from sojourn.simulator.page.colours import CLASS_NAMES
 from sojourn.simulator.policies.lava import DEADLINE_S, HIGHEST_CLASS, UPPER_S, lifetime_class

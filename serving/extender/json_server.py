@@ -16,8 +16,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sojourn.serving.connections import Connections, Limits
-from sojourn.serving.request_head import (
+from sojourn.serving.extender.connections import Connections, Limits
+from sojourn.serving.extender.request_head import (
     JSON_TYPE,
     LOOPBACK_NAMES,
     Refusal,
@@ -27,7 +27,7 @@ from sojourn.serving.request_head import (
     check_request_line,
     read_header_lines,
 )
-from sojourn.serving.turns import Turns
+from sojourn.serving.extender.turns import Turns
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.connections import Limits
-from sojourn.serving.json_server import JsonServer
-from sojourn.serving.turns import Turns
+from sojourn.serving.extender.connections import Limits
+from sojourn.serving.extender.json_server import JsonServer
+from sojourn.serving.extender.turns import Turns
 
 
 def _echo(document: Any) -> tuple[int, Any]:

@@ -26,11 +26,11 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, ask, connect, example, fi
 from made_prometheus import parsed
 from sojourn.flows.cli import app
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.extender import Settings, bind, default_epoch_s, main
-from sojourn.serving.extender_calls import ExtenderCalls
+from sojourn.serving.extender.calls import ExtenderCalls
+from sojourn.serving.extender.extender import Settings, bind, default_epoch_s, main
+from sojourn.serving.extender.json_server import JsonServer
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.json_server import JsonServer
 
 POSTS = ("/filter", "/prioritize", "/placed", "/ended", "/running", "/nodes")
 # train-5 began at 05:00 and train-6 at 04:00; it is 06:00
@@ -324,7 +324,7 @@ def test_the_command_line_hands_its_arguments_on(tmp_path: Path) -> None:
 
 
 def test_the_program_serves_and_ends_on_sigterm(made: Made) -> None:
-    code = ("import sys; from sojourn.serving.extender import main; status = main(sys.argv[1:]); "
+    code = ("import sys; from sojourn.serving.extender.extender import main; status = main(sys.argv[1:]); "
             "print([n for n in ('pandas', 'lightgbm', 'mlflow', 'typer') if n in sys.modules]); sys.exit(status)")
     program = subprocess.Popen([sys.executable, "-c", code, str(made.folders["once"]), "--port", "0"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)

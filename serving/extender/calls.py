@@ -12,9 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sojourn.serving.drains import Drains
-from sojourn.serving.nodes import Nodes
-from sojourn.serving.pods import listed_items, node_name, pod_uid, sequence, short_text, shown_field, started_unix_s
+from sojourn.serving.extender.drains import Drains
+from sojourn.serving.extender.nodes import Nodes
+from sojourn.serving.extender.pods import (
+    listed_items,
+    node_name,
+    pod_uid,
+    sequence,
+    short_text,
+    shown_field,
+    started_unix_s,
+)
 
 _N_REASONS = 20
 _N_AT_ONCE = 64

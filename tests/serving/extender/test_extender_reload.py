@@ -14,11 +14,11 @@ from made_bundles import Made, publish, rewrite_schema
 from made_extender import Clock, ask, connect, pod, serving
 from made_prometheus import parsed
 from sojourn.serving import Predictor, WatchEvent, load_bundle
-from sojourn.serving.extender import Settings, bind
+from sojourn.serving.extender.extender import Settings, bind
+from sojourn.serving.extender.json_server import JsonServer
+from sojourn.serving.extender.pod_requests import PodRequests
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.json_server import JsonServer
-from sojourn.serving.pod_requests import PodRequests
 
 N_THREADS = 4
 

@@ -20,17 +20,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.connections import Limits
-from sojourn.serving.drains import DEFAULT_ANNOTATION, Drains
-from sojourn.serving.extender_calls import REPORTS, ExtenderCalls
+from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
+from sojourn.serving.extender.connections import Limits
+from sojourn.serving.extender.drains import DEFAULT_ANNOTATION, Drains
+from sojourn.serving.extender.json_server import JsonServer
+from sojourn.serving.extender.nodes import Nodes
+from sojourn.serving.extender.pod_requests import PodRequests
+from sojourn.serving.extender.request_head import JSON_TYPE
+from sojourn.serving.extender.turns import Turns
 from sojourn.serving.inputs.encoder import FIRST_MONDAY_S, WEEK_S, Encoder
-from sojourn.serving.json_server import JsonServer
-from sojourn.serving.nodes import Nodes
-from sojourn.serving.pod_requests import PodRequests
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
-from sojourn.serving.request_head import JSON_TYPE
-from sojourn.serving.turns import Turns
 from sojourn.serving.watch import WatchEvent
 
 
@@ -179,7 +179,3 @@ def _say(event: WatchEvent) -> None:
     """One line for each version that was found in the folder."""
     print(f"reloaded bundle {event.version}" if event.is_served else f"refused  bundle {event.version}: {event.reason}",
           flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.serving.pod_columns import PodColumns
+from sojourn.serving.extender.pod_columns import PodColumns
 from sojourn.serving.predictor import Predictor
 
 
