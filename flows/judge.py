@@ -20,7 +20,7 @@ from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
 from sojourn.flows.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.measures import BrierOverAges, score_model
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.forest.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.experiments.comparison import Cell

@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.learnt_kinds import LEARNT_KINDS
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.forest.forest import Forest
 from sojourn.serving.forest.row_scores import row_scores
 from sojourn.serving.forest.varying_walk import varying_walk

@@ -15,7 +15,8 @@ from sojourn.models.lifetime.contract import Exported
 from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
 from sojourn.serving.bundle.array_archive import write_arrays
-from sojourn.serving.bundle.bundle import FORMAT_VERSION, MANIFEST
+from sojourn.serving.bundle.bundle import MANIFEST
+from sojourn.serving.bundle.schema import FORMAT_VERSION
 from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState

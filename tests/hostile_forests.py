@@ -14,7 +14,7 @@ import naive_forest
 from made_forests import NUMBERS, made_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.forest import mask_kernels
 from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, Forest

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.bundle.bundle import Bundle, Schema
+from sojourn.serving.bundle.bundle import Bundle
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.forest.forest import LEQ, MEMBER, ZERO, Forest
 from sojourn.serving.inputs.history import HistoryState

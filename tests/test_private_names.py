@@ -48,14 +48,15 @@ def test_no_private_name_of_another_file_is_imported(file: Path) -> None:
 
 
 def test_what_is_found() -> None:
-    tree = ast.parse("from sojourn.serving import _kernels\n"
+    tree = ast.parse("from sojourn.serving.curves import _kernels\n"
                      "from sojourn.serving.curves._kernels import walk\n"
                      "from sojourn.serving.predictor import _whole\n"
                      "import sojourn.serving.c._c_text\n"
                      "from sojourn.serving.curves.curve import __doc__\n"
                      "from numpy import _core\n")
-    assert list(private_imports(tree, ("serving",))) == ["sojourn.serving.predictor _whole"]
-    assert len(list(private_imports(tree, ("models",)))) == 4
+    assert list(private_imports(tree, ("serving", "curves"))) == ["sojourn.serving.predictor _whole",
+                                                                  "sojourn.serving.c._c_text"]
+    assert len(list(private_imports(tree, ("serving",)))) == len(list(private_imports(tree, ("models",)))) == 4
 
 
 def test_flows_ask_models_nothing_beyond_their_contract() -> None:

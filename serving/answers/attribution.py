@@ -18,7 +18,7 @@ import numpy as np
 
 from sojourn.serving import document_fields
 from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.document_fields import N_BACKGROUND_MAX
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs.encoder import CLOCK_FEATURES, Encoder

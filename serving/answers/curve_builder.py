@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.curves.curve_kind import Curve
 from sojourn.serving.errors import BundleError

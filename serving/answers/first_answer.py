@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sojourn.serving.bundle.bundle import Schema
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.forest.varying_walk import MaskWalk
 from sojourn.serving.inputs.encoder import Parsed
 from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows

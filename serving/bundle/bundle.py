@@ -8,123 +8,22 @@ Loading runs no code.
 from __future__ import annotations
 
 import hashlib
-import operator
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from sojourn.serving import document_fields
 from sojourn.serving.bundle.array_archive import read_arrays
 from sojourn.serving.bundle.folder_files import FolderFiles
+from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
 from sojourn.serving.checks import folder_path
-from sojourn.serving.curves.curve_kind import CurveKind
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.curves.model_numbers import ModelNumbers
-from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import LARGEST
-from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition
 
-FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
 FILES = ("model.onnx", "schema.json", "history.npz")
 N_BYTES_MAX = {MANIFEST: 1 << 16, "model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
 """The largest that each file may be."""
 _N_DIGITS = 64
-_PHASE_MAX_S = 2**53
 _FILES = FolderFiles("bundle", MANIFEST, BundleError)
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What the model's inputs and scores mean.
-
-    kind: of `curve_kinds.KINDS`. family: the registry's name. encoder: creation-time features and history definition.
-    numbers: what turns raw scores into seconds.
-    document: the whole of schema.json, with training window, data hash, code version and metrics.
-    """
-
-    kind: str
-    family: str
-    encoder: Encoder
-    numbers: ModelNumbers
-    document: Mapping[str, Any]
-
-    @property
-    def curves(self) -> CurveKind:
-        """What the kind means: how scores become curves."""
-        return KINDS[self.kind]
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the numbers that the forest reads: the encoder's, and those that vary with the age."""
-        names = self.encoder.feature_names()
-        return [*names, *self.curves.varying_names(names, self.numbers.age_features)]
-
-    @property
-    def n_features(self) -> int:
-        """How many numbers the forest reads."""
-        return len(self.feature_names)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Schema:
-        """Check and convert schema.json's content; BundleError where it is not a schema of this version."""
-        try:
-            version = document["format_version"]
-            if version != FORMAT_VERSION:
-                raise BundleError(f"schema.json: format_version must be {FORMAT_VERSION}, got {shown(version)}")
-            kind = document["kind"]
-            if not isinstance(kind, str) or kind not in KINDS:
-                raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
-            encoder = _encoder(document)
-            lists = {name: document_fields.numbers(document.get(name, []), name, most) for name, most in _LISTS.items()}
-            age_features = AgeFeatures()
-            if KINDS[kind].has_age_features:
-                age_features = AgeFeatures.from_document(document, encoder.feature_names())
-            family = document_fields.text(document["family"], "family")
-            tail_s = document_fields.number(document.get("tail_s", 1.0), "tail_s")
-            smearing = document_fields.number(document.get("smearing", 1.0), "smearing")
-            numbers = ModelNumbers(lists["edges"], lists["offsets"], lists["grid"], tail_s, smearing,
-                                   lists["residuals"], age_features)
-            schema = cls(kind, family, encoder, numbers, document)
-            schema._check(list(document["features"]))
-        except BundleError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise BundleError(f"schema.json must be complete, got {type(error).__name__}: {error}") from error
-        return schema
-
-    def _check(self, features: list[str]) -> None:
-        expected = self.feature_names
-        if features != expected:
-            raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
-                              f"got {len(features)} others")
-        own = self.numbers
-        numbers = np.array([*own.edges, *own.offsets, *own.grid, *own.residuals, own.tail_s, own.smearing])
-        if not (np.abs(numbers) <= LARGEST).all() or own.tail_s < 1.0 or own.smearing <= 0.0:
-            raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
-        self.curves.check(own)
-
-
-_LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX}
-
-
-def _encoder(document: Mapping[str, Any]) -> Encoder:
-    numbers, names = (document_fields.texts(document[part], part, N_COLUMNS_MAX) for part in ("numbers", "names"))
-    n_columns = len(numbers) + len(names)
-    if n_columns > N_COLUMNS_MAX:
-        raise ValueError(f"numbers and names must have at most {N_COLUMNS_MAX} elements, got {n_columns}")
-    phase_s = operator.index(document["phase_s"])
-    if abs(phase_s) > _PHASE_MAX_S:
-        raise ValueError(f"phase_s must be within {_PHASE_MAX_S}, got {shown(phase_s)}")
-    return Encoder(numbers, names, HistoryDefinition.from_dict(document_fields.history_fields(document["history"])),
-                   phase_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A bundle's model as one C99 source file and one header, for schedulers that are not Python.
 
-Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C repeats `curve.py` operation by
+Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C repeats `formulas.py` operation by
 operation. The caller gives encoded features, in the order of `schema.encoder.feature_names()`.
 """
 
@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.publishing import whole_file
-from sojourn.serving.bundle.bundle import Bundle, Schema
+from sojourn.serving.bundle.bundle import Bundle
+from sojourn.serving.bundle.schema import Schema
 from sojourn.serving.c import _c_text
 from sojourn.serving.c._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
 from sojourn.serving.curves.formulas import CLASS_BOUNDS_S, LONGEST_S

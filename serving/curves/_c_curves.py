@@ -1,4 +1,4 @@
-"""The C of an exported model's curves: what `curve.py` does, operation by operation, for each kind of score.
+"""The C of an exported model's curves: what `formulas.py` does, operation by operation, for each kind of score.
 
 `$` marks what `c_source` puts in.
 """

@@ -21,8 +21,8 @@ from sojourn.source_closure import NoSource, SourceTree, installed
 READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
     "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
-    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py", "serving/bundle/bundle.py",
-    "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
+    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
+    "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
     "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/configured_trace.py",
     "flows/windows.py", "flows/learning.py", "flows/replay.py", "flows/build_features.py", "flows/cli.py",

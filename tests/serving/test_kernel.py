@@ -20,13 +20,13 @@ from sojourn.serving.kernel import kernel
 CALLED = "def interval_hazard(score: float, offset: float) -> float:"
 ANSWER = """
 import numpy as np
-from sojourn.serving import curve
+from sojourn.serving.curves import formulas
 import importlib, sys, types
 {prepare}
 from sojourn.models._kernels import hazards_of
 scores = np.array([[-1.0, 0.5]])
 compiled = hazards_of(scores, np.array([0.0, 0.25]))
-plain = [[curve.interval_hazard(-1.0, 0.0), curve.interval_hazard(0.5, 0.25)]]
+plain = [[formulas.interval_hazard(-1.0, 0.0), formulas.interval_hazard(0.5, 0.25)]]
 assert compiled.tolist() == plain, (compiled.tolist(), plain)
 print(compiled[0, 0], sum(hazards_of.stats.cache_hits.values()))
 """
@@ -58,7 +58,7 @@ def answer(tree: Path) -> tuple[float, int]:
 
 def edit(tree: Path) -> None:
     """Another answer of a function that the kernel calls, in another file."""
-    file = tree / "sojourn" / "serving" / "curve.py"
+    file = tree / "sojourn" / "serving" / "curves" / "formulas.py"
     text = file.read_text()
     assert text.count(CALLED) == 1
     body = text.index('"""', text.index('"""', text.index(CALLED)) + 3) + 3
