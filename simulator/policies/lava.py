@@ -196,16 +196,17 @@ def any_class_preference(cluster: Cluster, host: int, request: Request, now: int
     return 0.0 if preference < 3.0 else preference
 
 
-_SAMPLED = ("mode", ("empty", "open", "recycling"))
-_HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *_SAMPLED)
+SAMPLED = ("mode", ("empty", "open", "recycling"))
+"""The array in `Result.samples`, and its values 0, 1 and 2 in words."""
+_HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *SAMPLED)
 _CHAIN = (temporal_cost, *PACKING)
 LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
               about="short requests fill the gaps between long ones, on hosts with a deadline (LAVA, section 4.3)")
 LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
                         about="lava: recycling hosts of all higher classes are alike")
 LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
-                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *_SAMPLED),
+                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *SAMPLED),
                             about="lava: the class of a host never falls")
 LAVA_NO_CLASS_UP = Policy("lava-no-class-up", (class_preference, *_CHAIN), predictions="current",
-                          hooks=Hooks(lava_state, placed, departed, emptied, at_deadline_without_rising, *_SAMPLED),
+                          hooks=Hooks(lava_state, placed, departed, emptied, at_deadline_without_rising, *SAMPLED),
                           about="lava: the class of a host never rises")

@@ -22,6 +22,7 @@ from sojourn.simulator.policies.lava import (
     HIGHEST_CLASS,
     LAVA,
     RECYCLING,
+    SAMPLED,
     at_deadline,
     class_preference,
     departed,
@@ -69,13 +70,12 @@ def recycling_preference(cluster: Cluster, host: int, request: Request, now: int
     return min(class_preference(cluster, host, request, now), 3.0)
 
 
-_SAMPLED = ("mode", ("empty", "open", "recycling"))
 LAVA_95 = Policy("lava-95", LAVA.scorers, predictions="current",
-                 hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *_SAMPLED),
+                 hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *SAMPLED),
                  about="lava: a host is full at 95 % instead of 90 %")
 LAVA_FROM_OPENING = Policy(
     "lava-from-opening", LAVA.scorers, predictions="current",
-    hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *_SAMPLED),
+    hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *SAMPLED),
     about="lava: the deadline counts from the opening; recycling does not begin it again")
 LAVA_SOFT = Policy("lava-soft", (recycling_preference, temporal_cost, *PACKING), predictions="current",
                    hooks=LAVA.hooks, about="lava: only recycling hosts of a higher class come before NILAS's score")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.predictions.sources import LONGEST_S, Curves, HasTotals, Oracle
+from sojourn.simulator.predictions.sources import TOTAL_MAX_S, Curves, HasTotals, Oracle
 
 LONG_S = 7_200
 """A request of at least this lifetime is long, unless stated (LAVA, section 2.3: 2 h)."""
@@ -75,4 +75,4 @@ class _Totals:
 
     def __init__(self, request_ids: pd.Index, total_s: np.ndarray) -> None:
         self.request_ids = request_ids
-        self.total_s = np.clip(np.rint(total_s), 1, LONGEST_S).astype(np.int64)
+        self.total_s = np.clip(np.rint(total_s), 1, TOTAL_MAX_S).astype(np.int64)

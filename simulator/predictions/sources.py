@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-LONGEST_S = 2**52
+TOTAL_MAX_S = 2**52
 """Longest total lifetime that is accepted, so that no sum of times overflows."""
 
 
@@ -30,7 +30,7 @@ class Curves:
 
     offsets: (n_curves + 1,), from 0, strictly increasing: each curve has at least one breakpoint.
     uptime_s: (n_breakpoints,), seconds; 0 at the start of each curve, then strictly increasing.
-    total_s: (n_breakpoints,), seconds, in 0..LONGEST_S; total_s[k] >= uptime_s[k + 1] within a curve, so that
+    total_s: (n_breakpoints,), seconds, in 0..TOTAL_MAX_S; total_s[k] >= uptime_s[k + 1] within a curve, so that
         a held prediction is never outlived before its next breakpoint.
     index: (n_rows,), the curve of each row where rows share curves; None = row i has curve i.
     overhang_s: (n_breakpoints,), seconds: how far a request is expected at its start to outlast each breakpoint's
@@ -107,7 +107,7 @@ class Curves:
         is_first = np.zeros(len(self.uptime_s), bool)
         is_first[self.offsets[:-1]] = True
         follows = ~is_first[1:]
-        self._refuse((self.total_s < 0) | (self.total_s > LONGEST_S), "total_s", f"in 0..{LONGEST_S}")
+        self._refuse((self.total_s < 0) | (self.total_s > TOTAL_MAX_S), "total_s", f"in 0..{TOTAL_MAX_S}")
         self._refuse(is_first & (self.uptime_s != 0), "uptime_s", "0 at the start of a curve")
         is_falling = np.append(False, follows & (np.diff(self.uptime_s) <= 0))
         self._refuse(is_falling, "uptime_s", "strictly increasing")
@@ -117,7 +117,7 @@ class Curves:
             self._refuse(is_outlived, "total_s", f"at least the next uptime_s {self.uptime_s[k + 1]}")
 
         if self.overhang_s is not None:
-            self._refuse((self.overhang_s < 0) | (self.overhang_s > LONGEST_S), "overhang_s", f"in 0..{LONGEST_S}")
+            self._refuse((self.overhang_s < 0) | (self.overhang_s > TOTAL_MAX_S), "overhang_s", f"in 0..{TOTAL_MAX_S}")
             is_rising = np.append(False, follows & (np.diff(self.overhang_s) > 0))[: len(self.overhang_s)]
             self._refuse(is_rising, "overhang_s", "at most that of the breakpoint before")
 
