@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,34 @@ def test_importing_a_part_loads_only_what_it_needs(part: str, banned: tuple[str,
     code = f"import sys, sojourn.{part}; print([n for n in {banned!r} if n in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Imports within functions and those for type checkers alone count as well."""
+    folder = ROOT / "src" / "sojourn"
+    files = {_module_name(file.relative_to(folder)): file for part in PARTS for file in (folder / part).rglob("*.py")}
+    assert len(files) > 200
+    left = {name: _imported(file, files) - {name} for name, file in files.items()}
+    while ends := [name for name, imported in left.items() if not imported & left.keys()
+                   or not any(name in others for others in left.values())]:
+        for name in ends:
+            del left[name]
+    assert not left
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(("sojourn", *path.with_suffix("").parts)).removesuffix(".__init__")
+
+
+def _imported(file: Path, known: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names | ({node.module} if names - set(known) else set())
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & set(known)
 
 
 def _export_order(name: str) -> tuple[int, str]:
