@@ -152,7 +152,7 @@ def value_rows(file: str, names: Sequence[str], first_row: int, values: Iterable
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Number of the first line and up to 65,536 lines, again and again; bytes not UTF-8 become U+FFFD.
 
-    A gzip is told by its first bytes, not by its name. Raises ValueError for a gzip that is cut short or
+    A gzip is recognised by its first bytes, not by its name. Raises ValueError for a gzip that is cut short or
     damaged, saying after which line, and for a line above 1 MiB.
     """
     n_lines = 0

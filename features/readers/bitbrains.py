@@ -42,7 +42,7 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     (`meta["start_unix_s"]`). Sizes are the VM's largest of the month; there are no owners.
 
     horizon_s: when the month ended, seconds from its first sample, where that is known; else the last time that enough
-    VMs share. The month's first sample is told in the same way.
+    VMs share. The month's first sample is found in the same way.
 
     `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed 1. A VM that is
     powered off shows about 0. usage: None = where the file has at most 5,000,000 rows, True = whatever its size,
@@ -67,7 +67,7 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     of_month = table.stem.removeprefix("rnd_")
     ledger = ReadLedger()
     vms = _vms(table.with_name("vm_meta.parquet"), of_month, ledger)
-    # Both ends of the month are told by what many VMs share, the first one by its mirror image.
+    # Both ends of the month are found by what many VMs share, the first one by its mirror image.
     start_s = -horizon_of(-vms["first_ts"].to_numpy(), is_shared=True, tolerance_s=_EDGE_S).time_s
     last_s = vms["last_ts"].to_numpy() - start_s
     if last_s.max() <= 0:

@@ -17,7 +17,7 @@ _N_QUARTERED = 100
 class ForestModel(SurvivalModel):
     """Ishwaran et al., Ann. Appl. Stat. 2 (2008), on at most 8,000 rows, a quarter of them per tree.
 
-    Each leaf holds a whole curve, so times are told on the intervals' edges: an end at the upper edge of its
+    Each leaf holds a whole curve, so times are given on the intervals' edges: an end at the upper edge of its
     interval, a censoring at the nearer edge. That bounds the forest's memory by leaves x intervals.
     Delayed entry is not known to it: rows with an entry age above 0 are left out.
     """

@@ -45,7 +45,7 @@ class SurvivalModel(ABC):
         """An unfitted estimator for that many rows."""
 
     def times(self, lifetime_s: np.ndarray, is_event: np.ndarray) -> np.ndarray:
-        """The times that the estimator is told, float64 (n,) s; 0 leaves a row out."""
+        """The times that the estimator is given, float64 (n,) s; 0 leaves a row out."""
         return lifetime_s
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:

@@ -1,6 +1,6 @@
 """Concordance: of two requests, how often the one scored as longer-lived is; 0.5 is guessing, higher is better.
 
-A pair can be told where the first of the two times is an observed end; of two ends at one second neither is first,
+A pair can be ordered if the first of the two times is an observed end; of two ends at one second neither is first,
 and one censored then outlives an end. Equal scores count one half. A late entry is compared from its entry on.
 
 Row weights multiply: w_i w_j for a pair. So a weight of 3 is that row three times: its copies make no pair among
@@ -63,7 +63,7 @@ class Concordance:
 
         >>> rows = Examples(np.zeros((3, 1)), (), np.array([1.0, 2.0, 3.0]), np.array([True, False, True]),
         ...                 np.zeros(3), np.zeros(3, np.int64), np.arange(3))
-        >>> Concordance.of(rows, np.array([5.0, 4.0, 6.0]), tau_s=9.0).both()  # 1 < 3 is told, 1 < 2 is not
+        >>> Concordance.of(rows, np.array([5.0, 4.0, 6.0]), tau_s=9.0).both()  # 1 < 3 is ordered, 1 < 2 is not
         (0.5, 0.5)
         """
         row = np.ones(len(self.order)) if weight is None else np.asarray(weight, np.float64)[self.order]

@@ -109,7 +109,7 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 2_419_200)
     assert life.remaining(0) > 0.0
     _sojourn(root, "other", uri, "results", "results.md")
-    assert "| km" in (root / "other" / "results" / "synthetic.md").read_text()
+    assert "| km" in (root / "other" / "results" / "small.md").read_text()
 
     kept |= _bytes_of(root)
     assert not (root / "unused").exists()
