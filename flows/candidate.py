@@ -12,7 +12,7 @@ from sojourn.flows.ingest import Ingested
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.train import Training
 from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.explain import background_rows
+from sojourn.models.importance import background_rows
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, read_trace
-from sojourn.features.report import ReadReport
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.code_version import source_hash

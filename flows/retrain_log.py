@@ -18,7 +18,7 @@ from sojourn.flows.judge import Evaluation, simulation_scores
 from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.tracking import Tracker
 from sojourn.flows.train import Trained, Training
-from sojourn.models.explain import mean_abs_shap, n_shap_rows, shap_rows
+from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
 from sojourn.serving.curves.curve_kinds import KINDS

@@ -30,7 +30,7 @@ def trace_describe(
     typer.echo("")
     typer.echo(describe(trace).text())
     if picture is not None:
-        from sojourn.features.pictures import trace_figure
+        from sojourn.features.trace_figure import trace_figure
 
         trace_figure(trace).savefig(picture, dpi=110)
         typer.echo(f"\npicture  {picture}")

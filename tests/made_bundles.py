@@ -19,7 +19,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import Exported
-from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.models.lifetime.lightgbm_forest import forest_from_text
 from sojourn.publishing import publish_folder
 from sojourn.serving.forest.age_features import AgeFeatures
 from sojourn.serving.inputs.encoder import Encoder

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sojourn.features.read_report import ReadReport
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
 from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
@@ -19,7 +20,6 @@ from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.reader import Reader
 from sojourn.features.readers.surf import SURF
 from sojourn.features.readers.swf import SWF
-from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
 
 __all__ = ["READERS", "Reader", "read_trace"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.features.report import ReadLedger, ReadReport
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.features.report import ReadLedger
+from sojourn.features.read_report import ReadLedger
 
 N_TIMES_MIN = 100
 """Fewer times do not show which of them are damaged: the horizon is then the last one."""

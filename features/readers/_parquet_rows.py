@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._text_rows import BLOCK_LINES
-from sojourn.features.report import ReadLedger
 
 MAX_USAGE_ROWS = 5_000_000
 """Rows up to which a reader fills `Trace.usage` unasked: about 120 MB."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.features.report import ReadLedger
+from sojourn.features.read_report import ReadLedger
 
 BLOCK_LINES = 65_536
 """Lines parsed at once: bounds the memory that does not depend on the rows kept."""

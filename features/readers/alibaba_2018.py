@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, line_blocks, text_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _COLUMNS_2018 = ("task_name", "n_instances", "job_name", "task_type", "status", "start", "end", "plan_cpu", "plan_mem")

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _META = ("container_id", "machine", "time", "app_du", "status", "cpu_request", "cpu_limit", "mem_size")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._parquet_rows import (
@@ -19,7 +20,6 @@ from sojourn.features.readers._parquet_rows import (
 )
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, value_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _META = ("month", "vm", "cores", "cap_mhz", "mem_cap_mb", "first_ts", "last_ts")

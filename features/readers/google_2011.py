@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._horizon import LatestTimes, cut_at, horizon_of
 from sojourn.features.readers._text_rows import TextRows, text_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _COLUMNS = ("time_us", "missing_info", "job", "task_index", "machine", "event", "user", "sched_class", "priority",

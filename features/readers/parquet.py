@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Trace
 
 

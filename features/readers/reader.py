@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sojourn.features.report import ReadReport
+from sojourn.features.read_report import ReadReport
 from sojourn.features.trace import Trace
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import LatestTimes, horizon_of
 from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, NumberRows, n_parquet_rows, number_rows
 from sojourn.features.readers._text_rows import MAX_TIME_S
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _TASKS = ("id", "submission_time", "duration", "cpu_count", "cpu_capacity", "mem_capacity")

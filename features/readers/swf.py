@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import cut_at, horizon_of
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.report import ReadLedger, ReadReport
 from sojourn.features.trace import Roles, Trace
 
 _COLUMNS = ("job", "submit", "wait", "run", "procs", "mean_cpu_s", "used_kb", "requested_procs",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.models.lifetime.contract import Exported
-from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.models.lifetime.lightgbm_forest import forest_from_text
 from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest.forest import Forest
 

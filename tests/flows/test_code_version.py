@@ -20,7 +20,7 @@ from sojourn.source_closure import NoSource, SourceTree, installed
 
 READS = (
     "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
-    "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/report.py",
+    "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/read_report.py",
     "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
     "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
@@ -82,7 +82,7 @@ def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
     (tmp_path / "log.swf").write_text("; a log")
     config = RetrainConfig(trace=tmp_path / "log.swf", reader="swf")
     assert stale(edit, lambda: input_hash(config.source)) == {
-        "features/readers/swf.py", "features/readers/_text_rows.py", "features/report.py", "features/trace.py",
+        "features/readers/swf.py", "features/readers/_text_rows.py", "features/read_report.py", "features/trace.py",
         "flows/configured_trace.py"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from made_bundles import Made, make
 from sojourn.flows.gates import parity_gate
-from sojourn.models.explain import n_shap_rows
+from sojourn.models.importance import n_shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle

@@ -8,7 +8,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from sojourn.models.lightgbm_forest import forest_from_text
+from sojourn.models.lifetime.lightgbm_forest import forest_from_text
 from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
 from sojourn.serving.curves.curve import PointCurve

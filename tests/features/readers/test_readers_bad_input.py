@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutations import EDITS, Edits, mutated
+from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
 
 GOOD_JOB = "1 100 20 300 4 -1 -1 4 600 1024 1 7 1 -1 1 1 -1 -1"

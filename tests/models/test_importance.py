@@ -10,7 +10,7 @@ import pytest
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.models.explain import background_rows, mean_abs_shap, n_shap_rows, shap_rows
+from sojourn.models.importance import background_rows, mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures.thresholds import AGES_S
 

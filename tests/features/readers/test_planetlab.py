@@ -10,7 +10,7 @@ from made_files import planetlab_file
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "planetlab"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "planetlab"
 FLAT = [0] * 288
 
 

@@ -10,7 +10,7 @@ from made_files import bitbrains_folder, bitbrains_meta, bitbrains_usage
 from mutations import EDITS, Edits, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "bitbrains-rnd"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "bitbrains-rnd"
 
 
 def test_rows(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 
 from made_files import CONTAINER_USAGE, CONTAINERS, container_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
+from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import alibaba_2018_containers, read_trace
-from sojourn.features.report import ReadReport
 from sojourn.features.trace import Trace
 
-SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "alibaba-2018" / "alibaba2018_container_meta_sample.csv.gz"
+SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "alibaba-2018" / "alibaba2018_container_meta_sample.csv.gz"
 NAME = "alibaba-2018-containers"
 GOOD = "c_1,m_1,100,app_1,started,400,400,1.56"
 USAGE = "c_1,m_1,100,10,50,,,,0.1,0.1,5"

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 
 from sojourn.features.describe import describe
-from sojourn.features.pictures import trace_figure
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Roles, Trace
+from sojourn.features.trace_figure import trace_figure
 
 
 def steps(axes: Axes) -> list[StepPatch]:

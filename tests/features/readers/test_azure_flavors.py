@@ -12,7 +12,7 @@ from made_files import DURATION_BINS, FLAVORS, flavors_folder, flavors_table
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features.readers import azure_flavors, read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "azure-2017-v1-flavors"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "azure-2017-v1-flavors"
 
 
 def test_rows(tmp_path: Path) -> None:

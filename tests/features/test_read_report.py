@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.features.report import ReadLedger
+from sojourn.features.read_report import ReadLedger
 
 
 def seven_refused() -> ReadLedger:

@@ -10,7 +10,7 @@ from made_files import BATCH_TASKS, batch_task_file
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 GOOD = BATCH_TASKS[0]
 HEADER = "task_name,instance_num,job_name,task_type,status,start_time,end_time,plan_cpu,plan_mem"
 HEADER_2017 = "task_create_time, task_end_time, job_id, task_id, instances, status, cpus, memory"

@@ -10,7 +10,7 @@ from made_files import DLRM_HEADER, DLRM_ROWS, dlrm_file
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "alibaba-dlrm-2025"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "alibaba-dlrm-2025"
 GOOD = DLRM_ROWS[3]
 
 

@@ -10,7 +10,7 @@ from made_files import VM_ROWS, vm_table
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "azure-2017-fixture"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "azure-2017-fixture"
 GOOD = VM_ROWS[2]
 
 

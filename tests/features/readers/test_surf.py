@@ -11,7 +11,7 @@ from made_files import surf_folder, surf_tables
 from mutations import EDITS, Edits, mutated
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "opendc"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "opendc"
 RUNS_ON = "fragment after its task's end"
 
 

@@ -8,7 +8,7 @@ import pytest
 from sojourn.features.describe import describe
 from sojourn.features.readers import read_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the repository")
 
 
