@@ -14,6 +14,8 @@ from typing import Protocol
 from sojourn.serving.bundle.bundle import FILES, MANIFEST
 from sojourn.serving.errors import BundleError
 
+CANDIDATES = "candidates"
+"""Folder of a store: the bundles of runs, whether they are promoted or not."""
 BUNDLE_TAG = "manifest_sha256"
 """The tag of a run and of a registered version that says which bundle it has."""
 

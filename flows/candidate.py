@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sojourn import __version__
 from sojourn.flows.build_features import Features
-from sojourn.flows.bundle_bytes import BundleBytes
+from sojourn.flows.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.flows.ingest import Ingested
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.train import Training
@@ -15,8 +15,6 @@ from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
-
-CANDIDATES = "candidates"
 
 
 @dataclass(frozen=True, slots=True)

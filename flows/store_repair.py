@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
-from sojourn.flows.candidate import CANDIDATES
+from sojourn.flows.bundle_bytes import BUNDLE_TAG, CANDIDATES, BundleBytes, fetched, read_sha256
 from sojourn.flows.progress import console
 from sojourn.flows.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.flows.store_lock import store_lock
