@@ -14,16 +14,20 @@ from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
-_FLOWS = "sojourn.flows"
-_REPLAYED_BY, _LEARNT_BY, _CUT_BY = f"{_FLOWS}.cell_replay", f"{_FLOWS}.fitted_curves", f"{_FLOWS}.windows"
+_REPLAYED_BY = "sojourn.flows.cell_replay"
+_LEARNT_BY = "sojourn.flows.fitted_curves"
+_CUT_BY = "sojourn.flows.windows"
 """What makes the three things that are kept; all that these import is in the keys."""
+_FITTED_WITH = ("sojourn.flows.learning", "sojourn.flows.learnt_curves")
+_REPLAYED_WITH = (__name__, "sojourn.flows.replay", "sojourn.flows.learnt_curves")
+"""What calls these; its own text is in the keys, and not what it imports."""
 
 
 def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
     """sha256 hex of all that decides the curves of a learnt predictor on a trace; of "", where the later part begins.
     """
     makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
-    code = source_hash(*makers, alone=(f"{_FLOWS}.learning", f"{_FLOWS}.learnt_curves"))
+    code = source_hash(*makers, alone=_FITTED_WITH)
     return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, bundle_version or learnt,
                     code, feature_code()])
 
@@ -48,7 +52,7 @@ class Cell:
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
             learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy,
             predictor.name if predictor else None,
-            source_hash(_REPLAYED_BY, alone=(__name__, f"{_FLOWS}.replay", f"{_FLOWS}.learnt_curves")),
+            source_hash(_REPLAYED_BY, alone=_REPLAYED_WITH),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
             parts.append(learnt_key(spec.trace, predictor.learnt_name, predictor.version))
