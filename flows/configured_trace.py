@@ -9,7 +9,7 @@ from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.code_version import source_hash
+from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.trace_source import TraceSource
 
 

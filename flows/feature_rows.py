@@ -11,7 +11,7 @@ import pandas as pd
 
 from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.features.trace import Trace
-from sojourn.flows.code_version import source_hash
+from sojourn.flows.store.code_version import source_hash
 from sojourn.publishing import whole_file
 from sojourn.serving.inputs.encoder import Encoder
 from sojourn.serving.inputs.history import HistoryState

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.flows.code_version import source_hash
 from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.predictors import Predictor
+from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of

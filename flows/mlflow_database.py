@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from sojourn.flows.progress import stage
-from sojourn.flows.sqlite_file import copy_database, make_database, new_database, read_rows, tables_of
-from sojourn.flows.store_lock import store_lock
-from sojourn.flows.store_process import is_alive, tokens
+from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.processes import is_alive, tokens
+from sojourn.flows.store.sqlite_file import copy_database, make_database, new_database, read_rows, tables_of
 from sojourn.flows.tracking_uri import TrackingUri
 
 DATABASE = "mlflow.db"

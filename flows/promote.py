@@ -12,7 +12,7 @@ from sojourn.flows.bundle_bytes import BUNDLE_TAG
 from sojourn.flows.gate import Gate
 from sojourn.flows.progress import console
 from sojourn.flows.promotion_journal import PromotionOrder, carry_out, finish_orders
-from sojourn.flows.store_lock import store_lock
+from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store_repair import sweep_candidates
 from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sojourn.flows.config import TraceSettings
 from sojourn.flows.mlflow_database import ready_database
-from sojourn.flows.store_process import enter_store
+from sojourn.flows.store.processes import enter_store
 from sojourn.flows.store_repair import repair_store
 from sojourn.flows.tracking import Tracker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sojourn.flows.sqlite_file import make_database, tables_of
-from sojourn.flows.store_lock import store_lock
+from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.sqlite_file import make_database, tables_of
 from sojourn.flows.tracking_uri import TrackingUri
 
 TRIALS = "optuna.db"

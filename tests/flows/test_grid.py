@@ -16,10 +16,10 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows import cell_replay, grid
 from sojourn.flows import replay as replaying
 from sojourn.flows.cell_store import CellResult, CellStore
-from sojourn.flows.code_version import source_hash
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import run_cells
 from sojourn.flows.grid import Cell
+from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.workers import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
 

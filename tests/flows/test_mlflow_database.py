@@ -19,9 +19,9 @@ import pytest
 
 from sojourn.flows import mlflow_database
 from sojourn.flows.mlflow_database import existing_database, ready_database
-from sojourn.flows.sqlite_file import tables_of
-from sojourn.flows.store_lock import store_lock
-from sojourn.flows.store_process import enter_store
+from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.processes import enter_store
+from sojourn.flows.store.sqlite_file import tables_of
 from sojourn.flows.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.trials_database import ready_trials

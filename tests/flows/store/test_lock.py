@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.store_lock import store_lock, whoami
-from sojourn.flows.store_process import enter_store, forget, is_alive, since_s, tokens
+from sojourn.flows.store.lock import store_lock, whoami
+from sojourn.flows.store.processes import enter_store, forget, is_alive, since_s, tokens
 
 HOLD = """
 import sys
 from pathlib import Path
-from sojourn.flows.store_lock import store_lock
+from sojourn.flows.store.lock import store_lock
 sys.argv = ["/usr/bin/sojourn", "retrain", "--store", "secret"]
 with store_lock(Path({store!r})):
     print("held", flush=True)
@@ -25,7 +25,7 @@ with store_lock(Path({store!r})):
 LIVE = """
 import sys
 from pathlib import Path
-from sojourn.flows.store_process import enter_store
+from sojourn.flows.store.processes import enter_store
 print(enter_store(Path({store!r})).token, flush=True)
 sys.stdin.read()
 """

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.flows.store_lock import is_locked, whoami
+from sojourn.flows.store.lock import is_locked, whoami
 
 PROCESSES = "processes"
 PROCESS_TAG = "sojourn.process"

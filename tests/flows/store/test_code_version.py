@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import sojourn
-from sojourn.flows import code_version, grid
-from sojourn.flows.code_version import source_hash
+from sojourn.flows import grid
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.grid import Cell
 from sojourn.flows.ingest import input_hash
+from sojourn.flows.store import code_version
+from sojourn.flows.store.code_version import source_hash
 from sojourn.source_closure import NoSource, SourceTree, installed
 
 READS = (
