@@ -237,8 +237,8 @@ def pull(
 ) -> None:
     """Bring a registered version's bundle into a folder, if a predictor can serve it."""
     from sojourn.flows.config import TraceSettings, load_settings
-    from sojourn.flows.pull import ModelUri, find_version, follow_until_interrupted
-    from sojourn.flows.pull import pull as run
+    from sojourn.flows.outside.pull import ModelUri, find_version, follow_until_interrupted
+    from sojourn.flows.outside.pull import pull as run
 
     wanted = ModelUri.parse(uri)
     if is_followed and wanted.alias is None:
@@ -280,7 +280,7 @@ def ui(
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
     from sojourn.flows.config import possible_store
-    from sojourn.flows.mlflow_database import existing_database, ready_database
+    from sojourn.flows.outside.mlflow_database import existing_database, ready_database
     from sojourn.flows.tracking_uri import TrackingUri
 
     database = existing_database(possible_store(store))

@@ -20,12 +20,12 @@ from sojourn.flows.comparison_report import comparison_tables
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell, by_workload
 from sojourn.flows.ingest import ingested_trace
+from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.predictors import Predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
 from sojourn.flows.store_opening import open_store
-from sojourn.flows.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.workload_spec import TraceSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures.host_classes import HostMap
@@ -160,7 +160,7 @@ def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:
 def _workers(cluster: str | None, n_workers: int) -> AbstractContextManager[list[NewWorker]]:
     if cluster is None:
         return nullcontext(local_workers(n_workers))
-    from sojourn.flows.cluster import cluster_workers
+    from sojourn.flows.outside.dask_workers import cluster_workers
 
     return cluster_workers(cluster)
 

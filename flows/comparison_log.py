@@ -12,10 +12,10 @@ import pandas as pd
 
 from sojourn import __version__
 from sojourn.flows.comparison_report import FoundComparison, Section
-from sojourn.flows.data_window import whole_trace
 from sojourn.flows.figures import draw_gains
+from sojourn.flows.outside.data_window import whole_trace
+from sojourn.flows.outside.tracking import COMPARISON, Tracker
 from sojourn.flows.presets import PRESETS
-from sojourn.flows.tracking import COMPARISON, Tracker
 from sojourn.flows.workload_spec import TraceSpec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import gzip
 from pathlib import Path
 
 from sojourn.flows.config import TraceSettings
-from sojourn.flows.tracking_client import ask
+from sojourn.flows.outside.tracking_client import ask
 
 READ_UP_TO_BYTES = 4_000_000
 """A trace of this size is read in a second or two: whether its reader takes it is known at once."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.flows.config import TraceSettings
-from sojourn.flows.mlflow_database import ready_database
+from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.store_repair import repair_store
-from sojourn.flows.tracking import Tracker
 
 
 def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sojourn.flows.config import TraceSettings
-from sojourn.flows.mlflow_database import existing_database
-from sojourn.flows.tracking import Tracker
+from sojourn.flows.outside.mlflow_database import existing_database
+from sojourn.flows.outside.tracking import Tracker
 
 
 def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:

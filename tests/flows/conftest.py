@@ -18,7 +18,7 @@ be_quiet()
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's own test harness draws its port at random, and may draw one that is taken meanwhile."""
-    from sojourn.flows.prefect_server import prefect_server
+    from sojourn.flows.outside.prefect_server import prefect_server
 
     with prefect_server(tmp_path_factory.mktemp("prefect")):
         yield
@@ -27,7 +27,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database as a first run makes it, which takes 8 s."""
-    from sojourn.flows.mlflow_database import ready_database
+    from sojourn.flows.outside.mlflow_database import ready_database
 
     folder = tmp_path_factory.mktemp("empty_database")
     ready_database(folder / "mlflow.db", folder / "artifacts")

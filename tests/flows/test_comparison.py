@@ -30,12 +30,12 @@ from sojourn.flows.comparison_report import comparison_markdown, comparison_tabl
 from sojourn.flows.comparison_tables import cells_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
+from sojourn.flows.outside.workers import local_workers
 from sojourn.flows.predictor_text import parse_predictor
 from sojourn.flows.replay import source_of, workload_of
 from sojourn.flows.results_pages import results_pages
 from sojourn.flows.sources import TableSource
 from sojourn.flows.windows import windows
-from sojourn.flows.workers import local_workers
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics

@@ -19,8 +19,8 @@ from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import run_cells
 from sojourn.flows.grid import Cell
+from sojourn.flows.outside.workers import Here, local_workers
 from sojourn.flows.store.code_version import source_hash
-from sojourn.flows.workers import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
 
 HERE = local_workers(1)

@@ -20,11 +20,11 @@ from sojourn.flows import promotion_journal
 from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.flows.candidate import candidate_folder
 from sojourn.flows.gate import Gate
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, enter_store
 from sojourn.flows.store_repair import repair_store
-from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving.errors import BundleError
 
@@ -236,7 +236,7 @@ from pathlib import Path
 from sojourn.flows.environment import be_quiet
 be_quiet()
 from sojourn.flows.store.processes import enter_store
-from sojourn.flows.tracking import Tracker
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 store = Path({store!r})
 tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags=enter_store(store).tags())

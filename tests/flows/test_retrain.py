@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.ingest import content_hash
-from sojourn.flows.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.serving import Predictor, load_bundle
 
 pytestmark = pytest.mark.slow

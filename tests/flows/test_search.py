@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from sojourn.flows import search as search_module
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.search import Material, search
-from sojourn.flows.tracking import Tracker
 from sojourn.models.lifetime import SEARCH_SPACES
 
 

@@ -12,8 +12,8 @@ import typer
 from sojourn.flows.command_options import DEBUG, plain_errors
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig, load_config
-from sojourn.flows.tracking import Tracker
-from sojourn.flows.tracking_client import TrackingError, answering
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.tracking_client import TrackingError, answering
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 
 SECRET = "s3cr%40t-word"

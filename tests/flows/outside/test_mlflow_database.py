@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows import mlflow_database
-from sojourn.flows.mlflow_database import existing_database, ready_database
+from sojourn.flows.outside import mlflow_database
+from sojourn.flows.outside.mlflow_database import existing_database, ready_database
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.trials_database import ready_trials
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.store.sqlite_file import tables_of
-from sojourn.flows.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
-from sojourn.flows.trials_database import ready_trials
 
 KILLED_WITHIN = """
 import os, signal
@@ -56,7 +56,7 @@ def _killed_within(part: str, module: str, make: str, arguments: str) -> None:
 
 @pytest.mark.slow
 def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: Path) -> None:
-    _killed_within("_alembic_tmp_", "sojourn.flows.mlflow_database", "ready_database",
+    _killed_within("_alembic_tmp_", "sojourn.flows.outside.mlflow_database", "ready_database",
                    f"Path({str(tmp_path / 'mlflow.db')!r}), Path({str(tmp_path / 'artifacts')!r})")
     assert not (tmp_path / "mlflow.db").exists()
     tracker = Tracker(TrackingUri.of_file(tmp_path / "mlflow.db"), tmp_path / "artifacts")
@@ -64,7 +64,7 @@ def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: 
 
 
 def test_a_kill_while_optuna_makes_its_tables_costs_nothing(tmp_path: Path) -> None:
-    _killed_within("CREATE TABLE trials", "sojourn.flows.trials_database", "ready_trials", f"Path({str(tmp_path)!r})")
+    _killed_within("CREATE TABLE trials", "sojourn.flows.outside.trials_database", "ready_trials", f"Path({str(tmp_path)!r})")
     assert not (tmp_path / "optuna.db").exists()
     assert "alembic_version" in tables_of(ready_trials(tmp_path))
 
@@ -101,7 +101,7 @@ def _limit() -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_made(tmp_path: Path) -> None:
-    code = ("from pathlib import Path; from sojourn.flows.mlflow_database import ready_database; "
+    code = ("from pathlib import Path; from sojourn.flows.outside.mlflow_database import ready_database; "
             f"ready_database(Path({str(tmp_path / 'mlflow.db')!r}), Path({str(tmp_path)!r}))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
                           preexec_fn=_limit)

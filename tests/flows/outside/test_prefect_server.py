@@ -14,8 +14,8 @@ import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
 
 from made_server import publishing
-from sojourn.flows import prefect_server as module
-from sojourn.flows.prefect_server import prefect_server
+from sojourn.flows.outside import prefect_server as module
+from sojourn.flows.outside.prefect_server import prefect_server
 
 PROGRAM = """
 import sys

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sojourn.flows.data_window import DataWindow
-from sojourn.flows.logged_model import files_beside
-from sojourn.flows.mlflow_database import ready_database
+from sojourn.flows.outside.data_window import DataWindow
+from sojourn.flows.outside.logged_model import files_beside
+from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.termination import exit_on_sigterm
-from sojourn.flows.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 from sojourn.serving.inputs.encoder import Encoder
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sojourn.flows.workers import NewWorker
+from sojourn.flows.outside.workers import NewWorker
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.tracking import CHAMPION, STUDY, Tracker
+from sojourn.flows.outside.tracking import CHAMPION, STUDY, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
 

@@ -23,8 +23,8 @@ from mlflow.models import Model
 
 from made_bundles import Made, make
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.data_window import train_and_test
-from sojourn.flows.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.data_window import train_and_test
+from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
 from sojourn.serving.bundle.bundle import FILES, MANIFEST

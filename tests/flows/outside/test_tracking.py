@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 
 import sojourn.flows
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.tracking import CHALLENGER, CHAMPION, STUDY, Tracker
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, STUDY, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 
 
@@ -63,7 +63,7 @@ import sys
 from pathlib import Path
 from sojourn.flows.environment import be_quiet
 be_quiet()
-from sojourn.flows.tracking import Tracker
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:
     print(run, flush=True)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sojourn.flows.cell_store import CellStore
-from sojourn.flows.cluster import cluster_workers
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import run_cells
 from sojourn.flows.grid import Cell
-from sojourn.flows.workers import local_workers
+from sojourn.flows.outside.dask_workers import cluster_workers
+from sojourn.flows.outside.workers import local_workers
 
 
 def _cells(store: Path) -> list[Cell]:
