@@ -14,7 +14,7 @@ from sojourn.flows.comparison_report import Section
 from sojourn.flows.pre_post import pre_post, pre_post_figure
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
-from sojourn.flows.store_opening import open_store
+from sojourn.flows.versions.opening import open_store
 from sojourn.flows.workload_spec import WorkloadSpec
 from sojourn.simulator import Oracle, Workload, simulate
 from sojourn.simulator.engine.simulate import named_policy

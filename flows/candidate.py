@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sojourn import __version__
 from sojourn.flows.build_features import Features
-from sojourn.flows.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.flows.ingest import Ingested
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.train import Training
+from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows
 from sojourn.serving.answers.curve_builder import CurveBuilder

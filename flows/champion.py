@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.flows.build_features import Features
-from sojourn.flows.bundle_bytes import fetched
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.stage_settings import PromoteSettings
+from sojourn.flows.versions.bundle_bytes import fetched
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError

@@ -144,7 +144,7 @@ def results(
     """Write an index of all traces, and a page a trace with its latest study and comparisons, from logged runs."""
     from sojourn.flows.config import load_config
     from sojourn.flows.results_pages import write_results
-    from sojourn.flows.store_reading import read_store
+    from sojourn.flows.versions.reading import read_store
 
     studies: dict[str, Any] = {}
     comparisons: dict[tuple[str, str], Any] = {}
@@ -247,7 +247,7 @@ def pull(
         raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
     config = load_settings(TraceSettings, store=store)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, in which nothing is said
-    from sojourn.flows.store_reading import read_store
+    from sojourn.flows.versions.reading import read_store
 
     tracker = read_store(config, is_asked=not is_followed)
     if is_followed:

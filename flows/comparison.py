@@ -25,7 +25,7 @@ from sojourn.flows.predictors import Predictor
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
-from sojourn.flows.store_opening import open_store
+from sojourn.flows.versions.opening import open_store
 from sojourn.flows.workload_spec import TraceSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures.host_classes import HostMap

@@ -20,7 +20,7 @@ from sojourn.flows.comparison_report import Section
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import workload_of
-from sojourn.flows.store_opening import open_store
+from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import (
     Defragmentation,
     LifetimeSource,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from prefect import task
 
-from sojourn.flows.bundle_bytes import BUNDLE_TAG
 from sojourn.flows.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
-from sojourn.flows.promotion_journal import PromotionOrder, carry_out, finish_orders
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.store_repair import sweep_candidates
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
+from sojourn.flows.versions.promotion_journal import PromotionOrder, carry_out, finish_orders
+from sojourn.flows.versions.repair import sweep_candidates
 
 
 @dataclass(frozen=True, slots=True)

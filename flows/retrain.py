@@ -21,11 +21,11 @@ from sojourn.flows.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
-from sojourn.flows.promotion_journal import BUNDLES  # noqa: E402
 from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402
 from sojourn.flows.retrain_log import log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.train import train  # noqa: E402
+from sojourn.flows.versions.opening import open_store  # noqa: E402
+from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from sojourn import __version__
 from sojourn.features.split import Examples
-from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.flows.candidate import Candidate
 from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
 from sojourn.flows.ingest import Ingested
@@ -18,6 +17,7 @@ from sojourn.flows.outside.data_window import train_and_test
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.train import Trained, Training
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file

@@ -29,9 +29,9 @@ from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
-from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
 from sojourn.flows.train import fit_settings  # noqa: E402
+from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings  # noqa: E402
 from sojourn.models.lifetime.search_space import Bounds, SearchSpace  # noqa: E402

@@ -30,10 +30,10 @@ from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
 from sojourn.flows.outside.tracking import STUDY, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
-from sojourn.flows.store_opening import open_store  # noqa: E402
 from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
 from sojourn.flows.study_report import study_tables  # noqa: E402
 from sojourn.flows.train import Trained, fit_family, fit_settings  # noqa: E402
+from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES  # noqa: E402

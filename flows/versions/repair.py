@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sojourn.flows.bundle_bytes import BUNDLE_TAG, CANDIDATES, BundleBytes, fetched, read_sha256
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
-from sojourn.flows.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, CANDIDATES, BundleBytes, fetched, read_sha256
+from sojourn.flows.versions.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.publishing import publish_files
 from sojourn.serving.bundle.bundle import MANIFEST
 

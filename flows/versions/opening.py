@@ -8,7 +8,7 @@ from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.processes import enter_store
-from sojourn.flows.store_repair import repair_store
+from sojourn.flows.versions.repair import repair_store
 
 
 def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:

@@ -16,16 +16,16 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made, make
-from sojourn.flows import promotion_journal
-from sojourn.flows.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.flows.candidate import candidate_folder
 from sojourn.flows.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, enter_store
-from sojourn.flows.store_repair import repair_store
 from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.versions import promotion_journal
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
+from sojourn.flows.versions.repair import repair_store
 from sojourn.serving.errors import BundleError
 
 NAME = "made"
