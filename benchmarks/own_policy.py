@@ -5,7 +5,7 @@
     python benchmarks/own_policy.py --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
-trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/replicas.py): the same
+trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the same
 requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other shifts of
 the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays the
 readings of LAVA (simulator/policies/lava_readings.py) instead of ours. Gains are percentage points of
@@ -31,13 +31,13 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
 from sojourn.features.trace import Trace
-from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.replicas import replica
-from sojourn.flows.simulation import later_workload
-from sojourn.flows.sources import TableSource
+from sojourn.flows.placement.asked_rows import asked_rows
+from sojourn.flows.placement.replicas import replica
+from sojourn.flows.placement.simulation import later_workload
+from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.placement.truth_source import truth_source
 from sojourn.flows.train import fit_family
-from sojourn.flows.truth_source import truth_source
 from sojourn.flows.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures import choose_threshold

@@ -13,10 +13,10 @@ import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.flows.cell_store import CellResult
-from sojourn.flows.predictors import MADE, Predictor
-from sojourn.flows.replicas import replica
-from sojourn.flows.simulation import later_workload_of
-from sojourn.flows.workload_spec import WorkloadSpec
+from sojourn.flows.placement.predictors import MADE, Predictor
+from sojourn.flows.placement.replicas import replica
+from sojourn.flows.placement.simulation import later_workload_of
+from sojourn.flows.placement.workload_spec import WorkloadSpec
 from sojourn.simulator import (
     WORKLOADS,
     Held,

@@ -15,8 +15,8 @@ from sojourn.flows.comparison_report import FoundComparison, Section
 from sojourn.flows.figures import draw_gains
 from sojourn.flows.outside.data_window import whole_trace
 from sojourn.flows.outside.tracking import COMPARISON, Tracker
+from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.presets import PRESETS
-from sojourn.flows.workload_spec import TraceSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

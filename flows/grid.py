@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sojourn.flows.feature_rows import feature_code
-from sojourn.flows.predictors import Predictor
+from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.flows.store.code_version import source_hash
-from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
 _REPLAYED_BY = "sojourn.flows.cell_replay"
-_LEARNT_BY = "sojourn.flows.fitted_curves"
+_LEARNT_BY = "sojourn.flows.placement.fitted_curves"
 _CUT_BY = "sojourn.flows.windows"
 """What makes the three things that are kept; all that these import is in the keys."""
 _FITTED_WITH = ("sojourn.flows.learning", "sojourn.flows.learnt_curves")

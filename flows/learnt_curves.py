@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.grid import learnt_key
-from sojourn.flows.predictors import Predictor
-from sojourn.flows.simulation import positions_of
-from sojourn.flows.workload_spec import TraceSpec
+from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.simulation import positions_of
+from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.publishing import whole_file
 from sojourn.simulator import Curves, Held, Workload
 

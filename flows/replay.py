@@ -10,8 +10,8 @@ from sojourn.flows.cell_replay import made_source, made_workload, replayed
 from sojourn.flows.cell_store import CellStore
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import cut_s, learnt_source
-from sojourn.flows.predictors import Predictor
-from sojourn.flows.workload_spec import TraceSpec, WorkloadSpec
+from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import LifetimeSource, Workload
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.flows.gate import Gate
-from sojourn.flows.replicas import Replicated
+from sojourn.flows.placement.replicas import Replicated
 from sojourn.simulator.experiments.comparison import label_of
 
 DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")

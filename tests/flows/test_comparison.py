@@ -19,9 +19,8 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
-from sojourn.flows import cell_replay, fitted_curves
+from sojourn.flows import cell_replay
 from sojourn.flows import comparison as comparing
-from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
@@ -31,10 +30,12 @@ from sojourn.flows.comparison_tables import cells_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
 from sojourn.flows.outside.workers import local_workers
-from sojourn.flows.predictor_text import parse_predictor
+from sojourn.flows.placement import fitted_curves
+from sojourn.flows.placement.asked_rows import asked_rows
+from sojourn.flows.placement.predictor_text import parse_predictor
+from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.replay import source_of, workload_of
 from sojourn.flows.results_pages import results_pages
-from sojourn.flows.sources import TableSource
 from sojourn.flows.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel

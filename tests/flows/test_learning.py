@@ -15,8 +15,8 @@ from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.ingest import content_hash
 from sojourn.flows.learning import learn
 from sojourn.flows.learnt_curves import cut_s
-from sojourn.flows.predictor_text import parse_predictor
-from sojourn.flows.workload_spec import TraceSpec
+from sojourn.flows.placement.predictor_text import parse_predictor
+from sojourn.flows.placement.workload_spec import TraceSpec
 
 
 def _spec(store: Path) -> TraceSpec:

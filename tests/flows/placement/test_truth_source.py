@@ -6,7 +6,7 @@ import pytest
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize_with_truth
 from sojourn.features.synthetic_truth import LifetimeMixtures
-from sojourn.flows.truth_source import UPTIMES_S, mixture_curves, truth_source
+from sojourn.flows.placement.truth_source import UPTIMES_S, mixture_curves, truth_source
 
 
 def test_curves_hold_the_closed_forms() -> None:

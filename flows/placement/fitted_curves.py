@@ -13,8 +13,8 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows
 from sojourn.features.split import Split, known_at
 from sojourn.features.trace import Trace
-from sojourn.flows.predictors import Predictor
-from sojourn.flows.sources import held_curves
+from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.sources import held_curves
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings

@@ -8,7 +8,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
-from sojourn.flows.simulation import positions_of
+from sojourn.flows.placement.simulation import positions_of
 from sojourn.simulator import Workload
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sojourn.flows.predictors import MADE, ONE_SHOT, Predictor
+from sojourn.flows.placement.predictors import MADE, ONE_SHOT, Predictor
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})
 

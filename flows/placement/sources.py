@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from sojourn.flows.held_answers import held_answers
+from sojourn.flows.placement.held_answers import held_answers
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.simulator import Curves, Held
 

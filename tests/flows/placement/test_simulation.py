@@ -9,11 +9,11 @@ import pytest
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Roles, Trace
-from sojourn.flows.asked_rows import asked_rows
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.replicas import compare_replicas, replica
-from sojourn.flows.simulation import later_part, later_workload
-from sojourn.flows.sources import TableSource, held_curves
+from sojourn.flows.placement.asked_rows import asked_rows
+from sojourn.flows.placement.replicas import compare_replicas, replica
+from sojourn.flows.placement.simulation import later_part, later_workload
+from sojourn.flows.placement.sources import TableSource, held_curves
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
 from sojourn.simulator import Oracle, Workload, build_workload
 from sojourn.simulator.workloads.recipes import OPENB_START_S

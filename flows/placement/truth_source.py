@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Trace
-from sojourn.flows.held_answers import held_answers
+from sojourn.flows.placement.held_answers import held_answers
 from sojourn.simulator import Curves, Held
 
 UPTIMES_S = np.append(0, np.rint(np.geomspace(60, 365 * 86_400, 64))).astype(np.int64)

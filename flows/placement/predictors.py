@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sojourn.flows.workload_spec import WorkloadSpec
+from sojourn.flows.placement.workload_spec import WorkloadSpec
 from sojourn.simulator import LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
 
 Maker = Callable[[Workload, WorkloadSpec, str], LifetimeSource]
@@ -59,7 +59,7 @@ def _recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSo
 
 def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
     from sojourn.features.synthetic import synthesize_with_truth
-    from sojourn.flows.truth_source import truth_source
+    from sojourn.flows.placement.truth_source import truth_source
 
     made = spec.trace.source
     if made.file is not None:
