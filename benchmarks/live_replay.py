@@ -26,8 +26,8 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.simulation import later_part
 from sojourn.flows.placement.sources import held_curves
-from sojourn.flows.train import fit_family
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.train import fit_family
+from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures.thresholds import choose_threshold
 

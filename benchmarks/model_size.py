@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.features.split import Split
-from sojourn.flows.build_features import build_features
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.ingest import ingest
 from sojourn.flows.search import without_test
-from sojourn.flows.train import fit_settings
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.build_features import build_features
+from sojourn.flows.stages.ingest import ingest
+from sojourn.flows.stages.train import fit_settings
+from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.measures import assess, choose_threshold

@@ -37,8 +37,8 @@ from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.placement.truth_source import truth_source
-from sojourn.flows.train import fit_family
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.train import fit_family
+from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures import choose_threshold
 from sojourn.simulator import Policy

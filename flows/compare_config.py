@@ -120,7 +120,7 @@ class CompareConfig(TraceSettings):
 
         Its paths are absolute: a worker may stand in another folder.
         """
-        from sojourn.flows.ingest import input_hash
+        from sojourn.flows.stages.ingest import input_hash
 
         configs = {seed: load_config(
             store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,

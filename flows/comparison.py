@@ -19,13 +19,13 @@ from sojourn.flows.comparison_log import as_document, log_comparison
 from sojourn.flows.comparison_report import comparison_tables
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell, by_workload
-from sojourn.flows.ingest import ingested_trace
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
+from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures.host_classes import HostMap

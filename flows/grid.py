@@ -7,16 +7,16 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
+from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
 _REPLAYED_BY = "sojourn.flows.cell_replay"
 _LEARNT_BY = "sojourn.flows.placement.fitted_curves"
-_CUT_BY = "sojourn.flows.windows"
+_CUT_BY = "sojourn.flows.stages.windows"
 """What makes the three things that are kept; all that these import is in the keys."""
 _FITTED_WITH = ("sojourn.flows.learning", "sojourn.flows.learnt_curves")
 _REPLAYED_WITH = (__name__, "sojourn.flows.replay", "sojourn.flows.learnt_curves")

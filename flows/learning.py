@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.flows.build_features import stored_features
-from sojourn.flows.ingest import content_hash, ingested_trace
 from sojourn.flows.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.placement.fitted_curves import Learning, fitted_curves
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.build_features import stored_features
+from sojourn.flows.stages.ingest import content_hash, ingested_trace
+from sojourn.flows.stages.windows import windows
 
 
 def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[str, str]:

@@ -46,7 +46,7 @@ def _trace(spec: TraceSpec) -> Trace:
     source = spec.source
     if source.file is None:
         return synthesize(source.n_requests, seed=source.seed)
-    from sojourn.flows.ingest import ingested_trace
+    from sojourn.flows.stages.ingest import ingested_trace
 
     return Trace.load(ingested_trace(spec.store, source, spec.data_hash).folder)
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sojourn.flows.accuracy_gate import Difference
-from sojourn.flows.promote import Promotion
+from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures.thresholds import AGES_S, label_of
 from sojourn.simulator.experiments.caveats import caveats, is_rejecting_more

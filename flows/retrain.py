@@ -9,21 +9,21 @@ from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
-from sojourn.flows.build_features import build_features  # noqa: E402
-from sojourn.flows.candidate import write_candidate  # noqa: E402
-from sojourn.flows.champion import load_rivals  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.gates import check_gates  # noqa: E402
-from sojourn.flows.ingest import content_hash, ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402
 from sojourn.flows.retrain_log import log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.train import train  # noqa: E402
+from sojourn.flows.stages.build_features import build_features  # noqa: E402
+from sojourn.flows.stages.candidate import write_candidate  # noqa: E402
+from sojourn.flows.stages.champion import load_rivals  # noqa: E402
+from sojourn.flows.stages.ingest import content_hash, ingest  # noqa: E402
+from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
+from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
+from sojourn.flows.stages.promotion_gates import check_gates  # noqa: E402
+from sojourn.flows.stages.train import train  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 

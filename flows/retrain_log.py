@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from sojourn import __version__
 from sojourn.features.split import Examples
-from sojourn.flows.candidate import Candidate
 from sojourn.flows.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
-from sojourn.flows.ingest import Ingested
-from sojourn.flows.judge import Evaluation, simulation_scores
 from sojourn.flows.outside.data_window import train_and_test
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import LogSettings
-from sojourn.flows.train import Trained, Training
+from sojourn.flows.stages.candidate import Candidate
+from sojourn.flows.stages.ingest import Ingested
+from sojourn.flows.stages.judge import Evaluation, simulation_scores
+from sojourn.flows.stages.train import Trained, Training
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported

@@ -20,19 +20,19 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn.features.split import Split  # noqa: E402
-from sojourn.flows.build_features import build_features  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.figures import search_figure  # noqa: E402
-from sojourn.flows.ingest import ingest  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
+from sojourn.flows.stages.build_features import build_features  # noqa: E402
+from sojourn.flows.stages.ingest import ingest  # noqa: E402
+from sojourn.flows.stages.train import fit_settings  # noqa: E402
+from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
-from sojourn.flows.train import fit_settings  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.flows.windows import windows  # noqa: E402
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings  # noqa: E402
 from sojourn.models.lifetime.search_space import Bounds, SearchSpace  # noqa: E402
 from sojourn.models.measures import BrierOverAges  # noqa: E402

@@ -36,7 +36,7 @@ from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.replay import source_of, workload_of
 from sojourn.flows.results_pages import results_pages
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics

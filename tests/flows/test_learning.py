@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from made_bundles import make, rewrite
-from sojourn.flows import ingest as ingesting
 from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.ingest import content_hash
 from sojourn.flows.learning import learn
 from sojourn.flows.learnt_curves import cut_s
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import TraceSpec
+from sojourn.flows.stages import ingest as ingesting
+from sojourn.flows.stages.ingest import content_hash
 
 
 def _spec(store: Path) -> TraceSpec:

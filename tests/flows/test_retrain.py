@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.ingest import content_hash
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.stages.ingest import content_hash
 from sojourn.serving import Predictor, load_bundle
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import sojourn
 from sojourn.flows import grid
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.feature_rows import feature_code
 from sojourn.flows.grid import Cell
-from sojourn.flows.ingest import input_hash
+from sojourn.flows.stages.feature_rows import feature_code
+from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.store import code_version
 from sojourn.flows.store.code_version import source_hash
 from sojourn.source_closure import NoSource, SourceTree, installed
@@ -25,8 +25,8 @@ READS = (
     "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
     "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
-    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/configured_trace.py",
-    "flows/windows.py", "flows/learning.py", "flows/replay.py", "flows/build_features.py", "flows/cli.py",
+    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/stages/configured_trace.py",
+    "flows/stages/windows.py", "flows/learning.py", "flows/replay.py", "flows/stages/build_features.py", "flows/cli.py",
     "flows/progress.py", "flows/comparison_tables.py", "simulator/measures/columns.py",
 )  # fmt: skip
 """Files of ours that the tests edit."""
@@ -75,7 +75,7 @@ REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", 
 
 def test_a_generated_trace_is_made_anew_after_an_edit_of_all_that_its_generator_imports(
         edit: Callable[[str, str], None]) -> None:
-    assert stale(edit, lambda: input_hash(RetrainConfig().source)) == {*SYNTHETIC, "flows/configured_trace.py"}
+    assert stale(edit, lambda: input_hash(RetrainConfig().source)) == {*SYNTHETIC, "flows/stages/configured_trace.py"}
 
 
 def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
@@ -84,11 +84,11 @@ def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
     config = RetrainConfig(trace=tmp_path / "log.swf", reader="swf")
     assert stale(edit, lambda: input_hash(config.source)) == {
         "features/readers/swf.py", "features/readers/_text_rows.py", "features/read_report.py", "features/trace.py",
-        "flows/configured_trace.py"}
+        "flows/stages/configured_trace.py"}
 
 
 def test_features_are_built_anew_after_an_edit_of_what_builds_them(edit: Callable[[str, str], None]) -> None:
-    assert stale(edit, feature_code) == {*ROWS, "flows/build_features.py"}
+    assert stale(edit, feature_code) == {*ROWS, "flows/stages/build_features.py"}
 
 
 def test_a_cell_is_replayed_anew_after_an_edit_of_what_decides_it(
@@ -100,14 +100,14 @@ def test_a_cell_is_replayed_anew_after_an_edit_of_what_decides_it(
 def test_a_later_part_is_replayed_anew_where_its_cut_may_move(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", start="warm")
-    cut = ROWS | {"features/split.py", "flows/windows.py", "flows/learning.py", "flows/build_features.py"}
+    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/learning.py", "flows/stages/build_features.py"}
     assert stale(edit, cell.key) == REPLAY | cut
 
 
 def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", "km", "warm")
-    learnt = ROWS | {"features/split.py", "flows/windows.py", "flows/learning.py", "flows/build_features.py",
+    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/learning.py", "flows/stages/build_features.py",
                      "serving/bundle/bundle.py", "models/lifetime/hazard.py", "models/curve_table.py"}
     assert stale(edit, cell.key) == REPLAY | learnt
 
@@ -125,7 +125,7 @@ def test_a_module_that_a_generator_imports_from_now_on_enters_its_key(edit: Call
 
 
 def test_what_draws_reports_or_orchestrates_is_imported_by_nothing_that_is_kept() -> None:
-    for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, grid._CUT_BY, "sojourn.flows.feature_rows"):
+    for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, grid._CUT_BY, "sojourn.flows.stages.feature_rows"):
         assert not {"plotly", "matplotlib", "rich", "prefect", "mlflow", "typer", "pydantic"} & set(
             installed().libraries(maker)), maker
 
@@ -147,7 +147,7 @@ def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
 
 
 @pytest.mark.parametrize("library", sorted({
-    library for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, "sojourn.flows.feature_rows", "sojourn.features.readers")
+    library for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, "sojourn.flows.stages.feature_rows", "sojourn.features.readers")
     for library in installed().libraries(maker)}))
 def test_every_library_has_a_version(library: str) -> None:
     assert code_version._version(library)[0].isdigit()

@@ -16,10 +16,10 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made, make
-from sojourn.flows.candidate import candidate_folder
 from sojourn.flows.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
-from sojourn.flows.promote import Judged, Promotion, promote
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, enter_store
 from sojourn.flows.tracking_uri import TrackingUri

@@ -10,10 +10,10 @@ from prefect import task
 
 from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
-from sojourn.flows.build_features import Features
 from sojourn.flows.progress import stage
 from sojourn.flows.stage_settings import TrainSettings
-from sojourn.flows.windows import windows
+from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
 

@@ -21,7 +21,7 @@ _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 
 def feature_code() -> str:
     """sha256 hex of the code that decides feature rows."""
-    return source_hash(__name__, alone=("sojourn.flows.build_features",))
+    return source_hash(__name__, alone=("sojourn.flows.stages.build_features",))
 
 
 def made_rows(trace: Trace, encoder: Encoder,

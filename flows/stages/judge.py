@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from prefect import task
 
 from sojourn.features.creation import FeatureRows
-from sojourn.flows.build_features import Features
-from sojourn.flows.candidate import Candidate
-from sojourn.flows.champion import Rivals
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
@@ -17,7 +14,10 @@ from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.progress import Report, stage
 from sojourn.flows.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
-from sojourn.flows.train import Training
+from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.candidate import Candidate
+from sojourn.flows.stages.champion import Rivals
+from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.measures import BrierOverAges, score_model
 from sojourn.serving.bundle.schema import Schema

@@ -15,9 +15,9 @@ from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from rich.markup import escape
 
-from sojourn.flows.configured_trace import configured_trace, trace_code
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
+from sojourn.flows.stages.configured_trace import configured_trace, trace_code
 from sojourn.flows.store.checksums import are_whole, write_checksums
 from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree

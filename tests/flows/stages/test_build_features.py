@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.build_features import build_features, stored_features
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.ingest import Ingested, ingested_trace
+from sojourn.flows.stages.build_features import build_features, stored_features
+from sojourn.flows.stages.ingest import Ingested, ingested_trace
 
 
 @pytest.mark.parametrize("damaged", ["*.parquet", "*.history.npz"])

@@ -8,15 +8,15 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
-from sojourn.flows.build_features import Features
-from sojourn.flows.candidate import Candidate
-from sojourn.flows.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals
 from sojourn.flows.gate import Gate
-from sojourn.flows.judge import LOOKUP, Evaluation
 from sojourn.flows.known_at_creation import SUSPECTS, known_gate, suspects
 from sojourn.flows.simulation_gate import is_better_placed, simulation_gates
 from sojourn.flows.stage_settings import GateSettings
-from sojourn.flows.train import Training
+from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.candidate import Candidate
+from sojourn.flows.stages.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals
+from sojourn.flows.stages.judge import LOOKUP, Evaluation
+from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_cost import curve_cost
 from sojourn.models.lifetime.contract import Scores

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn.features.creation import FeatureRows, build_rows
-from sojourn.flows.build_features import Features
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.stage_settings import PromoteSettings
+from sojourn.flows.stages.build_features import Features
 from sojourn.flows.versions.bundle_bytes import fetched
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle, load_bundle

@@ -9,9 +9,9 @@ from prefect import task
 
 from sojourn.features.creation import FeatureRows, default_encoder
 from sojourn.features.trace import Trace
-from sojourn.flows.feature_rows import feature_code, made_rows, read_rows, write_rows
-from sojourn.flows.ingest import Ingested
 from sojourn.flows.progress import Report, console, stage
+from sojourn.flows.stages.feature_rows import feature_code, made_rows, read_rows, write_rows
+from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.store.checksums import are_whole, write_checksums
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file

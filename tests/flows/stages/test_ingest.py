@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows import ingest as ingesting
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.configured_trace import configured_trace
-from sojourn.flows.ingest import content_hash, ingested_trace, input_hash
+from sojourn.flows.stages import ingest as ingesting
+from sojourn.flows.stages.configured_trace import configured_trace
+from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash
 from sojourn.flows.trace_source import TraceSource
 
 

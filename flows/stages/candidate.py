@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import __version__
-from sojourn.flows.build_features import Features
-from sojourn.flows.ingest import Ingested
 from sojourn.flows.stage_settings import PromoteSettings
-from sojourn.flows.train import Training
+from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.ingest import Ingested
+from sojourn.flows.stages.train import Training
 from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows

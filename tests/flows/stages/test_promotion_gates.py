@@ -11,7 +11,7 @@ import pytest
 from sojourn.features.split import Examples
 from sojourn.flows.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate
 from sojourn.flows.gate import Gate
-from sojourn.flows.gates import with_stumps
+from sojourn.flows.stages.promotion_gates import with_stumps
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.lightgbm_forest import forest_from_text
 from sojourn.models.measures import BrierOverAges, coarsest_owner, mae_log10
