@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sojourn.flows.accuracy_gate import Difference
+from sojourn.flows.gates.accuracy_gate import Difference
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures.thresholds import AGES_S, label_of

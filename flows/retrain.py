@@ -10,8 +10,8 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn.flows.config import RetrainConfig  # noqa: E402
+from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.report import model_card, models_table, policies_table, print_run  # noqa: E402

@@ -158,7 +158,7 @@ def _lives(child: psutil.Process) -> bool:
 
 def _decide_gates(is_every_passed: bool) -> None:
     """Every gate holds, or none does: a sweep passes through a promotion each time, and what follows passes it by."""
-    from sojourn.flows.gate import Gate
+    from sojourn.flows.gates.gate import Gate
 
     made = Gate.__init__
 

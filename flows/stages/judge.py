@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from prefect import task
 
 from sojourn.features.creation import FeatureRows
+from sojourn.flows.gates.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.progress import Report, stage
-from sojourn.flows.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate

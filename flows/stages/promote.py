@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prefect import task
 
-from sojourn.flows.gate import Gate
+from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock

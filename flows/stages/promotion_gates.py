@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.flows.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
-from sojourn.flows.gate import Gate
-from sojourn.flows.known_at_creation import SUSPECTS, known_gate, suspects
-from sojourn.flows.simulation_gate import is_better_placed, simulation_gates
+from sojourn.flows.gates.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.known_at_creation import SUSPECTS, known_gate, suspects
+from sojourn.flows.gates.simulation_gate import is_better_placed, simulation_gates
 from sojourn.flows.stage_settings import GateSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate
-from sojourn.flows.gate import Gate
+from sojourn.flows.gates.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate
+from sojourn.flows.gates.gate import Gate
 from sojourn.flows.stages.promotion_gates import with_stumps
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.lightgbm_forest import forest_from_text

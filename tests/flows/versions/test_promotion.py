@@ -16,7 +16,7 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made, make
-from sojourn.flows.gate import Gate
+from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote

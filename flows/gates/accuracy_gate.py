@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.flows.gate import Gate
+from sojourn.flows.gates.gate import Gate
 from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
 from sojourn.serving.inputs.history_definition import HistoryDefinition
 

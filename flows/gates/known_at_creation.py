@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Split
 from sojourn.features.trace import Trace
-from sojourn.flows.gate import Gate
-from sojourn.flows.tells_running import tells_running
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.tells_running import tells_running
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures.reliance import Reliance, reliances
 from sojourn.serving.curves.curve_kinds import KINDS

@@ -13,7 +13,7 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.known_at_creation import Suspect, check_confirmed, known_gate, suspects
+from sojourn.flows.gates.known_at_creation import Suspect, check_confirmed, known_gate, suspects
 from sojourn.models.lifetime import FitSettings, HazardModel
 
 N = 6_000

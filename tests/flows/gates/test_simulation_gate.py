@@ -8,9 +8,15 @@ import pytest
 
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.gates.simulation_gate import (
+    DEPLOYABLE,
+    best_policy,
+    is_better_placed,
+    judged_pairs,
+    simulation_gates,
+)
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
-from sojourn.flows.simulation_gate import DEPLOYABLE, best_policy, is_better_placed, judged_pairs, simulation_gates
 from sojourn.simulator import Oracle, Workload
 from sojourn.simulator.experiments.comparison import Cell
 

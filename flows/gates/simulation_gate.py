@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.flows.gate import Gate
+from sojourn.flows.gates.gate import Gate
 from sojourn.flows.placement.replicas import Replicated
 from sojourn.simulator.experiments.comparison import label_of
 
