@@ -143,7 +143,7 @@ def results(
 ) -> None:
     """Write an index of all traces, and a page a trace with its latest study and comparisons, from logged runs."""
     from sojourn.flows.config import load_config
-    from sojourn.flows.results_pages import write_results
+    from sojourn.flows.reports.results_pages import write_results
     from sojourn.flows.versions.reading import read_store
 
     studies: dict[str, Any] = {}

@@ -16,7 +16,6 @@ from sojourn.flows.cell_decisions import explained
 from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison_log import as_document, log_comparison
-from sojourn.flows.comparison_report import comparison_tables
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell, by_workload
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
@@ -25,6 +24,7 @@ from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
 from sojourn.flows.replay import replay
+from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES

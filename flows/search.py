@@ -21,11 +21,11 @@ be_quiet()
 
 from sojourn.features.split import Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.figures import search_figure  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.figures import search_figure  # noqa: E402
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402

@@ -40,7 +40,7 @@ def simulate(
     from sojourn.features.synthetic import synthesize
     from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
-    from sojourn.flows.report import policies_table
+    from sojourn.flows.reports.model_card import policies_table
     from sojourn.simulator import (
         KNOWN_POLICIES,
         POLICIES,

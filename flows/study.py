@@ -21,19 +21,19 @@ be_quiet()
 from sojourn import __version__  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
 from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
 from sojourn.flows.outside.tracking import STUDY, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
+from sojourn.flows.reports.study_figures import calibration_figure, weeks_figure  # noqa: E402
+from sojourn.flows.reports.study_report import study_tables  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
 from sojourn.flows.stages.train import Trained, fit_family, fit_settings  # noqa: E402
 from sojourn.flows.stages.windows import windows  # noqa: E402
-from sojourn.flows.study_figures import calibration_figure, weeks_figure  # noqa: E402
-from sojourn.flows.study_report import study_tables  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from sojourn.flows.cli import app
-from sojourn.flows.results_pages import anchor
+from sojourn.flows.reports.results_pages import anchor
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = ROOT / "docs" / "glossary.md"

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from made_bundles import Made, make
 from sojourn.flows.cli import app
-from sojourn.flows.curve_picture import curve_figure
 from sojourn.flows.explain_request import RequestExplainer, explanation_table
-from sojourn.flows.figures import shap_figure
+from sojourn.flows.reports.curve_figure import curve_figure
+from sojourn.flows.reports.figures import shap_figure
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.answers.attribution import Explanation, InputGroup
 from sojourn.serving.answers.curve_builder import CurveBuilder

@@ -25,7 +25,6 @@ from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import comparison_data, run_cells
-from sojourn.flows.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.comparison_tables import cells_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.learnt_curves import learnt_source
@@ -35,7 +34,8 @@ from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.replay import source_of, workload_of
-from sojourn.flows.results_pages import results_pages
+from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
+from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel

@@ -13,10 +13,10 @@ from sojourn.flows.cell_store import CellResult, CellStore
 from sojourn.flows.compare_config import CompareConfig
 from sojourn.flows.comparison import comparison_data, run_cells
 from sojourn.flows.comparison_log import as_document
-from sojourn.flows.comparison_report import comparison_markdown
 from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.grid import Cell
 from sojourn.flows.outside.workers import local_workers
+from sojourn.flows.reports.comparison_report import comparison_markdown
 
 EMPTY = {"best-fit": (20.0, 22.0, 27.0), "first-fit": (21.0, 24.0, 30.0), "nilas (oracle)": (23.0, 26.0, 31.0)}
 BOUND = 33.0

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking import STUDY, Tracker
-from sojourn.flows.results_pages import results_pages, write_results
-from sojourn.flows.study_report import Found, study_markdown, study_tables
+from sojourn.flows.reports.results_pages import results_pages, write_results
+from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
 
 FOUND = {
     "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows import figures, retrain_log
+from sojourn.flows import retrain_log
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.reports import figures
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.serving import load_bundle
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from sojourn.flows.comparison_report import markdown_rows
+from sojourn.flows.reports.comparison_report import markdown_rows
 from sojourn.models.measures import MEASURES
 from sojourn.models.measures.thresholds import label_of
 

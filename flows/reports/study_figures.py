@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.flows.figures import COLOURS, legend_beside, plain, two_panels
+from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
 from sojourn.models.measures.thresholds import label_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from sojourn.flows.report import policies_table
+from sojourn.flows.reports.model_card import policies_table
 from sojourn.simulator.experiments.caveats import caveats
 from sojourn.simulator.measures.columns import COLUMNS
 

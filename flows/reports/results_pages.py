@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.flows.comparison_report import (
+from sojourn.flows.reports.comparison_report import (
     MEASURE_WORDS,
     PLACED_WORDS,
     USAGE_WORDS,
@@ -19,7 +19,7 @@ from sojourn.flows.comparison_report import (
     gain_interval,
     markdown_rows,
 )  # fmt: skip
-from sojourn.flows.study_report import (
+from sojourn.flows.reports.study_report import (
     ACCURACY_WORDS,
     BASELINE_WORDS,
     DISTRIBUTION_WORDS,
