@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison_log import log_sections
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.compare.replay import workload_of
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.progress import console, stage
-from sojourn.flows.replay import workload_of
 from sojourn.flows.reports.comparison_report import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import (

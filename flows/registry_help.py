@@ -43,7 +43,7 @@ def _searched() -> Iterable[str]:
 
 
 def _presets() -> Iterable[str]:
-    from sojourn.flows.presets import PRESETS
+    from sojourn.flows.compare.presets import PRESETS
 
     return PRESETS
 

@@ -119,9 +119,9 @@ def compare(
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     from importlib import import_module
 
-    from sojourn.flows.compare_config import CompareConfig
+    from sojourn.flows.compare.compare_config import CompareConfig
+    from sojourn.flows.compare.presets import GRID, PRESETS
     from sojourn.flows.config import load_settings
-    from sojourn.flows.presets import GRID, PRESETS
 
     settings = load_settings(
         CompareConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, recipe=recipe, policies=policy,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sojourn.features.readers import READERS
-from sojourn.flows.presets import PRESETS
+from sojourn.flows.compare.presets import PRESETS
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
 from sojourn.simulator import POLICIES, VARIANTS

@@ -8,7 +8,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import load_settings
 from sojourn.flows.lars import ORDERS, fixed_batches, lars_summary, run_lars
 

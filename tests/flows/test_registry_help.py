@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sojourn.features.readers import READERS
 from sojourn.flows.cli import app
-from sojourn.flows.presets import PRESETS
+from sojourn.flows.compare.presets import PRESETS
 from sojourn.models.lifetime import LIFETIME_MODELS, SEARCH_SPACES
 from sojourn.simulator import POLICIES, WORKLOADS
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from sojourn.flows.command_options import DEBUG, plain_errors
-from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig, load_config
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError, answering

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.flows.cell_store import CellStore
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison import run_cells
-from sojourn.flows.grid import Cell
+from sojourn.flows.compare.cell_store import CellStore
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison import run_cells
+from sojourn.flows.compare.grid import Cell
 from sojourn.flows.outside.dask_workers import cluster_workers
 from sojourn.flows.outside.workers import local_workers
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import sojourn
-from sojourn.flows import grid
-from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.compare import grid
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.grid import Cell
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.grid import Cell
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.store import code_version
@@ -26,8 +26,8 @@ READS = (
     "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
     "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/stages/configured_trace.py",
-    "flows/stages/windows.py", "flows/learning.py", "flows/replay.py", "flows/stages/build_features.py", "flows/cli.py",
-    "flows/progress.py", "flows/comparison_tables.py", "simulator/measures/columns.py",
+    "flows/stages/windows.py", "flows/compare/learning.py", "flows/compare/replay.py", "flows/stages/build_features.py", "flows/cli.py",
+    "flows/progress.py", "flows/compare/comparison_tables.py", "simulator/measures/columns.py",
 )  # fmt: skip
 """Files of ours that the tests edit."""
 
@@ -70,7 +70,7 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
 
 SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py"}
 ROWS = {"features/trace.py", "features/creation.py", "serving/inputs/owner.py"}
-REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/replay.py"}
+REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/compare/replay.py"}
 
 
 def test_a_generated_trace_is_made_anew_after_an_edit_of_all_that_its_generator_imports(
@@ -100,14 +100,14 @@ def test_a_cell_is_replayed_anew_after_an_edit_of_what_decides_it(
 def test_a_later_part_is_replayed_anew_where_its_cut_may_move(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", start="warm")
-    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/learning.py", "flows/stages/build_features.py"}
+    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py", "flows/stages/build_features.py"}
     assert stale(edit, cell.key) == REPLAY | cut
 
 
 def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", "km", "warm")
-    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/learning.py", "flows/stages/build_features.py",
+    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py", "flows/stages/build_features.py",
                      "serving/bundle/bundle.py", "models/lifetime/hazard.py", "models/curve_table.py"}
     assert stale(edit, cell.key) == REPLAY | learnt
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.compare_config import CompareConfig
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.config import load_settings
-from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from sojourn import __version__
+from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.outside.data_window import whole_trace
 from sojourn.flows.outside.tracking import COMPARISON, Tracker
 from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.presets import PRESETS
 from sojourn.flows.reports.comparison_report import FoundComparison, Section
 from sojourn.flows.reports.figures import draw_gains
 

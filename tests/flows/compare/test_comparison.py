@@ -19,21 +19,21 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
-from sojourn.flows import cell_replay
-from sojourn.flows import comparison as comparing
-from sojourn.flows.cell_store import CellStore
 from sojourn.flows.cli import app
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison import comparison_data, run_cells
-from sojourn.flows.comparison_tables import cells_table, summary_table
-from sojourn.flows.grid import Cell
-from sojourn.flows.learnt_curves import learnt_source
+from sojourn.flows.compare import cell_replay
+from sojourn.flows.compare import comparison as comparing
+from sojourn.flows.compare.cell_store import CellStore
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison import comparison_data, run_cells
+from sojourn.flows.compare.comparison_tables import cells_table, summary_table
+from sojourn.flows.compare.grid import Cell
+from sojourn.flows.compare.learnt_curves import learnt_source
+from sojourn.flows.compare.replay import source_of, workload_of
 from sojourn.flows.outside.workers import local_workers
 from sojourn.flows.placement import fitted_curves
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.sources import TableSource
-from sojourn.flows.replay import source_of, workload_of
 from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.stages.windows import windows

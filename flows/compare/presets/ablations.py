@@ -1,6 +1,6 @@
 """`ablations`: NILAS and LAVA with one rule changed at a time."""
 
-from sojourn.flows.presets.preset import Preset
+from sojourn.flows.compare.presets.preset import Preset
 
 ABLATIONS = Preset(
     "NILAS and LAVA with one rule changed or removed at a time",

@@ -14,12 +14,12 @@ from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments.comparison import BASELINE, label_of
 
-_REPLAYED_BY = "sojourn.flows.cell_replay"
+_REPLAYED_BY = "sojourn.flows.compare.cell_replay"
 _LEARNT_BY = "sojourn.flows.placement.fitted_curves"
 _CUT_BY = "sojourn.flows.stages.windows"
 """What makes the three things that are kept; all that these import is in the keys."""
-_FITTED_WITH = ("sojourn.flows.learning", "sojourn.flows.learnt_curves")
-_REPLAYED_WITH = (__name__, "sojourn.flows.replay", "sojourn.flows.learnt_curves")
+_FITTED_WITH = ("sojourn.flows.compare.learning", "sojourn.flows.compare.learnt_curves")
+_REPLAYED_WITH = (__name__, "sojourn.flows.compare.replay", "sojourn.flows.compare.learnt_curves")
 """What calls these; its own text is in the keys, and not what it imports."""
 
 

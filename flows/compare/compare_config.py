@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from sojourn.flows.compare.grid import Cell, grid_of
+from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.config import TraceSettings, load_config
-from sojourn.flows.grid import Cell, grid_of
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
-from sojourn.flows.presets import PRESETS
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine.simulate import named_policy
 

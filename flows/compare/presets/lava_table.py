@@ -1,6 +1,6 @@
 """`lava-table`: the table of policies and predictors."""
 
-from sojourn.flows.presets.preset import Preset
+from sojourn.flows.compare.presets.preset import Preset
 
 LAVA_TABLE = Preset(
     "every policy with every kind of predictor",

@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.cell_store import CellResult
-from sojourn.flows.grid import Cell
+from sojourn.flows.compare.cell_store import CellResult
+from sojourn.flows.compare.grid import Cell
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator.experiments.comparison import BASELINE
 

@@ -12,18 +12,18 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from sojourn.flows.cell_decisions import explained
-from sojourn.flows.cell_store import CellResult, CellStore
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison_log import as_document, log_comparison
-from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
-from sojourn.flows.grid import Cell, by_workload
+from sojourn.flows.compare.cell_decisions import explained
+from sojourn.flows.compare.cell_store import CellResult, CellStore
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison_log import as_document, log_comparison
+from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
+from sojourn.flows.compare.grid import Cell, by_workload
+from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.replay import replay
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.presets import PRESETS
 from sojourn.flows.progress import console, stage
-from sojourn.flows.replay import replay
 from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
@@ -116,7 +116,7 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
     later = [cell for cell in cells if cell.workload.start == "warm"]
     if not later:
         return {}
-    from sojourn.flows.learning import learn
+    from sojourn.flows.compare.learning import learn
 
     jobs = [[(spec, tuple(wanted[spec].values()))] for spec in dict.fromkeys(cell.workload.trace for cell in later)]
     task = partial(learn, n_threads=max(len(workers) // len(jobs), 1))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.flows.presets.ab_pool import AB_POOL
-from sojourn.flows.presets.ablations import ABLATIONS
-from sojourn.flows.presets.lars import LARS
-from sojourn.flows.presets.lava_readings import LAVA_READINGS
-from sojourn.flows.presets.lava_table import LAVA_TABLE
-from sojourn.flows.presets.load_sweep import LOAD_SWEEP
-from sojourn.flows.presets.preset import GRID, Preset
-from sojourn.flows.presets.recall_sweep import RECALL_SWEEP
+from sojourn.flows.compare.presets.ab_pool import AB_POOL
+from sojourn.flows.compare.presets.ablations import ABLATIONS
+from sojourn.flows.compare.presets.lars import LARS
+from sojourn.flows.compare.presets.lava_readings import LAVA_READINGS
+from sojourn.flows.compare.presets.lava_table import LAVA_TABLE
+from sojourn.flows.compare.presets.load_sweep import LOAD_SWEEP
+from sojourn.flows.compare.presets.preset import GRID, Preset
+from sojourn.flows.compare.presets.recall_sweep import RECALL_SWEEP
 
 __all__ = ["GRID", "PRESETS", "Preset"]
 

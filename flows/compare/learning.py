@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.flows.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
+from sojourn.flows.compare.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.placement.fitted_curves import Learning, fitted_curves
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec

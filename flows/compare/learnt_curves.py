@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.grid import learnt_key
+from sojourn.flows.compare.grid import learnt_key
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.simulation import positions_of
 from sojourn.flows.placement.workload_spec import TraceSpec

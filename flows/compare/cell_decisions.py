@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.flows.grid import Cell
-from sojourn.flows.replay import source_of, workload_of
+from sojourn.flows.compare.grid import Cell
+from sojourn.flows.compare.replay import source_of, workload_of
 from sojourn.simulator import Explanation, explain
 
 N_PLACEMENTS = 3

@@ -1,6 +1,6 @@
 """`load-sweep`: gains by the load of the hosts."""
 
-from sojourn.flows.presets.preset import Preset
+from sojourn.flows.compare.presets.preset import Preset
 
 LOAD_SWEEP = Preset(
     "from 60 to 95 % of the hosts in use at the peak, cold start and warm start",

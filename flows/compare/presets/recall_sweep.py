@@ -1,6 +1,6 @@
 """`recall-sweep`: gains by the share of long requests that a predictor knows."""
 
-from sojourn.flows.presets.preset import Preset
+from sojourn.flows.compare.presets.preset import Preset
 
 _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 

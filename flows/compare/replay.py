@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.cell_replay import made_source, made_workload, replayed
-from sojourn.flows.cell_store import CellStore
-from sojourn.flows.grid import Cell
-from sojourn.flows.learnt_curves import cut_s, learnt_source
+from sojourn.flows.compare.cell_replay import made_source, made_workload, replayed
+from sojourn.flows.compare.cell_store import CellStore
+from sojourn.flows.compare.grid import Cell
+from sojourn.flows.compare.learnt_curves import cut_s, learnt_source
 from sojourn.flows.placement.predictors import Predictor
 from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import LifetimeSource, Workload

@@ -1,6 +1,6 @@
 """`lava-readings`: LAVA in each reading that its paper allows."""
 
-from sojourn.flows.presets.preset import Preset
+from sojourn.flows.compare.presets.preset import Preset
 
 LAVA_READINGS = Preset(
     "readings of LAVA where its paper is ambiguous, with perfect, noisy and learnt lifetimes",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sojourn.flows.placement.workload_spec import Start
 
-GRID = "sojourn.flows.comparison:run_comparison"
+GRID = "sojourn.flows.compare.comparison:run_comparison"
 OF_REPLAYS = ("store", "tracking_uri", "trace", "reader", "recipe", "n_requests", "host_cpu_cores", "host_mem_gib",
               "policies", "loads", "seeds")
 """What an evaluation reads that replays with perfect lifetimes, in this process, and draws no page."""

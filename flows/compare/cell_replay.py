@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.features.trace import Trace
-from sojourn.flows.cell_store import CellResult
+from sojourn.flows.compare.cell_store import CellResult
 from sojourn.flows.placement.predictors import MADE, Predictor
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import later_workload_of

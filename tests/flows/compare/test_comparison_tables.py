@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.flows.cell_store import CellResult, CellStore
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison import comparison_data, run_cells
-from sojourn.flows.comparison_log import as_document
-from sojourn.flows.comparison_tables import cells_table, differences_table, summary_table
-from sojourn.flows.grid import Cell
+from sojourn.flows.compare.cell_store import CellResult, CellStore
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison import comparison_data, run_cells
+from sojourn.flows.compare.comparison_log import as_document
+from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
+from sojourn.flows.compare.grid import Cell
 from sojourn.flows.outside.workers import local_workers
 from sojourn.flows.reports.comparison_report import comparison_markdown
 

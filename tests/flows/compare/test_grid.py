@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows import cell_replay, grid
-from sojourn.flows import replay as replaying
-from sojourn.flows.cell_store import CellResult, CellStore
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.comparison import run_cells
-from sojourn.flows.grid import Cell
+from sojourn.flows.compare import cell_replay, grid
+from sojourn.flows.compare import replay as replaying
+from sojourn.flows.compare.cell_store import CellResult, CellStore
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison import run_cells
+from sojourn.flows.compare.grid import Cell
 from sojourn.flows.outside.workers import Here, local_workers
 from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from made_bundles import make, rewrite
-from sojourn.flows.compare_config import CompareConfig
-from sojourn.flows.learning import learn
-from sojourn.flows.learnt_curves import cut_s
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.learning import learn
+from sojourn.flows.compare.learnt_curves import cut_s
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.stages import ingest as ingesting
