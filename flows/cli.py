@@ -49,7 +49,7 @@ def retrain(
 ) -> None:
     """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate."""
     from sojourn.flows.config import load_config
-    from sojourn.flows.preflight import check_before_work
+    from sojourn.flows.jobs.preflight import check_before_work
 
     settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, store=store,
                            n_requests=n_requests, seed=seed,
@@ -58,7 +58,7 @@ def retrain(
                            confirmed_columns=tuple(confirm) if confirm else None)
     check_before_work(settings)
     keep_prefect_in(settings.store)
-    from sojourn.flows.retrain import retrain as run
+    from sojourn.flows.jobs.retrain import retrain as run
 
     run(settings)
 
@@ -82,7 +82,7 @@ def evaluate(
 ) -> None:
     """Compare every lifetime family on a trace's later part; nothing is promoted."""
     from sojourn.flows.config import load_config
-    from sojourn.flows.preflight import check_before_work
+    from sojourn.flows.jobs.preflight import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
 
     settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, store=store, n_requests=n_requests,
@@ -90,7 +90,7 @@ def evaluate(
                            long_lived_s=long_lived_s, confirmed_columns=tuple(confirm) if confirm else None)
     check_before_work(settings)
     keep_prefect_in(settings.store)
-    from sojourn.flows.study import study
+    from sojourn.flows.jobs.study import study
 
     study(settings)
 
@@ -114,7 +114,7 @@ def search(
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
-    from sojourn.flows.preflight import check_before_work
+    from sojourn.flows.jobs.preflight import check_before_work
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
@@ -128,7 +128,7 @@ def search(
     for each in configs:
         check_before_work(each)
     keep_prefect_in(configs[0].store)
-    from sojourn.flows.search import search as run
+    from sojourn.flows.jobs.search import search as run
 
     run(configs, family, n_trials, timeout_s)
 

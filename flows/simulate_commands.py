@@ -128,7 +128,7 @@ def compare(
         predictors=predictor, loads=load, seeds=seeds, starts=start, n_requests=n_requests,
         host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib, preset=preset, store=store, page=page,
         n_workers=n_workers, cluster=cluster)
-    from sojourn.flows.preflight import check_before_work
+    from sojourn.flows.jobs.preflight import check_before_work
 
     check_before_work(settings)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")

@@ -204,7 +204,7 @@ def _import_everything() -> None:
     import sklearn  # noqa: F401
 
     import sojourn.flows.cli
-    import sojourn.flows.retrain
+    import sojourn.flows.jobs.retrain
     import sojourn.models.lifetime  # noqa: F401
 
 

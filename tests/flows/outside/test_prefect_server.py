@@ -25,7 +25,7 @@ be_quiet()
 store = Path(sys.argv[1])
 keep_prefect_in(store)
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.job import job
+from sojourn.flows.jobs.job import job
 
 @job("probe")
 def probe(config: RetrainConfig) -> None:

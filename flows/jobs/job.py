@@ -7,8 +7,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from sojourn.flows.config import TraceSettings
 from sojourn.flows.environment import be_quiet
+from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
-from sojourn.flows.preflight import check_before_work
 
 be_quiet()
 

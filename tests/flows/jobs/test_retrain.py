@@ -27,7 +27,7 @@ def _config(store: Path, **settings: object) -> RetrainConfig:
 
 @pytest.mark.usefixtures("prefect_server")
 def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sojourn.flows.retrain import retrain
+    from sojourn.flows.jobs.retrain import retrain
 
     first = retrain(_config(store))
     printed = capsys.readouterr().out

@@ -22,7 +22,7 @@ from sojourn import __version__  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
-from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
 from sojourn.flows.outside.tracking import STUDY, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402

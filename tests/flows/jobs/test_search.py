@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sojourn.flows import search as search_module
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs import search as search_module
+from sojourn.flows.jobs.search import Material, search
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.search import Material, search
 from sojourn.models.lifetime import SEARCH_SPACES
 
 

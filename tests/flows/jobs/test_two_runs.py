@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows import retrain_log
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs import retrain_log
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.reports import figures
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
@@ -47,7 +47,7 @@ def _seeds(tracker: Tracker, store: Path) -> dict[int, str]:
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_stopped_at_its_figures_goes_on_with_its_own_bundle(
         new_store: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.flows.retrain import retrain
+    from sojourn.flows.jobs.retrain import retrain
 
     store = new_store(tmp_path)
     tracker = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts")

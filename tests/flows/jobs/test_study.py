@@ -127,7 +127,7 @@ def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
 def test_a_study_leaves_out_what_the_trace_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sojourn.flows.study import study
+    from sojourn.flows.jobs.study import study
 
     found = study(RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1,
                                 families=("km", "gbdt-once", "repeat-last", "requested-time")))

@@ -21,7 +21,7 @@ be_quiet()
 
 from sojourn.features.split import Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402

@@ -11,11 +11,11 @@ be_quiet()
 
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
-from sojourn.flows.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.retrain_log import log_retrain, retrain_tags  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.model_card import model_card, models_table, policies_table, print_run  # noqa: E402
-from sojourn.flows.retrain_log import log_retrain, retrain_tags  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.candidate import write_candidate  # noqa: E402
 from sojourn.flows.stages.champion import load_rivals  # noqa: E402
