@@ -15,8 +15,8 @@ from pathlib import Path
 import sojourn.simulator as sim
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.ab_pool import ab_summary, run_ab_pool
-from sojourn.flows.pre_post import pre_post, pre_post_figure
+from sojourn.flows.evaluations.ab_estimates import ab_summary, run_ab_pool
+from sojourn.flows.evaluations.pre_post import pre_post, pre_post_figure
 from sojourn.simulator.policies.wrappers.switched import switched
 
 SEEDS = range(100, 112)

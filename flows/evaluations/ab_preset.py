@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from sojourn.flows.ab_pool import ab_summary, run_ab_pool
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison_log import log_sections
 from sojourn.flows.compare.replay import workload_of
+from sojourn.flows.evaluations.ab_estimates import ab_summary, run_ab_pool
+from sojourn.flows.evaluations.pre_post import pre_post, pre_post_figure
 from sojourn.flows.placement.workload_spec import WorkloadSpec
-from sojourn.flows.pre_post import pre_post, pre_post_figure
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.comparison_report import Section
 from sojourn.flows.versions.opening import open_store

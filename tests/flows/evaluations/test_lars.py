@@ -10,7 +10,7 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import load_settings
-from sojourn.flows.lars import ORDERS, fixed_batches, lars_summary, run_lars
+from sojourn.flows.evaluations.lars import ORDERS, fixed_batches, lars_summary, run_lars
 
 
 def test_every_order_is_held_against_the_traces_of_its_scope() -> None:

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows import ab_pool
-from sojourn.flows.ab_pool import ab_summary, run_ab_pool
-from sojourn.flows.pre_post import PrePost, pre_post, pre_post_figure
+from sojourn.flows.evaluations import ab_estimates
+from sojourn.flows.evaluations.ab_estimates import ab_summary, run_ab_pool
+from sojourn.flows.evaluations.pre_post import PrePost, pre_post, pre_post_figure
 
 BIN_S = 7_200
 LAUNCH_S = 150 * BIN_S
@@ -85,7 +85,7 @@ def test_experiments_on_a_policy_that_differs(monkeypatch: pytest.MonkeyPatch) -
     """Its truth is two whole replays, and only the placebo's is 0. The launch is from the start on: a later one
     compiles a loop of its own, as in the test of the preset.
     """
-    monkeypatch.setattr(ab_pool, "switched", lambda policy, from_s: policy)
+    monkeypatch.setattr(ab_estimates, "switched", lambda policy, from_s: policy)
     workload = workload_of_seed(0)
     table = run_ab_pool(workload_of_seed, "nilas", sim.Oracle, [0]).set_index("method")
     gain_pp = (sim.simulate(workload, "nilas", sim.Oracle(workload)).metrics.empty_hosts_pct

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.evaluations.pre_post import pre_post
 from sojourn.flows.intervals import t_half_width
-from sojourn.flows.pre_post import pre_post
 from sojourn.simulator import Policy, Workload, simulate
 from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.experiments.ab_pool import SourceFor, ab_trial
