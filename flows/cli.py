@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import READER_HELP, Horizon, Store, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_errors
+from sojourn.flows.commands.registry_help import RegistryCommand
+from sojourn.flows.commands.simulate import compare, simulate
+from sojourn.flows.commands.trace import trace_app
 from sojourn.flows.environment import be_quiet, keep_prefect_in
-from sojourn.flows.registry_help import RegistryCommand
-from sojourn.flows.simulate_commands import compare, simulate
 from sojourn.flows.terminal import show_what_can_be_shown
-from sojourn.flows.trace_commands import trace_app
 
 be_quiet()
 show_what_can_be_shown()
@@ -180,7 +180,7 @@ def predict(
     if now_s is None:
         now_s = int(predictor.info()["training"].get("history_to_s", 0))
     if picture is not None:
-        from sojourn.flows.explain_request import write_curve
+        from sojourn.flows.commands.explain import write_curve
 
         write_curve(predictor, documents, now_s, picture)
     for document in documents:
@@ -196,7 +196,7 @@ def predict(
                 "lifetime_class": life.lifetime_class(uptime), "unknown": list(life.unknown),
             }))  # fmt: skip
     if explain:
-        from sojourn.flows.explain_request import print_explanations
+        from sojourn.flows.commands.explain import print_explanations
 
         print_explanations(loaded, documents, now_s, uptime_s)
 

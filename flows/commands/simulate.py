@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.command_options import READER_HELP, Horizon, Reader, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Horizon, Reader, plain_errors
 
 
 @plain_errors

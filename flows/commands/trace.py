@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.command_options import Horizon, Reader, plain_errors
-from sojourn.flows.registry_help import RegistryCommand
+from sojourn.flows.commands.options import Horizon, Reader, plain_errors
+from sojourn.flows.commands.registry_help import RegistryCommand
 
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 

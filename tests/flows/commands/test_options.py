@@ -14,7 +14,7 @@ import typer
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import OperationalError
 
-from sojourn.flows.command_options import DEBUG, plain_errors
+from sojourn.flows.commands.options import DEBUG, plain_errors
 from sojourn.flows.terminal import CLOSED_OUTPUT
 from sojourn.serving import BundleError
 

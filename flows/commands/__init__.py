@@ -1,0 +1,1 @@
+"""Commands parse their arguments and print. Only `cli` imports them."""
