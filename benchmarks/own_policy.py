@@ -5,13 +5,13 @@
     python benchmarks/own_policy.py --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
-trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the same
-requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other shifts of
-the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays the
-readings of LAVA (simulator/policies/lava_readings.py) instead of ours. Gains are percentage points of
-empty hosts over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right are differences to
-nilas, lava and nilas-expected with the same predictor. `--gap` replays whole synthetic traces with the oracle and with
-flawed ones, and prints shares of the gap between best-fit and the bound.
+trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the
+same requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other
+shifts of the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays
+the readings of LAVA (simulator/policies/lava_readings.py) instead of ours. Gains are percentage points of empty hosts
+over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right are differences to nilas, lava and
+nilas-expected with the same predictor. `--gap` replays whole synthetic traces with the oracle and with flawed ones, and
+prints shares of the gap between best-fit and the bound.
 """
 
 from __future__ import annotations

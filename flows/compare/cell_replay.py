@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.flows.compare.cell_store import CellResult
-from sojourn.flows.placement.predictors import MADE, Predictor
+from sojourn.flows.placement.predictors import MADE, PredictorSpec
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import later_workload_of
 from sojourn.flows.placement.workload_spec import WorkloadSpec
@@ -52,7 +52,8 @@ def made_workload(spec: WorkloadSpec, trace: Trace, from_s: int | None) -> Workl
     return workload if is_drawn else replica(workload, spec.seed)
 
 
-def made_source(workload: Workload, spec: WorkloadSpec, predictor: Predictor, learnt: Held | None) -> LifetimeSource:
+def made_source(workload: Workload, spec: WorkloadSpec, predictor: PredictorSpec,
+                learnt: Held | None) -> LifetimeSource:
     """What a predictor says of a workload. learnt: its kept curves, for one that is learnt."""
     if learnt is not None:
         source: LifetimeSource = learnt

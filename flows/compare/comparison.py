@@ -21,7 +21,7 @@ from sojourn.flows.compare.grid import Cell, by_workload
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.replay import replay
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.comparison_report import comparison_tables
@@ -104,7 +104,7 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
 def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
     """Read the trace, cut it and fit what learns from it, once per trace; returns the cells that this leaves without.
     """
-    wanted: dict[TraceSpec, dict[str, Predictor]] = {}
+    wanted: dict[TraceSpec, dict[str, PredictorSpec]] = {}
     for cell in cells:
         learnt = wanted.setdefault(cell.workload.trace, {})
         if cell.predictor is not None and cell.predictor.is_learnt:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.store.code_version import source_hash
@@ -38,7 +38,7 @@ class Cell:
 
     workload: WorkloadSpec
     policy: str
-    predictor: Predictor | None = None
+    predictor: PredictorSpec | None = None
 
     @property
     def label(self) -> str:
@@ -59,7 +59,8 @@ class Cell:
         return _digest(parts)
 
 
-def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str], predictors: Sequence[Predictor]) -> list[Cell]:
+def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str],
+            predictors: Sequence[PredictorSpec]) -> list[Cell]:
     """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
 
     Beside every predictor stands the oracle, asked for or not: the same policy, had it known all. A workload's cells
@@ -69,9 +70,9 @@ def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str], predicto
     asking = [name for name in policies if KNOWN_POLICIES[name].predictions != "none"]
     if asking and not predictors:
         raise ValueError(f"predictors must be at least one for policy {asking[0]!r}, got none")
-    oracle = Predictor("oracle")
+    oracle = PredictorSpec("oracle")
     beside = predictors if oracle in predictors else [oracle, *predictors]
-    pairs: list[tuple[str, Predictor | None]] = [(name, None) for name in plain]
+    pairs: list[tuple[str, PredictorSpec | None]] = [(name, None) for name in plain]
     pairs += [(name, predictor) for predictor in beside for name in asking]
     return [Cell(spec, *pair) for spec in workloads for pair in pairs]
 

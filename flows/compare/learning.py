@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from sojourn.flows.compare.learnt_curves import cut_s, keep_curves, keep_cut, kept_curves
 from sojourn.flows.placement.fitted_curves import Learning, fitted_curves
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.stages.build_features import stored_features
 from sojourn.flows.stages.ingest import content_hash, ingested_trace
 from sojourn.flows.stages.windows import windows
 
 
-def learn(asked: tuple[TraceSpec, Sequence[Predictor]], n_threads: int) -> dict[str, str]:
+def learn(asked: tuple[TraceSpec, Sequence[PredictorSpec]], n_threads: int) -> dict[str, str]:
     """Fit and keep what is not kept yet; returns why by `learnt_name` for those that failed, "" for the trace."""
     trace, predictors = asked
     missing = [one for one in predictors if kept_curves(trace, one) is None]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.compare.grid import learnt_key
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.simulation import positions_of
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.publishing import whole_file
@@ -39,7 +39,7 @@ def _cut(from_s: int) -> dict[str, int | str]:
     return {"from_s": from_s, "sha256": hashlib.sha256(str(from_s).encode()).hexdigest()}
 
 
-def keep_curves(trace: TraceSpec, predictor: Predictor, request_ids: pd.Series, curves: Curves) -> None:
+def keep_curves(trace: TraceSpec, predictor: PredictorSpec, request_ids: pd.Series, curves: Curves) -> None:
     """Keep the curves of requests, all with the same breakpoints. Equal ones are kept once: a lookup table has few."""
     n, m = len(curves), len(curves.uptime_s) // max(len(curves), 1)
     columns = [curves.total_s] if curves.overhang_s is None else [curves.total_s, curves.overhang_s]
@@ -55,7 +55,7 @@ def keep_curves(trace: TraceSpec, predictor: Predictor, request_ids: pd.Series, 
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def learnt_source(workload: Workload, trace: TraceSpec, predictor: Predictor) -> Held:
+def learnt_source(workload: Workload, trace: TraceSpec, predictor: PredictorSpec) -> Held:
     """The kept curves for a workload's requests; a recipe's copy of a request has the original's."""
     arrays = kept_curves(trace, predictor)
     if arrays is None:
@@ -68,7 +68,7 @@ def learnt_source(workload: Workload, trace: TraceSpec, predictor: Predictor) ->
     return Held(workload.request_ids, Curves(**arrays))
 
 
-def kept_curves(trace: TraceSpec, predictor: Predictor) -> dict[str, np.ndarray] | None:
+def kept_curves(trace: TraceSpec, predictor: PredictorSpec) -> dict[str, np.ndarray] | None:
     """What `keep_curves` kept; None where there is nothing, or what is there is damaged and must be made anew."""
     try:
         # numpy leaves a damaged file open, if it opened it
@@ -79,7 +79,7 @@ def kept_curves(trace: TraceSpec, predictor: Predictor) -> dict[str, np.ndarray]
     return arrays if _ARRAYS <= arrays.keys() <= _ARRAYS | {"overhang_s"} else None
 
 
-def _curves_file(trace: TraceSpec, predictor: Predictor) -> Path:
+def _curves_file(trace: TraceSpec, predictor: PredictorSpec) -> Path:
     key = learnt_key(trace, predictor.learnt_name, predictor.version)
     return trace.store / "curves" / f"{predictor.kind}-{key[:24]}.npz"
 

@@ -10,7 +10,7 @@ from sojourn.flows.compare.cell_replay import made_source, made_workload, replay
 from sojourn.flows.compare.cell_store import CellStore
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.learnt_curves import cut_s, learnt_source
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.simulator import LifetimeSource, Workload
 
@@ -52,7 +52,7 @@ def _trace(spec: TraceSpec) -> Trace:
 
 
 @lru_cache(maxsize=1)
-def source_of(spec: WorkloadSpec, predictor: Predictor) -> LifetimeSource:
+def source_of(spec: WorkloadSpec, predictor: PredictorSpec) -> LifetimeSource:
     """What a predictor says of a spec's workload."""
     workload = workload_of(spec)
     learnt = learnt_source(workload, spec.trace, predictor) if predictor.is_learnt else None

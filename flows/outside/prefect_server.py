@@ -81,8 +81,8 @@ def _begun(home: Path) -> tuple[subprocess.Popen[bytes], str]:
     with socket.create_server(("127.0.0.1", 0)) as door, (home / "server.log").open("ab") as log:
         url = f"http://127.0.0.1:{door.getsockname()[1]}/api"
         process = subprocess.Popen(
-            [sys.executable, "-m", "sojourn.flows.outside.prefect_server", str(door.fileno())], pass_fds=[door.fileno()],
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            [sys.executable, "-m", "sojourn.flows.outside.prefect_server", str(door.fileno())],
+            pass_fds=[door.fileno()], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             start_new_session=True)  # Ctrl-C is for the run, which then ends the server
     return process, url
 

@@ -13,7 +13,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows
 from sojourn.features.split import Split, known_at
 from sojourn.features.trace import Trace
-from sojourn.flows.placement.predictors import Predictor
+from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.sources import held_curves
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
@@ -36,7 +36,7 @@ class Learning:
     seed: int
 
 
-def fitted_curves(predictor: Predictor, known: Learning, n_threads: int) -> tuple[pd.Series, Curves]:
+def fitted_curves(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[pd.Series, Curves]:
     """Request ids and their curves, of all requests that a later workload can hold."""
     rows, table = (_of_bundle(predictor, known) if predictor.kind == "bundle"
                    else _of_family(predictor, known, n_threads))
@@ -44,7 +44,7 @@ def fitted_curves(predictor: Predictor, known: Learning, n_threads: int) -> tupl
     return ids, held_curves(table)
 
 
-def _of_family(predictor: Predictor, known: Learning, n_threads: int) -> tuple[FeatureRows, CurveTable]:
+def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[FeatureRows, CurveTable]:
     rows, split = known.rows, known.split
     settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names)
     model = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings)
@@ -52,7 +52,7 @@ def _of_family(predictor: Predictor, known: Learning, n_threads: int) -> tuple[F
     return rows, model.curve_table(everything.take(_is_asked(rows, split)))
 
 
-def _of_bundle(predictor: Predictor, known: Learning) -> tuple[FeatureRows, CurveTable]:
+def _of_bundle(predictor: PredictorSpec, known: Learning) -> tuple[FeatureRows, CurveTable]:
     """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
     bundle = load_bundle(predictor.argument)
     training = bundle.schema.document.get("training", {})

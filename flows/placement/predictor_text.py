@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sojourn.flows.placement.predictors import MADE, ONE_SHOT, Predictor
+from sojourn.flows.placement.predictors import MADE, ONE_SHOT, PredictorSpec
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})
 
 
-def parse_predictor(text: str) -> Predictor:
+def parse_predictor(text: str) -> PredictorSpec:
     """The predictor that a text means; ValueError names the known ones.
 
     >>> parse_predictor("noise:1.0").name, parse_predictor("one-shot:oracle").is_one_shot
@@ -27,14 +27,14 @@ def parse_predictor(text: str) -> Predictor:
     if kind == "bundle" and argument:
         from sojourn.serving import load_bundle
 
-        return Predictor(kind, argument, is_one_shot, load_bundle(Path(argument)).version)
+        return PredictorSpec(kind, argument, is_one_shot, load_bundle(Path(argument)).version)
     if kind in _RANGES:
-        return Predictor(kind, f"{_number(kind, argument, text):g}", is_one_shot)
+        return PredictorSpec(kind, f"{_number(kind, argument, text):g}", is_one_shot)
     if argument or (kind not in MADE and kind not in _families()):
         known = ", ".join([*(f"{name}:NUMBER" if name in _RANGES else name for name in MADE), "bundle:FOLDER",
                            *_families()])
         raise ValueError(f"predictor must be one of {known}, or one-shot: of one, got {text!r}")
-    return Predictor(kind, "", is_one_shot)
+    return PredictorSpec(kind, "", is_one_shot)
 
 
 def _number(kind: str, argument: str, text: str) -> float:

@@ -18,7 +18,7 @@ ONE_SHOT = "one-shot:"
 
 
 @dataclass(frozen=True, slots=True)
-class Predictor:
+class PredictorSpec:
     """What predicts: a key of MADE, a lifetime family or `bundle`; its argument; only its first word, or all of them.
 
     version: of the bundle.

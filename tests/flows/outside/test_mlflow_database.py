@@ -33,7 +33,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sojourn.flows.environment import be_quiet
 be_quiet()
-from {module} import {make}
+from sojourn.flows.outside.{module} import {make}
 
 @event.listens_for(Engine, "before_cursor_execute")
 def each(connection, cursor, statement, *rest):
@@ -56,7 +56,7 @@ def _killed_within(part: str, module: str, make: str, arguments: str) -> None:
 
 @pytest.mark.slow
 def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: Path) -> None:
-    _killed_within("_alembic_tmp_", "sojourn.flows.outside.mlflow_database", "ready_database",
+    _killed_within("_alembic_tmp_", "mlflow_database", "ready_database",
                    f"Path({str(tmp_path / 'mlflow.db')!r}), Path({str(tmp_path / 'artifacts')!r})")
     assert not (tmp_path / "mlflow.db").exists()
     tracker = Tracker(TrackingUri.of_file(tmp_path / "mlflow.db"), tmp_path / "artifacts")
@@ -64,7 +64,7 @@ def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: 
 
 
 def test_a_kill_while_optuna_makes_its_tables_costs_nothing(tmp_path: Path) -> None:
-    _killed_within("CREATE TABLE trials", "sojourn.flows.outside.trials_database", "ready_trials", f"Path({str(tmp_path)!r})")
+    _killed_within("CREATE TABLE trials", "trials_database", "ready_trials", f"Path({str(tmp_path)!r})")
     assert not (tmp_path / "optuna.db").exists()
     assert "alembic_version" in tables_of(ready_trials(tmp_path))
 

@@ -25,9 +25,10 @@ READS = (
     "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
     "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
     "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
-    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py", "flows/stages/configured_trace.py",
-    "flows/stages/windows.py", "flows/compare/learning.py", "flows/compare/replay.py", "flows/stages/build_features.py", "flows/cli.py",
-    "flows/progress.py", "flows/compare/comparison_tables.py", "simulator/measures/columns.py",
+    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py",
+    "flows/stages/configured_trace.py", "flows/stages/windows.py", "flows/compare/learning.py",
+    "flows/compare/replay.py", "flows/stages/build_features.py", "flows/cli.py", "flows/progress.py",
+    "flows/compare/comparison_tables.py", "simulator/measures/columns.py",
 )  # fmt: skip
 """Files of ours that the tests edit."""
 
@@ -100,15 +101,17 @@ def test_a_cell_is_replayed_anew_after_an_edit_of_what_decides_it(
 def test_a_later_part_is_replayed_anew_where_its_cut_may_move(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", start="warm")
-    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py", "flows/stages/build_features.py"}
+    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py",
+                  "flows/stages/build_features.py"}
     assert stale(edit, cell.key) == REPLAY | cut
 
 
 def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
         edit: Callable[[str, str], None], tmp_path: Path) -> None:
     cell = _cell(tmp_path, "nilas", "km", "warm")
-    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py", "flows/stages/build_features.py",
-                     "serving/bundle/bundle.py", "models/lifetime/hazard.py", "models/curve_table.py"}
+    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py",
+                     "flows/stages/build_features.py", "serving/bundle/bundle.py",
+                     "models/lifetime/hazard.py", "models/curve_table.py"}
     assert stale(edit, cell.key) == REPLAY | learnt
 
 
@@ -147,7 +150,8 @@ def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
 
 
 @pytest.mark.parametrize("library", sorted({
-    library for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, "sojourn.flows.stages.feature_rows", "sojourn.features.readers")
+    library for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, "sojourn.flows.stages.feature_rows",
+                          "sojourn.features.readers")
     for library in installed().libraries(maker)}))
 def test_every_library_has_a_version(library: str) -> None:
     assert code_version._version(library)[0].isdigit()
