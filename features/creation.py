@@ -10,9 +10,16 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
-from sojourn.serving.inputs.encoder import FIRST_MONDAY_S, WEEK_S, Encoder, Parsed
-from sojourn.serving.inputs.history import Admission, HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs import (
+    FIRST_MONDAY_S,
+    WEEK_S,
+    Admission,
+    Encoder,
+    HistoryDefinition,
+    HistoryKey,
+    HistoryState,
+    Parsed,
+)
 
 _PROGRESS_EVERY = 4_096
 

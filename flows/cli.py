@@ -220,7 +220,7 @@ def _requests(request: str) -> list[dict[str, Any]]:
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def extender(context: typer.Context) -> None:
     """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface by default."""
-    from sojourn.serving.extender.extender import main
+    from sojourn.serving.extender import main
 
     raise typer.Exit(main(context.args, "sojourn extender"))
 
@@ -265,7 +265,7 @@ def export_c(
 ) -> None:
     """Write a bundle's model as a C99 source file and its header, for schedulers that are not Python."""
     from sojourn.serving import load_bundle
-    from sojourn.serving.c.c_source import c_source
+    from sojourn.serving.c import c_source
 
     for file in c_source(load_bundle(bundle), name).write(output):
         typer.echo(f"written  {file}")

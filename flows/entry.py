@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command that the arguments name; exit code 2 where a library is missing for it."""
     arguments = sys.argv[1:]
     if arguments[:1] == [EXTENDER]:  # it needs no command line library, and neither does a scheduler's image
-        from sojourn.serving.extender.extender import main as extend
+        from sojourn.serving.extender import main as extend
 
         sys.exit(extend(arguments[1:], f"sojourn {EXTENDER}"))
     try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curves.curve_arrays import hazard_quantile, hazard_survival, point_survival
-from sojourn.serving.curves.formulas import (
+from sojourn.serving.curves import (
     fill_hazard,
+    hazard_quantile,
     hazard_remaining,
+    hazard_survival,
     interval_hazard,
     mean_seconds,
     once_quantile,
     once_remaining,
     once_survival,
+    point_survival,
     residual_quantile,
     score_seconds,
 )

@@ -6,10 +6,8 @@ import numpy as np
 
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.learnt_kinds import LEARNT_KINDS
-from sojourn.serving.bundle.schema import Schema
-from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.row_scores import row_scores
-from sojourn.serving.forest.varying_walk import varying_walk
+from sojourn.serving.bundle import Schema
+from sojourn.serving.forest import Forest, row_scores, varying_walk
 
 
 def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:

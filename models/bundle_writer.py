@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.models.lifetime.contract import Exported
+from sojourn.models.lifetime import Exported
 from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle.array_archive import write_arrays
-from sojourn.serving.bundle.bundle import MANIFEST
-from sojourn.serving.bundle.schema import FORMAT_VERSION
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, write_arrays
+from sojourn.serving.curves import KINDS
+from sojourn.serving.inputs import Encoder, HistoryState
 
 
 def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: Encoder, history: HistoryState,

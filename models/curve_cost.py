@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.models.lifetime.contract import Scores
-from sojourn.serving.answers.curve_builder import CurveBuilder
+from sojourn.models.lifetime import Scores
+from sojourn.serving.answers import CurveBuilder
 
 N_WARM = 5
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from sojourn.models import _kernels
-from sojourn.serving.curves.formulas import LONGEST_S
+from sojourn.serving.curves import LONGEST_S
 
 
 class CurveTable(Protocol):

@@ -9,8 +9,8 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.learnt_kinds import LEARNT_KINDS
-from sojourn.models.lifetime.contract import Exported, LifetimeModel
-from sojourn.serving.curves.curve_kinds import KINDS
+from sojourn.models.lifetime import Exported, LifetimeModel
+from sojourn.serving.curves import KINDS
 
 N_BACKGROUND = 16
 """Earlier requests that a bundle carries: 512 coalitions of 9 groups are then 8,192 curves, under a second."""

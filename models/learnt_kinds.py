@@ -10,10 +10,9 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
-from sojourn.models.lifetime.contract import Exported
-from sojourn.models.lifetime.intervals import person_periods
-from sojourn.models.measures.thresholds import AGES_S
-from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.models.lifetime import Exported, person_periods
+from sojourn.models.measures import AGES_S
+from sojourn.serving.curves import ModelNumbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from sojourn.serving.forest.forest import MEMBER, ZERO, Forest
+from sojourn.serving.forest import MEMBER, ZERO, Forest
 
 
 def to_onnx(forest: Forest) -> bytes:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.models.lifetime.contract import Exported, Scores
+from sojourn.models.lifetime import Exported, Scores
 from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.forest.row_scores import row_scores
+from sojourn.serving.forest import Forest, read_forest, row_scores
 from sojourn.serving.runtime import OnnxForest
 
 _CHUNK = 20_000

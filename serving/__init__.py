@@ -8,12 +8,11 @@
 no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such file or directory
 """
 
-from sojourn.serving.bundle.bundle import Bundle, load_bundle
-from sojourn.serving.curves.curve_arrays import remaining_at
+from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.curves import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.pool.curve_pool import CurvePool, remaining_of
-from sojourn.serving.pool.host_exits import HostExits
+from sojourn.serving.pool import CurvePool, HostExits, remaining_of
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
 from sojourn.serving.watch import Watch, WatchEvent

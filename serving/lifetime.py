@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curves.curve import LifetimeCurve
-from sojourn.serving.curves.formulas import lifetime_class
-from sojourn.serving.inputs.history import Admission
+from sojourn.serving.curves import LifetimeCurve, lifetime_class
+from sojourn.serving.inputs import Admission
 
 
 class Lifetime:

@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers.attribution import Explanation, explain
-from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.bundle import Bundle, load_bundle
+from sojourn.serving.answers import Explanation, FirstAnswer, explain
+from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
-from sojourn.serving.curves.curve import checked_seconds
+from sojourn.serving.curves import checked_seconds
 from sojourn.serving.errors import shown
 from sojourn.serving.forking import join_forks
-from sojourn.serving.inputs.encoder import Encoder, Parsed
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_rows import UNKNOWN
+from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryState, Parsed
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.live.admitted import Admitted, LiveRequests
-from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
-from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
+from sojourn.serving.live import (
+    Admitted,
+    LiveHistory,
+    LiveRequests,
+    content_of,
+    live_history,
+    read_snapshot,
+    write_snapshot,
+)
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
 from sojourn.serving.watch import Watch, WatchEvent

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sojourn.serving.bundle.bundle import Bundle, load_bundle
+from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import shown
 from sojourn.serving.predictor import Predictor
 

@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers.attribution import background_of
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.bundle.schema import Schema
+from sojourn.serving.answers import CurveBuilder, FirstAnswer, background_of
+from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.errors import BundleError
-from sojourn.serving.inputs.encoder import Encoder, Parsed
-from sojourn.serving.inputs.history_terms import HistoryTerms
+from sojourn.serving.inputs import Encoder, HistoryTerms, Parsed
 
 
 @dataclass(frozen=True, slots=True)

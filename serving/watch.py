@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sojourn.serving.bundle.bundle import FILES, MANIFEST, check_files, version_of
+from sojourn.serving.bundle import FILES, MANIFEST, check_files, version_of
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
 

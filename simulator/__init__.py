@@ -5,15 +5,22 @@ The engine asks for predictions through LifetimeSource and imports no model.
 
 from sojourn.features.trace import Trace
 from sojourn.simulator.cluster import NEVER, Cluster, Request
-from sojourn.simulator.engine.explanation import Explanation, explain
-from sojourn.simulator.engine.metrics import Metrics
-from sojourn.simulator.engine.simulate import Result, Samples, simulate
-from sojourn.simulator.engine.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
-from sojourn.simulator.experiments.comparison import Comparison, compare
+from sojourn.simulator.engine import (
+    Defragmentation,
+    Drain,
+    Explanation,
+    Failure,
+    Maintenance,
+    Metrics,
+    Migration,
+    Result,
+    Samples,
+    explain,
+    simulate,
+)
+from sojourn.simulator.experiments import Comparison, compare
 from sojourn.simulator.jit import kernel
-from sojourn.simulator.measures.host_map import host_map
-from sojourn.simulator.measures.stranding import Stranding, stranding
-from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
+from sojourn.simulator.measures import Stranding, UsageMetrics, host_map, stranding, usage_metrics
 from sojourn.simulator.policies import (
     KNOWN_POLICIES,
     PACKING,
@@ -23,13 +30,17 @@ from sojourn.simulator.policies import (
     PerResource,
     Policy,
 )
-from sojourn.simulator.predictions.flawed import LongAsShort, NoisyOracle
-from sojourn.simulator.predictions.one_shot import OneShot
-from sojourn.simulator.predictions.sources import Curves, Held, LifetimeSource, Oracle, one_step
-from sojourn.simulator.workloads.completion import true_totals
-from sojourn.simulator.workloads.constraints import Constraints
-from sojourn.simulator.workloads.recipes import WORKLOADS, build_workload
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.predictions import (
+    Curves,
+    Held,
+    LifetimeSource,
+    LongAsShort,
+    NoisyOracle,
+    OneShot,
+    Oracle,
+    one_step,
+)
+from sojourn.simulator.workloads import WORKLOADS, Constraints, Workload, build_workload, true_totals
 
 __all__ = [
     "KNOWN_POLICIES",

@@ -22,7 +22,9 @@ from sojourn.features.readers.surf import SURF
 from sojourn.features.readers.swf import SWF
 from sojourn.features.trace import Trace
 
-__all__ = ["READERS", "Reader", "read_trace"]
+__all__ = [
+    "READERS", "Reader", "read_trace",
+]  # fmt: skip
 
 READERS: Mapping[str, Reader] = MappingProxyType({
     "alibaba-2018": ALIBABA_2018,

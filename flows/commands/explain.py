@@ -14,10 +14,8 @@ from rich.text import Text
 from sojourn.flows.progress import console
 from sojourn.flows.reports.curve_figure import curve_figure, duration
 from sojourn.serving import Bundle, Predictor
-from sojourn.serving.answers.attribution import ARRIVAL, Explanation, background_of
-from sojourn.serving.inputs.encoder import Parsed
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryKey
-from sojourn.serving.inputs.owner import OWNER_FEATURES
+from sojourn.serving.answers import ARRIVAL, Explanation, background_of
+from sojourn.serving.inputs import CATEGORY_FEATURES, OWNER_FEATURES, HistoryKey, Parsed
 
 N_ROWS_MAX = 12
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -50,7 +50,7 @@ def simulate(
         build_workload,
         compare,
     )
-    from sojourn.simulator.experiments.comparison import BASELINE, Cell
+    from sojourn.simulator.experiments import BASELINE, Cell
 
     unknown = [name for name in policy if name not in KNOWN_POLICIES]
     if unknown:
@@ -78,7 +78,7 @@ def simulate(
                              n_stranding_moments=stranding)
     console.print(policies_table(comparison.table, built.description))
     if picture is not None:
-        from sojourn.simulator.page.static_figures import write_png
+        from sojourn.simulator.page import write_png
 
         write_png(comparison, picture)
         console.print(f"picture  {picture}", soft_wrap=True)

@@ -15,7 +15,7 @@ from sojourn.flows.config import TraceSettings, load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
-from sojourn.simulator.engine.simulate import named_policy
+from sojourn.simulator.engine import named_policy
 
 _OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
 

@@ -28,8 +28,8 @@ from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.measures import HostMap
+from sojourn.simulator.page import ComparisonData
 
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
@@ -172,7 +172,7 @@ def _write_tables(page: Path, tables: Mapping[str, pd.DataFrame]) -> None:
 
 
 def _write_page(path: Path, data: ComparisonData) -> None:
-    from sojourn.simulator.page.page import write_page
+    from sojourn.simulator.page import write_page
 
     write_page(path, data)
     console.print(f"page     {path}", soft_wrap=True)

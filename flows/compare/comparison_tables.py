@@ -11,7 +11,7 @@ import pandas as pd
 from sojourn.flows.compare.cell_store import CellResult
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.intervals import t_half_width
-from sojourn.simulator.experiments.comparison import BASELINE
+from sojourn.simulator.experiments import BASELINE
 
 GROUP = ["workload", "load", "policy", "predictor", "label"]
 _PAIR = ["workload", "load", "seed"]

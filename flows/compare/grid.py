@@ -12,7 +12,7 @@ from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.experiments.comparison import BASELINE, label_of
+from sojourn.simulator.experiments import BASELINE, label_of
 
 _REPLAYED_BY = "sojourn.flows.compare.cell_replay"
 _LEARNT_BY = "sojourn.flows.placement.fitted_curves"

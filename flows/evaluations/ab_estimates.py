@@ -10,10 +10,9 @@ import pandas as pd
 from sojourn.flows.evaluations.pre_post import pre_post
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Policy, Workload, simulate
-from sojourn.simulator.engine.simulate import named_policy
-from sojourn.simulator.experiments.ab_pool import SourceFor, ab_trial
-from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.policies.wrappers.switched import switched
+from sojourn.simulator.engine import named_policy
+from sojourn.simulator.experiments import BASELINE, SourceFor, ab_trial
+from sojourn.simulator.policies.wrappers import switched
 
 AB, AB_ADJUSTED, AA, PRE_POST = "A/B", "A/B from the bound", "A/A", "pre/post"
 

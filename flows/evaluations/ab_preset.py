@@ -17,8 +17,8 @@ from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.comparison_report import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import Oracle, Workload, simulate
-from sojourn.simulator.engine.simulate import named_policy
-from sojourn.simulator.policies.wrappers.switched import switched
+from sojourn.simulator.engine import named_policy
+from sojourn.simulator.policies.wrappers import switched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,9 +31,9 @@ from sojourn.simulator import (
     Workload,
     simulate,
 )
-from sojourn.simulator.engine.simulate import named_policy
-from sojourn.simulator.experiments.move_orders import batches, expected_exits, n_carried_out
-from sojourn.simulator.policies.wrappers.updated_first import updated_first
+from sojourn.simulator.engine import named_policy
+from sojourn.simulator.experiments import batches, expected_exits, n_carried_out
+from sojourn.simulator.policies.wrappers import updated_first
 
 ORDERS: tuple[tuple[Literal["trace", "longest-first", "shortest-first", "random"], bool], ...] = (
     ("trace", True), ("longest-first", True), ("shortest-first", True), ("random", True), ("trace", False),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.page.colours import BOUND_COLOUR, COLOURS
+from sojourn.simulator.page import BOUND_COLOUR, COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

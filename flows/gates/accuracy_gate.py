@@ -13,7 +13,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.flows.gates.gate import Gate
 from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs import HistoryDefinition
 
 MARGIN_PCT = 2.0
 """By how much, % of its score, a version may be worse than the champion and than the most accurate version so far.

@@ -16,9 +16,9 @@ from sojourn.features.trace import Trace
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.tells_running import tells_running
 from sojourn.models.lifetime import LifetimeModel
-from sojourn.models.measures.reliance import Reliance, reliances
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.models.measures import Reliance, reliances
+from sojourn.serving.curves import KINDS
+from sojourn.serving.inputs import Encoder
 
 SUSPECTS = "suspect_columns"
 """Tag of a version: the columns that are asked about."""

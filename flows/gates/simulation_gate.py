@@ -9,7 +9,7 @@ import numpy as np
 
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.placement.replicas import Replicated
-from sojourn.simulator.experiments.comparison import label_of
+from sojourn.simulator.experiments import label_of
 
 DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")
 """Policies that a scheduler can run with a served model, without an oracle."""

@@ -21,8 +21,8 @@ from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.curves import KINDS
+from sojourn.serving.inputs import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -33,8 +33,7 @@ from sojourn.flows.stages.train import fit_settings  # noqa: E402
 from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.lifetime import SEARCH_SPACES, FitSettings  # noqa: E402
-from sojourn.models.lifetime.search_space import Bounds, SearchSpace  # noqa: E402
+from sojourn.models.lifetime import SEARCH_SPACES, Bounds, FitSettings, SearchSpace  # noqa: E402  # noqa: E402
 from sojourn.models.measures import BrierOverAges  # noqa: E402
 
 if TYPE_CHECKING:

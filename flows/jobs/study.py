@@ -37,10 +37,18 @@ from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES  # noqa: E402
-from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners  # noqa: E402
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval  # noqa: E402
-from sojourn.models.measures.calibration import Pit, calibration_points  # noqa: E402
-from sojourn.models.measures.thresholds import choose_threshold  # noqa: E402
+from sojourn.models.measures import (  # noqa: E402  # noqa: E402  # noqa: E402
+    Assessment,
+    OwnerDraws,
+    Pit,
+    assess,
+    by_week,
+    calibration_points,
+    choose_threshold,
+    coarsest_owner,
+    interval,
+    of_owners,
+)
 
 BOUNDS_S = (7_200, 43_200, 172_800)
 """More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""

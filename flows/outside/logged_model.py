@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs import Encoder
 from sojourn.serving.pyfunc import HORIZONS_S, NOW, QUANTILES, UPTIME
 
 LOADER = "sojourn.serving.pyfunc"

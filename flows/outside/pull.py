@@ -18,7 +18,7 @@ from typing import Protocol
 
 from sojourn.publishing import publish_files
 from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving.bundle.bundle import FILES, MANIFEST
+from sojourn.serving.bundle import FILES, MANIFEST
 
 _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
 

@@ -20,7 +20,7 @@ from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.termination import exit_on_sigterm
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,8 @@ from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.inputs import Encoder
 from sojourn.simulator import Curves
 
 

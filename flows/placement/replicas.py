@@ -15,7 +15,7 @@ import pandas as pd
 from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
-from sojourn.simulator.experiments.comparison import Cell, label_of
+from sojourn.simulator.experiments import Cell, label_of
 
 SHIFT_S = 300
 """Arrivals move by up to this, uniformly, in seconds."""

@@ -11,8 +11,8 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn.flows.reports.model_card import policies_table
-from sojourn.simulator.experiments.caveats import caveats
-from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.experiments import caveats
+from sojourn.simulator.measures import COLUMNS
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.comparison_log.as_document`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.serving.curves.curve import LifetimeCurve
+from sojourn.serving.curves import LifetimeCurve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sojourn.models.lifetime import LIFETIME_MODELS
-from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, label_of
+from sojourn.models.measures import AGES_S, UPTIME_SHARES, label_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from rich.table import Table
 from sojourn.flows.gates.accuracy_gate import Difference
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
-from sojourn.models.measures.thresholds import AGES_S, label_of
-from sojourn.simulator.experiments.caveats import caveats, is_rejecting_more
+from sojourn.models.measures import AGES_S, label_of
+from sojourn.simulator.experiments import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,

@@ -27,8 +27,8 @@ from sojourn.flows.reports.study_report import (
     baseline_rows,
     study_markdown,
 )  # fmt: skip
-from sojourn.models.measures.thresholds import label_of
-from sojourn.simulator.experiments.caveats import is_rejecting_more, knows_the_future
+from sojourn.models.measures import label_of
+from sojourn.simulator.experiments import is_rejecting_more, knows_the_future
 
 _TITLES = ("trace", "requests", "chosen family", "Brier", "AP, long-lived", "MAE lifetime", "gain with a model, pp",
            "gain with perfect lifetimes, pp")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
-from sojourn.models.measures.thresholds import label_of
+from sojourn.models.measures import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

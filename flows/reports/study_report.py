@@ -9,8 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.reports.comparison_report import markdown_rows
-from sojourn.models.measures import MEASURES
-from sojourn.models.measures.thresholds import label_of
+from sojourn.models.measures import MEASURES, label_of
 
 HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {

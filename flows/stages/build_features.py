@@ -15,9 +15,8 @@ from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.store.checksums import are_whole, write_checksums
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file
-from sojourn.serving.bundle.array_archive import read_arrays
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.bundle import read_arrays
+from sojourn.serving.inputs import Encoder, HistoryState
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from sojourn.flows.stages.train import Training
 from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import Bundle, load_bundle
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import Bundle, load_bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.versions.bundle_bytes import fetched
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import Bundle, load_bundle
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
 
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"

@@ -13,8 +13,7 @@ from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.features.trace import Trace
 from sojourn.flows.store.code_version import source_hash
 from sojourn.publishing import whole_file
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import Encoder, HistoryState
 
 _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 

@@ -20,10 +20,10 @@ from sojourn.flows.stages.champion import Rivals
 from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.measures import BrierOverAges, score_model
-from sojourn.serving.bundle.schema import Schema
-from sojourn.serving.forest.forest import Forest
+from sojourn.serving.bundle import Schema
+from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
-from sojourn.simulator.experiments.comparison import Cell
+from sojourn.simulator.experiments import Cell
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; what a first version has to match."""

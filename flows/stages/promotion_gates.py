@@ -19,12 +19,12 @@ from sojourn.flows.stages.judge import LOOKUP, Evaluation
 from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_cost import curve_cost
-from sojourn.models.lifetime.contract import Scores
+from sojourn.models.lifetime import Scores
 from sojourn.models.measures import BrierOverAges
 from sojourn.models.parity import learner_scores, n_different_scores
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.forest.forest import Forest
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import Bundle
+from sojourn.serving.forest import Forest
 
 N_PARITY_ROWS = 50_000
 N_CURVES = 200

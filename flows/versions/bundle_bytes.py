@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sojourn.serving.bundle.bundle import FILES, MANIFEST
+from sojourn.serving.bundle import FILES, MANIFEST
 from sojourn.serving.errors import BundleError
 
 CANDIDATES = "candidates"

@@ -14,7 +14,7 @@ from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
 from sojourn.publishing import publish_files, sync, whole_file
-from sojourn.serving.bundle.bundle import MANIFEST
+from sojourn.serving.bundle import MANIFEST
 from sojourn.serving.errors import BundleError
 
 PROMOTIONS, BUNDLES = "promotions", "bundles"

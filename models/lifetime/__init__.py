@@ -3,23 +3,24 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel
+from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel, Scores
 from sojourn.models.lifetime.cox import COX
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.gbdt import ONCE, UPTIME
 from sojourn.models.lifetime.gbsa import GBSA
 from sojourn.models.lifetime.hazard import HAZARD, HazardModel
+from sojourn.models.lifetime.intervals import person_periods
 from sojourn.models.lifetime.km import KM
 from sojourn.models.lifetime.landmark import LANDMARK
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
 from sojourn.models.lifetime.repeat_last import REPEAT_LAST
 from sojourn.models.lifetime.requested_time import REQUESTED_TIME
 from sojourn.models.lifetime.rsf import RSF
-from sojourn.models.lifetime.search_space import SearchSpace
+from sojourn.models.lifetime.search_space import Bounds, SearchSpace
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Exported", "Family", "FitSettings",
-    "HazardModel", "LifetimeModel", "NetworkModel",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Bounds", "Exported", "Family",
+    "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel", "Scores", "SearchSpace", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

@@ -10,8 +10,7 @@ import numpy as np
 
 from sojourn.models.lifetime.contract import Exported
 from sojourn.models.lifetime.lightgbm_forest import forest_from_text
-from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest
 
 N_ROUNDS_MAX = 300
 DEFAULTS: Mapping[str, Any] = {

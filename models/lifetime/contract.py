@@ -10,8 +10,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
-from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.search_space import TREES, SearchSpace
 from sojourn.models.outcomes import event_weights
-from sojourn.serving.curves.curve import N_RESIDUALS
-from sojourn.serving.forest.varying_walk import varying_walk
+from sojourn.serving.curves import N_RESIDUALS
+from sojourn.serving.forest import varying_walk
 
 N_AUGMENTED_MAX = 400_000
 """More augmented rows than this are thinned by drawing examples."""

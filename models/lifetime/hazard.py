@@ -19,8 +19,7 @@ from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
 from sojourn.models.lifetime.search_space import TREES, Bounds, SearchSpace
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.varying_walk import varying_walk
+from sojourn.serving.forest import AgeFeatures, varying_walk
 
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.serving.curves.formulas import LONGEST_S
+from sojourn.serving.curves import LONGEST_S
 
 N_AT_RISK_MIN = 50
 """The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""

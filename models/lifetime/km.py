@@ -12,7 +12,7 @@ from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime.contract import FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
-from sojourn.models.measures.kaplan_meier import KaplanMeier
+from sojourn.models.measures import KaplanMeier
 
 N_EVENTS_MIN = 30
 """A key with fewer observed ends than this backs off to the next coarser key."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sojourn.serving.forest.forest import LEQ, MEMBER, ZERO, Forest
+from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
 
 _BELOW_ZERO = float(np.nextafter(-ZERO, -np.inf))
 

@@ -1,41 +1,23 @@
 """Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
-from sojourn.models.measures.assessment import Assessment, assess, score_model
+from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners, score_model
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
 from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.errors import bias_log10, mae_log10
+from sojourn.models.measures.kaplan_meier import KaplanMeier
 from sojourn.models.measures.measure import Measure
 from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
 from sojourn.models.measures.registry import MEASURES
-from sojourn.models.measures.thresholds import choose_threshold, label_of
+from sojourn.models.measures.reliance import Reliance, reliances
+from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, choose_threshold, label_of
 
 __all__ = [
-    "MEASURES",
-    "Assessment",
-    "BrierOverAges",
-    "CalibrationPoints",
-    "Concordance",
-    "Measure",
-    "OwnerDraws",
-    "Pit",
-    "Ranking",
-    "assess",
-    "average_precision",
-    "bias_log10",
-    "brier_score",
-    "calibration_points",
-    "choose_threshold",
-    "coarsest_owner",
-    "f1",
-    "harrell_c",
-    "integrated_brier_score",
-    "interval",
-    "label_of",
-    "mae_log10",
-    "recall_at_precision",
-    "score_model",
-    "uno_c",
-]
+    "AGES_S", "MEASURES", "UPTIME_SHARES", "Assessment", "BrierOverAges", "CalibrationPoints", "Concordance",
+    "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "assess", "average_precision", "bias_log10",
+    "brier_score", "by_week", "calibration_points", "choose_threshold", "coarsest_owner", "f1", "harrell_c",
+    "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "recall_at_precision", "reliances",
+    "score_model", "uno_c",
+]  # fmt: skip

@@ -18,10 +18,10 @@ import numpy as np
 
 from sojourn.serving import document_fields
 from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.schema import Schema
+from sojourn.serving.bundle import Schema
 from sojourn.serving.document_fields import N_BACKGROUND_MAX
 from sojourn.serving.errors import BundleError
-from sojourn.serving.inputs.encoder import CLOCK_FEATURES, Encoder
+from sojourn.serving.inputs import CLOCK_FEATURES, Encoder
 
 ARRIVAL = "arrival time"
 N_EXACT_MAX = 10

@@ -7,13 +7,10 @@ import math
 import numpy as np
 
 from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.schema import Schema
-from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
-from sojourn.serving.curves.curve_kind import Curve
+from sojourn.serving.bundle import Schema
+from sojourn.serving.curves import IS_COMPILED, KERNELS, Curve
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest.bound_rows import BoundRows
-from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.forest.varying_walk import MaskWalk, check_stepwise, varying_walk
+from sojourn.serving.forest import BoundRows, MaskWalk, check_stepwise, read_forest, varying_walk
 from sojourn.serving.runtime import OnnxForest
 
 

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sojourn.serving.bundle.schema import Schema
-from sojourn.serving.forest.varying_walk import MaskWalk
-from sojourn.serving.inputs.encoder import Parsed
-from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows
+from sojourn.serving.bundle import Schema
+from sojourn.serving.forest import MaskWalk
+from sojourn.serving.inputs import UNKNOWN, HistoryRows, Parsed
 
 
 class FirstAnswer:

@@ -2,3 +2,13 @@
 
 May import: `curves` and what lies below it.
 """
+
+from sojourn.serving.bundle.array_archive import read_arrays, write_arrays
+from sojourn.serving.bundle.bundle import FILES, MANIFEST, Bundle, check_files, load_bundle, version_of
+from sojourn.serving.bundle.folder_files import FolderFiles
+from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
+
+__all__ = [
+    "FILES", "FORMAT_VERSION", "MANIFEST", "Bundle", "FolderFiles", "Schema", "check_files", "load_bundle",
+    "read_arrays", "version_of", "write_arrays",
+]  # fmt: skip

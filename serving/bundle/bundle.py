@@ -16,7 +16,7 @@ from sojourn.serving.bundle.folder_files import FolderFiles
 from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
 from sojourn.serving.checks import folder_path
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 MANIFEST = "MANIFEST.json"
 FILES = ("model.onnx", "schema.json", "history.npz")

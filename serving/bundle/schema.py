@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.curves.curve_kind import CurveKind
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves import KINDS, CurveKind, ModelNumbers
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import LARGEST
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.forest import LARGEST, AgeFeatures
+from sojourn.serving.inputs import Encoder, HistoryDefinition
 
 FORMAT_VERSION = 1
 _PHASE_MAX_S = 2**53

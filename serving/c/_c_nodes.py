@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.serving.forest.forest import MEMBER, Forest
+from sojourn.serving.forest import MEMBER, Forest
 
 LEAF = -1
 """Stands in `feature` where the node is a leaf."""

@@ -15,17 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.publishing import whole_file
-from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.bundle.schema import Schema
+from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.c import _c_text
 from sojourn.serving.c._c_nodes import IS_SET, LEAF, NAN_IS_TRUE, ZERO_IS_NAN, NodeTable, node_table
-from sojourn.serving.curves.formulas import CLASS_BOUNDS_S, LONGEST_S
-from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
+from sojourn.serving.curves import CLASS_BOUNDS_S, LONGEST_S, N_STEPS_MAX
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest.forest import ZERO
-from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.forest.varying_walk import check_stepwise
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.forest import ZERO, check_stepwise, read_forest
+from sojourn.serving.inputs import Encoder
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60

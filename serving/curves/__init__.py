@@ -2,3 +2,42 @@
 
 The C of each kind stands here too, beside the formulas that it repeats. May import: `forest` and what lies below it.
 """
+
+from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curves.curve import N_RESIDUALS, LifetimeCurve, checked_seconds, checked_share
+from sojourn.serving.curves.curve_arrays import (
+    CurveArrays,
+    hazard_quantile,
+    hazard_survival,
+    next_change_at,
+    point_survival,
+    quantile_at,
+    remaining_at,
+    survival_at,
+)
+from sojourn.serving.curves.curve_kind import Curve, CurveKind, Shared, held_totals
+from sojourn.serving.curves.curve_kinds import KIND_OF_CODE, KINDS, kind_of
+from sojourn.serving.curves.formulas import (
+    CLASS_BOUNDS_S,
+    LONGEST_S,
+    fill_hazard,
+    hazard_remaining,
+    interval_hazard,
+    lifetime_class,
+    mean_seconds,
+    once_quantile,
+    once_remaining,
+    once_survival,
+    residual_quantile,
+    score_seconds,
+)
+from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
+
+__all__ = [
+    "CLASS_BOUNDS_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE", "LONGEST_S", "N_RESIDUALS", "N_STEPS_MAX",
+    "Curve", "CurveArrays", "CurveKind", "LifetimeCurve", "ModelNumbers", "Shared", "checked_seconds", "checked_share",
+    "fill_hazard", "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard",
+    "kind_of", "lifetime_class", "mean_seconds", "next_change_at", "once_quantile", "once_remaining", "once_survival",
+    "point_survival", "quantile_at", "remaining_at", "residual_quantile", "score_seconds", "survival_at",
+]  # fmt: skip

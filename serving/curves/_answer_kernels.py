@@ -10,9 +10,7 @@ import numpy as np
 from sojourn.serving.curves.curve_arrays import n_at_most
 from sojourn.serving.curves.formulas import fill_hazard, hazard_remaining, interval_hazard, mean_seconds
 from sojourn.serving.forest.mask_kernels import fill_age_rows, interval_scores, n_below, narrow, step_scores
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES
-from sojourn.serving.inputs.history_rows import fill_category_features
-from sojourn.serving.inputs.owner import OWNER_FEATURES, fill_owner_features
+from sojourn.serving.inputs import CATEGORY_FEATURES, OWNER_FEATURES, fill_category_features, fill_owner_features
 from sojourn.serving.kernel import kernel
 
 N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)

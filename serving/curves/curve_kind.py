@@ -15,9 +15,7 @@ import numpy as np
 
 from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
 from sojourn.serving.curves.model_numbers import ModelNumbers
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.varying_walk import MaskWalk
+from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
 CNumber: TypeAlias = float | int | Sequence[float]

@@ -14,9 +14,7 @@ from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Sh
 from sojourn.serving.curves.formulas import LEAST_HAZARD, interval_hazard
 from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.varying_walk import MaskWalk
+from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 
 _WIDTH_MIN_S = 1e-3
 """Intervals are no shorter, so that no rate overflows."""

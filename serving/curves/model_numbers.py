@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
+from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,7 @@ from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Sh
 from sojourn.serving.curves.formulas import once_remaining
 from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.curves.uptime_kind import check_residuals, residual_numbers, step_way
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.varying_walk import MaskWalk
+from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 
 
 class OnceKind:

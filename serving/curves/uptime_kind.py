@@ -12,9 +12,7 @@ from sojourn.serving.curves.curve_arrays import POINT
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
 from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import LARGEST, Forest
-from sojourn.serving.forest.varying_walk import MaskWalk
+from sojourn.serving.forest import LARGEST, AgeFeatures, Forest, MaskWalk
 
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""

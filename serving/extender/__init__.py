@@ -2,3 +2,9 @@
 
 Standard library only besides the predictor. May import: everything else in `serving`.
 """
+
+from sojourn.serving.extender.extender import main
+
+__all__ = [
+    "main",
+]  # fmt: skip

@@ -28,7 +28,7 @@ from sojourn.serving.extender.nodes import Nodes
 from sojourn.serving.extender.pod_requests import PodRequests
 from sojourn.serving.extender.request_head import JSON_TYPE
 from sojourn.serving.extender.turns import Turns
-from sojourn.serving.inputs.encoder import FIRST_MONDAY_S, WEEK_S, Encoder
+from sojourn.serving.inputs import FIRST_MONDAY_S, WEEK_S, Encoder
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
 from sojourn.serving.watch import WatchEvent

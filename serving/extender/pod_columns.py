@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from sojourn.serving.extender.pods import field, mapping, sequence, short_text, shown_field
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.serving.inputs import Encoder
 
 DEFAULT_SOURCES: Mapping[str, str] = {
     "cpu_cores": "requests.cpu",

@@ -2,3 +2,11 @@
 
 May import: `bundle` and what lies below it.
 """
+
+from sojourn.serving.live.admitted import Admitted, LiveRequests
+from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
+from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
+
+__all__ = [
+    "Admitted", "LiveHistory", "LiveRequests", "content_of", "live_history", "read_snapshot", "write_snapshot",
+]  # fmt: skip

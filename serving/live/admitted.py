@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs.history import Admission
+from sojourn.serving.inputs import Admission
 from sojourn.serving.lifetime import Lifetime
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")

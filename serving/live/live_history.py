@@ -11,11 +11,17 @@ import numpy as np
 from sojourn.serving import document_fields
 from sojourn.serving.checks import LATEST_S
 from sojourn.serving.errors import SnapshotError, shown
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import Admission, HistoryCut, HistoryState
-from sojourn.serving.inputs.history_arrays import checked_array
-from sojourn.serving.inputs.history_terms import HistoryTerms
-from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
+from sojourn.serving.inputs import (
+    Admission,
+    Encoder,
+    HistoryCut,
+    HistoryState,
+    HistoryTerms,
+    checked_array,
+    whole_arrays,
+    whole_history,
+    yielding,
+)
 from sojourn.serving.live.admitted import Admitted
 from sojourn.serving.live.snapshot import SnapshotContent
 

@@ -21,8 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from sojourn.publishing import sync
-from sojourn.serving.bundle.array_archive import read_arrays, write_arrays
-from sojourn.serving.bundle.folder_files import FolderFiles
+from sojourn.serving.bundle import FolderFiles, read_arrays, write_arrays
 from sojourn.serving.errors import SnapshotError, shown
 
 try:

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.compiled import KERNELS
-from sojourn.serving.curves.curve import LifetimeCurve
-from sojourn.serving.curves.curve_kind import CurveKind, Shared, held_totals
-from sojourn.serving.curves.curve_kinds import kind_of
+from sojourn.serving.curves import KERNELS, CurveKind, LifetimeCurve, Shared, held_totals, kind_of
 
 
 @dataclass(slots=True)

@@ -9,10 +9,17 @@ from typing import TypeAlias
 import numpy as np
 
 from sojourn.serving.checks import whole_seconds
-from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
-from sojourn.serving.curves.curve import checked_seconds, checked_share
-from sojourn.serving.curves.curve_arrays import CurveArrays, next_change_at, quantile_at, survival_at
-from sojourn.serving.curves.curve_kinds import KIND_OF_CODE
+from sojourn.serving.curves import (
+    IS_COMPILED,
+    KERNELS,
+    KIND_OF_CODE,
+    CurveArrays,
+    checked_seconds,
+    checked_share,
+    next_change_at,
+    quantile_at,
+    survival_at,
+)
 from sojourn.serving.errors import shown
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.pool._curve_models import CurveModels

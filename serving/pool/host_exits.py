@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.serving.checks import whole_seconds
-from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
+from sojourn.serving.curves import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.pool._curve_models import CurveModels
 

@@ -28,8 +28,7 @@ from sojourn.simulator.engine.composition import Extent, composed
 from sojourn.simulator.engine.policy_check import check_compiled, check_form, compile_failure
 from sojourn.simulator.engine.policy_sources import policy_sources
 from sojourn.simulator.jit import KERNEL_OPTIONS
-from sojourn.simulator.loop.python_policy import asking
-from sojourn.simulator.loop.state import (
+from sojourn.simulator.loop import (
     COUNTS,
     HOST_EVENTS,
     HOSTS,
@@ -40,8 +39,9 @@ from sojourn.simulator.loop.state import (
     Ranking,
     Timeline,
     World,
+    asking,
 )
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies import Policy
 from sojourn.source_closure import NoSource
 
 

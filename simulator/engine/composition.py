@@ -9,11 +9,8 @@ from typing import Any, Literal
 
 from sojourn.simulator.engine.likeness import are_empty_hosts_alike
 from sojourn.simulator.engine.reached import plain_function
-from sojourn.simulator.loop import host_events, migration, placement, replay, waiting
-from sojourn.simulator.loop.checks import violation
-from sojourn.simulator.loop.state import EXPIRED
-from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.loop import EXPIRED, host_events, migration, placement, replay, violation, waiting
+from sojourn.simulator.policies import PACKING, PerResource, Policy
 
 PARTS = (placement, migration, waiting, host_events, replay)
 """The modules that a composed loop is made of: they come to be one, so that each calls the policy's own functions."""

@@ -13,11 +13,10 @@ from sojourn.simulator.cluster import Request
 from sojourn.simulator.engine.simulate import named_policy
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, prepared
-from sojourn.simulator.loop.python_policy import read_only, visible
-from sojourn.simulator.loop.state import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World
+from sojourn.simulator.loop import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World, read_only, visible
 from sojourn.simulator.policies import PerResource, Policy
-from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.workloads import Workload
 
 _CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "closed: drained", "closed: failed")
 

@@ -15,7 +15,7 @@ import textwrap
 from typing import Any
 
 from sojourn.simulator.engine.reached import named_values, plain_function
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.policies import PerResource, Policy
 
 
 def are_empty_hosts_alike(policy: Policy) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.workloads.amounts import Demand
+from sojourn.simulator.workloads import Demand
 
 LONG_LIVED_S = 360_000
 """100 h, the lower bound of LAVA's longest lifetime class (section 4.3)."""

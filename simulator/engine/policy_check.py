@@ -21,8 +21,8 @@ from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.engine.composition import HOOKS
 from sojourn.simulator.engine.reached import plain_function, reached_functions
 from sojourn.simulator.jit import KERNEL_OPTIONS, is_kernel, is_own, what
-from sojourn.simulator.loop.python_policy import read_only
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.loop import read_only
+from sojourn.simulator.policies import PerResource, Policy
 
 _ASKED = ("cluster", "host", "request", "now")
 _TAKES = {"scorer": _ASKED, "scorer per resource": (*_ASKED[:3], "dimension"), "filter": _ASKED, "placed": _ASKED,

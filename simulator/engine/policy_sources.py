@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.simulator.engine.composition import HOOKS
 from sojourn.simulator.engine.reached import LIBRARIES, named_values, plain_function
-from sojourn.simulator.policies.policy import PerResource, Policy
+from sojourn.simulator.policies import PerResource, Policy
 from sojourn.source_closure import PACKAGE, installed
 
 

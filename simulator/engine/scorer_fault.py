@@ -11,9 +11,8 @@ import numpy as np
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.engine.policy_check import policy_functions
 from sojourn.simulator.engine.reached import plain_function
-from sojourn.simulator.loop.python_policy import read_only
-from sojourn.simulator.loop.state import OPEN, World
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.loop import OPEN, World, read_only
+from sojourn.simulator.policies import Policy
 
 
 def scorer_fault(policy: Policy, world: World, host_ids: Sequence[Any]) -> str:

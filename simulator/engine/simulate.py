@@ -11,11 +11,10 @@ import pandas as pd
 from sojourn.simulator.engine.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
-from sojourn.simulator.loop.state import COUNTS, EXPIRED, NOT_PLACED, Timeline
+from sojourn.simulator.loop import COUNTS, EXPIRED, NOT_PLACED, Timeline
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
-from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.workloads.amounts import UNITS_PER, shares
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.workloads import UNITS_PER, Workload, shares
 
 _COUNTED = ("n_planned", "n_begun", "n_re_placed", "n_lost", "migrated", "voided", "n_rescores")
 

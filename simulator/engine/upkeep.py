@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator.loop import host_events, migration_order
-from sojourn.simulator.loop.state import HOST_EVENTS
+from sojourn.simulator.loop import HOST_EVENTS, host_events, migration_order
 
 ORDERS = {"longest-first": migration_order.LONGEST_FIRST, "shortest-first": migration_order.SHORTEST_FIRST,
            "trace": migration_order.BY_ROW, "random": migration_order.AT_RANDOM}

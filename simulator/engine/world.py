@@ -14,10 +14,7 @@ from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
 from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last
 from sojourn.simulator.engine.scorer_fault import scorer_fault
 from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
-from sojourn.simulator.loop.checks import VIOLATIONS
-from sojourn.simulator.loop.python_policy import PythonScores
-from sojourn.simulator.loop.ranking import ranking
-from sojourn.simulator.loop.state import (
+from sojourn.simulator.loop import (
     BAD_DEADLINE,
     BAD_SCORE,
     COUNTS,
@@ -31,16 +28,17 @@ from sojourn.simulator.loop.state import (
     REQUESTS,
     SETTINGS,
     SLOTS,
+    VIOLATIONS,
+    PythonScores,
     Ranking,
     Timeline,
     World,
+    ranking,
 )
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.policies.wrappers.updated_first import is_outdated
-from sojourn.simulator.predictions.asked_curves import asked_curves
-from sojourn.simulator.predictions.sources import Curves, LifetimeSource, one_step
-from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.policies.wrappers import is_outdated
+from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
+from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload
 
 N_BINS = 500
 N_SAMPLES = 96

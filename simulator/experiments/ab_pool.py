@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn.features.trace import Trace
-from sojourn.simulator.engine.simulate import Result, simulate
+from sojourn.simulator.engine import Result, simulate
 from sojourn.simulator.experiments.comparison import BASELINE
 from sojourn.simulator.policies import Policy
-from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.workloads.workload import Workload, fits_somewhere
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.workloads import Workload, fits_somewhere
 
 SourceFor = Callable[[Workload], LifetimeSource | None]
 """Predictions for a workload: an oracle is of its own workload."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sojourn.simulator.engine.simulate import Result, named_policy, simulate
-from sojourn.simulator.measures.stranding import stranding
-from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.engine import Result, named_policy, simulate
+from sojourn.simulator.measures import stranding
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
 Cell = tuple[str, str, LifetimeSource | None]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.engine.simulate import Result
-from sojourn.simulator.engine.upkeep import Migration
-from sojourn.simulator.predictions.sources import LifetimeSource
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.engine import Migration, Result
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,3 +3,35 @@
 The only compiled code of the simulator, and the only part that type checkers skip. Every file has a slow twin in
 `tests/naive_replay.py`. May import: `cluster`, `jit`, `policies`.
 """
+
+from sojourn.simulator.loop.checks import VIOLATIONS, violation
+from sojourn.simulator.loop.fit import fits
+from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
+from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
+from sojourn.simulator.loop.state import (
+    BAD_DEADLINE,
+    BAD_SCORE,
+    COUNTS,
+    CURRENT,
+    EXPIRED,
+    HOST_EVENTS,
+    HOSTS,
+    INITIAL,
+    NO_PREDICTIONS,
+    NOT_PLACED,
+    OPEN,
+    PLAN,
+    REQUESTS,
+    SETTINGS,
+    SLOTS,
+    Ranking,
+    Timeline,
+    World,
+)
+
+__all__ = [
+    "BAD_DEADLINE", "BAD_SCORE", "COUNTS", "CURRENT", "EXPIRED", "HOSTS", "HOST_EVENTS", "INITIAL", "NOT_PLACED",
+    "NO_PREDICTIONS", "OPEN", "PLAN", "REQUESTS", "SETTINGS", "SLOTS", "VIOLATIONS", "PythonScores", "Ranking",
+    "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking", "read_only", "violation",
+    "visible",
+]  # fmt: skip

@@ -3,17 +3,15 @@
 May import: `engine` and what lies below it.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
+from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.measures.host_map import host_map
 from sojourn.simulator.measures.measure import Column, Measure
-from sojourn.simulator.measures.stranding import STRANDING
-from sojourn.simulator.measures.usage import USAGE
+from sojourn.simulator.measures.registry import MEASURES
+from sojourn.simulator.measures.stranding import Stranding, stranding
+from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
 
-__all__ = ["MEASURES", "Column", "Measure"]
-
-MEASURES: Mapping[str, Measure] = MappingProxyType({
-    "stranding": STRANDING,
-    "usage": USAGE,
-})
-"""What every replay of a comparison is measured by, besides the engine's own metrics; a new one stands last."""
+__all__ = [
+    "COLUMNS", "MEASURES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics", "host_map", "stranding",
+    "usage_metrics",
+]  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.simulator.measures import MEASURES, Column
+from sojourn.simulator.measures.measure import Column
+from sojourn.simulator.measures.registry import MEASURES
 from sojourn.simulator.measures.stranding import STRANDING
 
 COLUMNS: Mapping[str, Column] = MappingProxyType({

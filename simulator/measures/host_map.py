@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.engine.simulate import Result
+from sojourn.simulator.engine import Result
 from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.policies.lava import UPPER_S
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.policies import UPPER_S
+from sojourn.simulator.workloads import Workload
 
 
 def host_map(workload: Workload, result: Result) -> HostMap:

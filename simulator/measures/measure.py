@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sojourn.simulator.engine.simulate import Result
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.engine import Result
+from sojourn.simulator.workloads import Workload
 
 _UNITS = {"pct": "%", "pp": "pp", "us": "us", "s": "s", "h": "h"}
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.engine.simulate import Result
+from sojourn.simulator.engine import Result
 from sojourn.simulator.jit import inner, kernel
-from sojourn.simulator.loop.fit import fits
-from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
-from sojourn.simulator.loop.state import Ranking
+from sojourn.simulator.loop import Ranking, first_position, fits, key_of, move, ranking
 from sojourn.simulator.measures.measure import Column, Measure
-from sojourn.simulator.policies.packing import free_share_left, opens_host
-from sojourn.simulator.workloads.amounts import shares
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.policies import free_share_left, opens_host
+from sojourn.simulator.workloads import Workload, shares
 
 
 @dataclass(frozen=True, slots=True)

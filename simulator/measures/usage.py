@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.engine.simulate import Result
+from sojourn.simulator.engine import Result
 from sojourn.simulator.measures.measure import Column, Measure
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.workloads import Workload
 
 _UNITS_PER_MILLI = 1000
 """Use is counted in whole micro-cores, so that sums are exact."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.measures import HostMap
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more, knows_the_future
-from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.measures.host_classes import HostMap
+from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
+from sojourn.simulator.measures import HostMap
 from sojourn.simulator.page.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.experiments.caveats import evidence_of, is_rejecting_more, knows_the_future, rejection_words
-from sojourn.simulator.experiments.comparison import BASELINE
+from sojourn.simulator.experiments import BASELINE, evidence_of, is_rejecting_more, knows_the_future, rejection_words
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.figures import bound_gain_pp, gain_text
 

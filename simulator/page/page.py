@@ -10,8 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sojourn.simulator.experiments.caveats import MORE_REJECTED, evidence_of, knows_the_future
-from sojourn.simulator.experiments.comparison import BASELINE
+from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, evidence_of, knows_the_future
 from sojourn.simulator.page.colours import colours_of
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.decisions import shown_decision

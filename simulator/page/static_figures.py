@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sojourn.simulator.experiments.comparison import BASELINE, Comparison
+from sojourn.simulator.experiments import BASELINE, Comparison
 from sojourn.simulator.page.colours import (
     BOUND_COLOUR,
     CLASS_COLOURS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.experiments.comparison import BASELINE
+from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.page.comparison_data import ComparisonData
 
 _FLAWED = re.compile(r"(?:one-shot:)?(?P<name>recall|noise)[: ](?P<value>[0-9]*\.?[0-9]+)")

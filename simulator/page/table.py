@@ -9,9 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.experiments.caveats import MORE_REJECTED, is_rejecting_more
-from sojourn.simulator.measures import Column
-from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.experiments import MORE_REJECTED, is_rejecting_more
+from sojourn.simulator.measures import COLUMNS, Column
 
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}

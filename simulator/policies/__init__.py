@@ -11,7 +11,7 @@ from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
-from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN, LAVA_NO_CLASS_UP
+from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN, LAVA_NO_CLASS_UP, UPPER_S
 from sojourn.simulator.policies.lava_readings import (
     LAVA_95,
     LAVA_FROM_OPENING,
@@ -28,7 +28,7 @@ from sojourn.simulator.policies.nilas import (
     NILAS_UNBUCKETED,
 )
 from sojourn.simulator.policies.nilas_expected import NILAS_EXPECTED
-from sojourn.simulator.policies.packing import PACKING
+from sojourn.simulator.policies.packing import PACKING, free_share_left, opens_host
 from sojourn.simulator.policies.policy import Filter, Hooks, HostScores, PerResource, Policy, ResourceScorer, Scorer
 from sojourn.simulator.policies.random_fit import RANDOM
 from sojourn.simulator.policies.waste_min import WASTE_MIN
@@ -70,5 +70,7 @@ VARIANTS: Mapping[str, Policy] = MappingProxyType({
 KNOWN_POLICIES: Mapping[str, Policy] = MappingProxyType({**POLICIES, **VARIANTS})
 """Both."""
 
-__all__ = ["KNOWN_POLICIES", "PACKING", "POLICIES", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource",
-           "Policy", "ResourceScorer", "Scorer"]
+__all__ = [
+    "KNOWN_POLICIES", "PACKING", "POLICIES", "UPPER_S", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource",
+    "Policy", "ResourceScorer", "Scorer", "free_share_left", "opens_host",
+]  # fmt: skip

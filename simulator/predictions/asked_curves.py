@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from sojourn.simulator.predictions.sources import BadCurve, Curves, LifetimeSource
-from sojourn.simulator.workloads.workload import Workload
+from sojourn.simulator.workloads import Workload
 
 
 def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Curves:

@@ -2,3 +2,14 @@
 
 May import: `cluster`, `jit`, and `features.trace`.
 """
+
+from sojourn.simulator.workloads.amounts import UNITS_PER, Demand, shares
+from sojourn.simulator.workloads.completion import true_totals
+from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS, Constraints
+from sojourn.simulator.workloads.recipes import WORKLOADS, build_workload
+from sojourn.simulator.workloads.workload import Workload, fits_somewhere
+
+__all__ = [
+    "NO_CONSTRAINTS", "UNITS_PER", "WORKLOADS", "Constraints", "Demand", "Workload", "build_workload",
+    "fits_somewhere", "shares", "true_totals",
+]  # fmt: skip

@@ -1,0 +1,16 @@
+"""The measures of a replay, in the order of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sojourn.simulator.measures.measure import Measure
+from sojourn.simulator.measures.stranding import STRANDING
+from sojourn.simulator.measures.usage import USAGE
+
+MEASURES: Mapping[str, Measure] = MappingProxyType({
+    "stranding": STRANDING,
+    "usage": USAGE,
+})
+"""What every replay of a comparison is measured by, besides the engine's own metrics; a new one stands last."""
