@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers import Explanation, FirstAnswer, explain
+from sojourn.serving.answers import Attribution, FirstAnswer, attribute
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
@@ -266,7 +266,7 @@ class Predictor:
             raise
         return np.array(answers)
 
-    def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Explanation:
+    def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Attribution:
         """What each group of inputs adds to the request's log10 median remaining seconds, as it was predicted.
 
         The answer of `sojourn predict --explain`. It runs the model thousands of times, outside of every lock:
@@ -283,7 +283,7 @@ class Predictor:
             with self._lock:
                 nothing = served.encoder.encode(served.parse({}), vm.arrival_s, self._history)
             background = np.array([nothing])
-        return explain(served.builder, vm.features, background, uptime_s)
+        return attribute(served.builder, vm.features, background, uptime_s)
 
     @property
     def counters(self) -> dict[str, int]:

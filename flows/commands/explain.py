@@ -14,7 +14,7 @@ from rich.text import Text
 from sojourn.flows.progress import console
 from sojourn.flows.reports.curve_figure import curve_figure, duration
 from sojourn.serving import Bundle, Predictor
-from sojourn.serving.answers import ARRIVAL, Explanation, background_of
+from sojourn.serving.answers import ARRIVAL, Attribution, background_of
 from sojourn.serving.inputs import CATEGORY_FEATURES, OWNER_FEATURES, HistoryKey, Parsed
 
 N_ROWS_MAX = 12
@@ -62,7 +62,7 @@ class RequestExplainer:
         values = self._values(self._encoder.parse(request), vm.features, found)
         return explanation_table(found, values, base_name, _text(request), uptime_s)
 
-    def _values(self, parsed: Parsed, features: list[float], found: Explanation) -> list[str]:
+    def _values(self, parsed: Parsed, features: list[float], found: Attribution) -> list[str]:
         """What the model knew of each group of inputs, in words."""
         encoder = self._encoder
         keys = dict(zip((f"history of {key.name}" for key in encoder.history.keys),
@@ -105,7 +105,7 @@ def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list
     return f"{' / '.join(name.removesuffix('.0') for name in names)}: {', '.join(counts) or 'never seen'}"
 
 
-def explanation_table(found: Explanation, values: list[str], base_name: str, request: str, uptime_s: float) -> Table:
+def explanation_table(found: Attribution, values: list[str], base_name: str, request: str, uptime_s: float) -> Table:
     """Base, up to 12 effects and the answer; factors multiply, and log10 seconds add, from base to answer."""
     when = "at creation" if uptime_s == 0.0 else f"after {duration(uptime_s)}"
     method = "Shapley values" if found.is_exact else "Shapley values over drawn orders"

@@ -50,7 +50,7 @@ def simulate(
         build_workload,
         compare,
     )
-    from sojourn.simulator.experiments import BASELINE, Cell
+    from sojourn.simulator.experiments import BASELINE, Pairing
 
     unknown = [name for name in policy if name not in KNOWN_POLICIES]
     if unknown:
@@ -71,7 +71,7 @@ def simulate(
         sources: dict[str, Any] = {"oracle": Oracle(built)}
         sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
         sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in recall}
-        cells: list[Cell] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
+        cells: list[Pairing] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
         cells += [(name, label, source) for name in names if KNOWN_POLICIES[name].predictions != "none"
                   for label, source in sources.items()]
         comparison = compare(built, cells, progress=lambda done, total, _: report(done, total),

@@ -15,7 +15,7 @@ import pandas as pd
 from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
-from sojourn.simulator.experiments import Cell, label_of
+from sojourn.simulator.experiments import Pairing, label_of
 
 SHIFT_S = 300
 """Arrivals move by up to this, uniformly, in seconds."""
@@ -75,7 +75,7 @@ class Replicated:
         return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
 
 
-def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Cell]], n_replicas: int,
+def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Pairing]], n_replicas: int,
                      progress: Callable[[int, int], None] | None = None) -> Replicated:
     """Every cell on every replica. cells: policies and sources for a workload (an oracle needs its own truth)."""
     comparisons: list[Comparison] = []
@@ -96,7 +96,7 @@ def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Ce
     return Replicated(mean, gain_pp, comparisons[0])
 
 
-def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workload], Sequence[Cell]],
+def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workload], Sequence[Pairing]],
               pairs: Sequence[tuple[str, str]], half_width_pp: float, n_max: int,
               progress: Callable[[int, int], None] | None = None) -> Replicated:
     """Further replicas, up to `n_max` in all, until each pair's paired difference is known to +- half_width_pp.

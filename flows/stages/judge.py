@@ -23,7 +23,7 @@ from sojourn.models.measures import BrierOverAges, score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
-from sojourn.simulator.experiments import Cell
+from sojourn.simulator.experiments import Pairing
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; what a first version has to match."""
@@ -87,7 +87,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
 
-    def cells(moved: Workload) -> list[Cell]:
+    def cells(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
         return [
             ("first-fit", "", None),

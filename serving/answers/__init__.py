@@ -3,10 +3,15 @@
 May import: `bundle` and what lies below it.
 """
 
-from sojourn.serving.answers.attribution import ARRIVAL, Explanation, background_of, explain
+from sojourn.serving.answers.attribution import ARRIVAL, Attribution, attribute, background_of
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.answers.first_answer import FirstAnswer
 
 __all__ = [
-    "ARRIVAL", "CurveBuilder", "Explanation", "FirstAnswer", "background_of", "explain",
+    "ARRIVAL",
+    "Attribution",
+    "CurveBuilder",
+    "FirstAnswer",
+    "attribute",
+    "background_of",
 ]  # fmt: skip

@@ -41,7 +41,7 @@ class InputGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Attribution:
     """What each group of inputs adds to one answer. All in log10 seconds; base + effects = answer.
 
     base: mean log10 median of the background requests. effects: float64 per group; above 0 = longer-lived.
@@ -93,7 +93,8 @@ def background_of(schema: Schema) -> np.ndarray | None:
     return background
 
 
-def explain(builder: CurveBuilder, features: list[float], background: np.ndarray, uptime_s: float = 0.0) -> Explanation:
+def attribute(builder: CurveBuilder, features: list[float], background: np.ndarray,
+              uptime_s: float = 0.0) -> Attribution:
     """What each group of inputs adds to the log10 median remaining seconds of one encoded request.
 
     features: as the encoder gives them. background: float64 (B, the same number), B >= 1. Deterministic.
@@ -123,7 +124,7 @@ def explain(builder: CurveBuilder, features: list[float], background: np.ndarray
     is_exact = len(groups) <= N_EXACT_MAX
     effects = exact_shapley(game, len(groups)) if is_exact else drawn_shapley(game, len(groups))
     base, answer = game(np.array([[False] * len(groups), [True] * len(groups)])).tolist()
-    return Explanation(groups, tuple(effects.tolist()), base, answer, is_exact)
+    return Attribution(groups, tuple(effects.tolist()), base, answer, is_exact)
 
 
 def exact_shapley(game: Game, n: int) -> np.ndarray:

@@ -13,17 +13,17 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
-Cell = tuple[str, str, LifetimeSource | None]
+Pairing = tuple[str, str, LifetimeSource | None]
 """Policy name, predictor's label, and its source (None for policies that use no predictions)."""
 Progress = Callable[[int, int, str], None]
-"""Called before each cell with the number of cells done, of all cells, and the cell's label."""
+"""Called before each replay with the number of pairings done, of all pairings, and the pairing's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Results of several cells on one workload.
+    """Results of several pairings on one workload.
 
-    table: one row per cell, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
+    table: one row per pairing, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
         `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
         gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
         `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `long_lived_underused_hosts_pct`,
@@ -41,11 +41,11 @@ class Comparison:
     description: str
 
 
-def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | None = None,
+def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progress | None = None,
             n_stranding_moments: int = 0) -> Comparison:
-    """Every cell replayed on the same workload; best-fit is always among them.
+    """Every pairing replayed on the same workload; best-fit is always among them.
 
-    cells: (policy name, predictor label, source); a label pair may come once. Unknown policies are refused
+    pairings: (policy name, predictor label, source); a label pair may come once. Unknown policies are refused
         before anything runs.
     n_stranding_moments: at how many moments stranding is measured; 0 = not at all, for it takes longer than a replay.
 
@@ -56,11 +56,11 @@ def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | N
     >>> compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table["gain_pp"].to_dict()
     {'best-fit': 0.0, 'nilas (oracle)': 0.0}
     """
-    listed = [(BASELINE, "", None), *(cell for cell in cells if cell[0] != BASELINE)]
+    listed = [(BASELINE, "", None), *(pairing for pairing in pairings if pairing[0] != BASELINE)]
     labels = [label_of(named_policy(policy).name, predictor) for policy, predictor, _ in listed]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise ValueError(f"cells must differ in policy or predictor, got {twice!r} twice")
+        raise ValueError(f"pairings must differ in policy or predictor, got {twice!r} twice")
     results: dict[str, Result] = {}
     for done, (label, (policy, _, source)) in enumerate(zip(labels, listed, strict=True)):
         if progress is not None:
@@ -79,7 +79,7 @@ def compare(workload: Workload, cells: Iterable[Cell], *, progress: Progress | N
 
 
 def label_of(policy: str, predictor: str) -> str:
-    """How a cell is called in tables and figures.
+    """How a pairing is called in tables and figures.
 
     >>> label_of("nilas", "oracle")
     'nilas (oracle)'

@@ -17,7 +17,7 @@ from sojourn.flows.commands.explain import RequestExplainer, explanation_table
 from sojourn.flows.reports.curve_figure import curve_figure
 from sojourn.flows.reports.figures import shap_figure
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.answers.attribution import Explanation, InputGroup
+from sojourn.serving.answers.attribution import Attribution, InputGroup
 from sojourn.serving.answers.curve_builder import CurveBuilder
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
@@ -124,7 +124,7 @@ def test_the_picture_has_human_axes(made: Made, kind: str) -> None:
 def test_many_inputs_are_summed_up_in_a_last_row() -> None:
     groups = tuple(InputGroup(f"[red]x{idx}", (idx,)) for idx in range(15))
     effects = tuple(0.1 * (-1) ** idx * (idx + 1) for idx in range(15))
-    table = explanation_table(Explanation(groups, effects, 2.0, 1.2, False), ["1"] * 15, "base", "{}", 0.0)
+    table = explanation_table(Attribution(groups, effects, 2.0, 1.2, False), ["1"] * 15, "base", "{}", 0.0)
     # base, 11 inputs, the 4 others, the answer: -0.8 in all, of which 0.1 - 0.2 + 0.3 - 0.4 = -0.2
     assert table.row_count == 1 + 12 + 1
     names, last = [str(cell) for cell in table.columns[0].cells], list(table.columns[3].cells)

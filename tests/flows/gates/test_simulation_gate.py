@@ -18,7 +18,7 @@ from sojourn.flows.gates.simulation_gate import (
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.simulator import Oracle, Workload
-from sojourn.simulator.experiments.comparison import Cell
+from sojourn.simulator.experiments.comparison import Pairing
 
 CALM = [0.0, 0.1, -0.1, 0.05, -0.05]
 
@@ -99,7 +99,7 @@ def workload() -> Workload:
 
 
 def test_more_replicas_are_of_what_is_compared_and_end_when_it_is_known(workload: Workload) -> None:
-    def cells(moved: Workload) -> list[Cell]:
+    def cells(moved: Workload) -> list[Pairing]:
         return [("nilas", "oracle", Oracle(moved)), ("la-binary", "oracle", Oracle(moved)), ("first-fit", "", None)]
 
     first = compare_replicas(workload, cells, 2)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_bundles import Made
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
-from sojourn.serving.answers.attribution import background_of, drawn_shapley, exact_shapley, explain, input_groups
+from sojourn.serving.answers.attribution import attribute, background_of, drawn_shapley, exact_shapley, input_groups
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.curve import HazardCurve
 from sojourn.serving.forest.forest import LEQ, Forest
@@ -65,7 +65,7 @@ def test_effects_add_up_from_base_to_the_served_answer(made: Made, kind: str, up
     bundle, builder = _loaded(made, kind)
     features = made.rows.features[-1].tolist()
     background = made.rows.features[::150]
-    found = explain(builder, features, background, uptime_s)
+    found = attribute(builder, features, background, uptime_s)
     assert found.is_exact
     assert math.isclose(found.base + math.fsum(found.effects), found.answer, abs_tol=1e-12)
     assert math.isclose(found.answer, math.log10(max(builder.curve(features).quantile(0.5, uptime_s), 1.0)),
@@ -73,7 +73,7 @@ def test_effects_add_up_from_base_to_the_served_answer(made: Made, kind: str, up
     medians = [max(builder.curve(row.tolist()).quantile(0.5, uptime_s), 1.0) for row in background]
     assert math.isclose(found.base, float(np.mean(np.log10(medians))), abs_tol=1e-12)
     assert len(set(found.effects)) > 2
-    assert found == explain(builder, features, background, uptime_s)
+    assert found == attribute(builder, features, background, uptime_s)
     assert bundle.schema.kind == kind
 
 
@@ -82,7 +82,7 @@ def test_the_answer_is_the_predictors_own(made: Made) -> None:
     request = made.request(5)
     encoder = bundle.schema.encoder
     features = encoder.encode(encoder.parse(request), 4_000, bundle.history)
-    found = explain(builder, features, made.rows.features[:2])
+    found = attribute(builder, features, made.rows.features[:2])
     median_s = Predictor(bundle).predict(request, 4_000).quantile(0.5, 0)
     assert round(10.0**found.answer) == median_s
 
@@ -94,7 +94,7 @@ def test_an_input_that_no_tree_reads_has_no_effect(made: Made) -> None:
     assert np.isin(read, last.idx).any()
     # every node on the last group asks the first input instead
     forest = replace(builder.forest, feature=np.where(np.isin(read, last.idx), 0, read))
-    found = explain(CurveBuilder(bundle.schema, to_onnx(forest)), made.rows.features[-1].tolist(),
+    found = attribute(CurveBuilder(bundle.schema, to_onnx(forest)), made.rows.features[-1].tolist(),
                     made.rows.features[:8])
     assert found.effects[-1] == 0.0
     assert any(effect != 0.0 for effect in found.effects)
@@ -110,7 +110,7 @@ def test_inputs_that_the_model_treats_alike_share_alike(made: Made) -> None:
         is_nan_true=np.zeros(4, bool), leaves=np.array([1.0, 2.0, 1.0, 2.0, 0.0, 0.0, 0.5]),
         member_start=np.zeros(5, np.int64), members=np.empty(0), is_zero_missing=np.zeros(n, bool),
     )  # fmt: skip
-    found = explain(CurveBuilder(bundle.schema, to_onnx(forest)), [5.0] * n, np.zeros((3, n)))
+    found = attribute(CurveBuilder(bundle.schema, to_onnx(forest)), [5.0] * n, np.zeros((3, n)))
     assert math.isclose(found.effects[0], found.effects[1], abs_tol=1e-12)
     assert all(effect == 0.0 for effect in found.effects[2:])
     # from log10 2.0 to 4.5: (1.0 + 1.0 + 0.5) / 2 each, but for the rounding to whole seconds
@@ -120,7 +120,7 @@ def test_inputs_that_the_model_treats_alike_share_alike(made: Made) -> None:
 def test_a_nan_is_an_input_like_any_other(made: Made) -> None:
     _, builder = _loaded(made, "hazard")
     features = [math.nan] * made.rows.features.shape[1]
-    found = explain(builder, features, made.rows.features[:4])
+    found = attribute(builder, features, made.rows.features[:4])
     assert math.isclose(found.base + math.fsum(found.effects), found.answer, abs_tol=1e-12)
 
 
@@ -128,7 +128,7 @@ def test_a_bad_background_is_refused(made: Made) -> None:
     bundle, builder = _loaded(made, "hazard")
     n = made.rows.features.shape[1]
     with pytest.raises(ValueError, match="background must be at least one row"):
-        explain(builder, [0.0] * n, np.empty((0, n)))
+        attribute(builder, [0.0] * n, np.empty((0, n)))
     assert background_of(bundle.schema) is None
     for background in ([[1.0] * (n - 1)], [["a"] * n], 7, [[1.0], [1.0, 2.0]], [[math.inf] * n], []):
         document = {**bundle.schema.document, "background": background}
@@ -151,7 +151,7 @@ def test_a_handle_is_explained_as_it_was_predicted(made: Made, kind: str) -> Non
     vm = predictor.admit(request, 4_000)
     encoder = bundle.schema.encoder
     features = encoder.encode(encoder.parse(request), 4_000, load_bundle(made.folders[kind]).history)
-    expected = [explain(builder, features, made.rows.features[:3], uptime_s) for uptime_s in (0.0, 600.0)]
+    expected = [attribute(builder, features, made.rows.features[:3], uptime_s) for uptime_s in (0.0, 600.0)]
     for step in range(20):  # the owner's history moves on, the explanation does not
         predictor.ended(predictor.admit(request, 5_000 + step), 90_000)
     assert [predictor.explain(vm), predictor.explain(vm, 600.0)] == expected
@@ -164,7 +164,7 @@ def test_an_older_bundle_is_explained_against_a_request_of_which_nothing_is_know
     vm = Predictor(bundle).predict(made.request(5), 4_000)
     encoder = bundle.schema.encoder
     nothing = encoder.encode(encoder.parse({}), 4_000, bundle.history)
-    assert Predictor(bundle).explain(vm) == explain(builder, vm.features, np.array([nothing]))
+    assert Predictor(bundle).explain(vm) == attribute(builder, vm.features, np.array([nothing]))
 
 
 def test_a_handle_of_a_version_no_longer_served_is_refused(made: Made) -> None:
