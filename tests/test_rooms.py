@@ -61,3 +61,17 @@ def test_a_room_says_what_it_is_for_and_lists_what_it_gives(room: Path) -> None:
         order = [(0 if name.isupper() else 1 if name[0].isupper() else 2, name) for name in module.__all__]
         assert order == sorted(order)
         assert all(hasattr(module, name) for name in module.__all__)
+
+
+def is_compiled(tree: ast.Module) -> bool:
+    """Whether a file has functions at its top that numba compiles."""
+    return any(isinstance(node, ast.FunctionDef) and any(
+        isinstance(decorator, ast.Name) and decorator.id in ("kernel", "inner", "inlined")
+        for decorator in node.decorator_list) for node in tree.body)
+
+
+def test_compiled_code_stands_in_the_loop_in_policies_and_in_kernel_files() -> None:
+    found = {file.relative_to(FOLDER) for file in FILES if is_compiled(ast.parse(file.read_text()))}
+    rooms = {Path("simulator/loop"), Path("simulator/policies"), Path("simulator/policies/wrappers")}
+    assert {file.parent for file in found} > rooms
+    assert not [str(file) for file in found if file.parent not in rooms and not file.stem.endswith("kernels")]
