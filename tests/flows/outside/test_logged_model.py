@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import warnings
@@ -22,6 +19,7 @@ import pytest
 from mlflow.models import Model
 
 from made_bundles import Made, make
+from made_servers import mlflow_program
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.data_window import train_and_test
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
@@ -98,37 +96,17 @@ def test_the_windows_are_datasets(tracker: Tracker) -> None:
 
 @pytest.mark.slow
 def test_mlflow_serves_the_champion(tracker: Tracker, made: Made, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    arguments = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{NAME}@{CHAMPION}",
-                 "--env-manager", "local", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    environment = {**os.environ, "MLFLOW_TRACKING_URI": tracker.uri.plain,
+    arguments = ["models", "serve", "-m", f"models:/{NAME}@{CHAMPION}", "--env-manager", "local"]
+    environment = {"MLFLOW_TRACKING_URI": tracker.uri.plain,
                    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    url = f"http://127.0.0.1:{port}"
-    with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen(arguments, env=environment, stdout=log, stderr=log, start_new_session=True)
-    try:
-        end = time.monotonic() + 180.0
-        while not _answers(f"{url}/ping"):
-            assert server.poll() is None and time.monotonic() < end, (tmp_path / "log").read_text()[-2_000:]
-            time.sleep(0.2)
+    with mlflow_program(arguments, tmp_path, environment, "/ping") as port:
         row = {**made.request(5), "uptime_s": 7_200}
         body = json.dumps({"dataframe_records": [row], "params": {"quantiles": [0.5]}}).encode()
-        request = urllib.request.Request(f"{url}/invocations", body, {"Content-Type": "application/json"})
+        url = f"http://127.0.0.1:{port}/invocations"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as response:
             answer = json.load(response)["predictions"][0]
         life = Predictor.load(made.folders["hazard"]).predict(made.request(5), made.trace.horizon_s)
         assert answer == {"remaining_s": life.remaining(7_200), "quantiles_s": [life.quantile(0.5, 7_200)],
                           "survival": [life.survival(3_600, 7_200), life.survival(86_400, 7_200)],
                           "unknown": list(life.unknown)}
-    finally:
-        os.killpg(server.pid, 9)
-        server.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

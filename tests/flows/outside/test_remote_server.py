@@ -8,14 +8,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from made_servers import mlflow_server
 from sojourn.flows.outside.tracking import CHAMPION, STUDY, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
@@ -44,31 +42,8 @@ def root(new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def uri(root: Path) -> Iterator[str]:
     """The server's URI, with a user name and a password that the server does not ask for."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    folder = root / "server"
-    arguments = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-                 "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--serve-artifacts",
-                 "--artifacts-destination", str(folder / "kept")]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "HOME": str(root / "home")}
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(arguments, cwd=folder, env=environment, stdout=log, stderr=log,
-                                  start_new_session=True)
-    try:
-        end = time.monotonic() + 180.0
-        while not _is_healthy(port):
-            assert server.poll() is None and time.monotonic() < end, (folder / "log").read_text()[-2_000:]
-            time.sleep(0.2)
+    with mlflow_server(root / "server", HOME=str(root / "home")) as port:
         yield f"http://me:{SECRET}@127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, 9)
-        server.wait()
-
-
-def _is_healthy(port: int) -> bool:
-    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as response:
-        return bool(response.status == 200)
-    return False
 
 
 def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
