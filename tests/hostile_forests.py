@@ -102,8 +102,7 @@ def check_walks(rng: np.random.Generator) -> None:
         return
     assert isinstance(walk, MaskWalk) == (n_ages < 8)
     scores = np.empty(len(rows))
-    mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
-                             masks.leaf_starts, rows, scores)
+    mask_kernels.score_rows(masks, rows, scores)
     assert scores.tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
 
 

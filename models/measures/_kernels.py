@@ -1,24 +1,21 @@
-"""Compiled sweep over pairs for concordance; arrays in, two ratios out."""
+"""Compiled sweep over pairs for concordance; sorted rows in, four sums out."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from sojourn.models.measures.sorted_rows import PairSums
 from sojourn.serving.kernel import kernel
 
 
 @kernel
-def concordance_sums(block, is_event, rank, n_ranks, idx_leave, n_leave, weight, uno):
-    """Concordant and comparable pair weights, then both for Uno: (4,).
-
-    Rows latest first, in blocks of one time (block: (k + 1,) starts), the censored of a block before its ends: an end
-    compares with all rows that are in by then. idx_leave: rows in the order in which their entry is reached;
-    n_leave: (k,) how many of them have been reached at a block's time. rank: score ranks from 0. uno: squared
-    inverse probabilities.
-    """
-    tree = np.zeros(n_ranks + 1)  # Fenwick 1994: sums of weight by rank
-    tied = np.zeros(n_ranks)
-    sums = np.zeros(4)
+def concordance_sums(rows, weight):
+    """The sums over all pairs. rows: see `SortedRows`. weight: float64 (n,), times that each row counts."""
+    block, is_event, rank, uno = rows.block, rows.is_event, rows.rank, rows.uno
+    idx_leave, n_leave = rows.idx_leave, rows.n_leave
+    tree = np.zeros(rows.n_ranks + 1)  # Fenwick 1994: sums of weight by rank
+    tied = np.zeros(rows.n_ranks)
+    all_concordant = all_comparable = uno_concordant = uno_comparable = 0.0
     inside = 0.0
     left = 0
     for at in range(len(block) - 1):
@@ -45,15 +42,15 @@ def concordance_sums(block, is_event, rank, n_ranks, idx_leave, n_leave, weight,
                     idx -= idx & -idx
                 concordant = weight[row] * (inside - below - 0.5 * tied[rank[row]])
                 comparable = weight[row] * inside
-                sums[0] += concordant
-                sums[1] += comparable
-                sums[2] += uno[row] * concordant
-                sums[3] += uno[row] * comparable
+                all_concordant += concordant
+                all_comparable += comparable
+                uno_concordant += uno[row] * concordant
+                uno_comparable += uno[row] * comparable
         for row in range(first_end, block[at + 1]):
             if weight[row] > 0.0:
                 inside += weight[row]
                 _add(tree, tied, rank[row], weight[row])
-    return sums
+    return PairSums(all_concordant, all_comparable, uno_concordant, uno_comparable)
 
 
 @kernel

@@ -16,6 +16,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.measures import _kernels
 from sojourn.models.measures.censoring import censoring_curve, follow_up_s
+from sojourn.models.measures.sorted_rows import PairSums, SortedRows
 from sojourn.models.outcomes import WEIGHT_LIMIT, CensoringCurve
 
 
@@ -23,18 +24,11 @@ from sojourn.models.outcomes import WEIGHT_LIMIT, CensoringCurve
 class Concordance:
     """Rows sorted by time once, latest first, so that new row weights cost O(n log n).
 
-    order: int64 (n,). is_event: bool, rank: int64 of the score, uno: float64, each (n,) in that order. The other
-    fields are those of `_kernels.concordance_sums`.
+    order: int64 (n,), the rows in the order of `rows`.
     """
 
     order: np.ndarray
-    block: np.ndarray
-    is_event: np.ndarray
-    rank: np.ndarray
-    n_ranks: int
-    idx_leave: np.ndarray
-    n_leave: np.ndarray
-    uno: np.ndarray
+    rows: SortedRows
 
     @classmethod
     def of(cls, rows: Examples, score: np.ndarray, curve: CensoringCurve | None = None,
@@ -55,8 +49,8 @@ class Concordance:
         distinct, rank = np.unique(score, return_inverse=True)
         idx_leave = np.argsort(-rows.entry_s[order], kind="stable")
         n_leave = np.searchsorted(-rows.entry_s[order][idx_leave], -times[starts], side="right")
-        return cls(order, np.append(starts, len(times)), rows.is_event[order], rank[order], len(distinct), idx_leave,
-                   n_leave, uno[order])
+        return cls(order, SortedRows(np.append(starts, len(times)), rows.is_event[order], rank[order], len(distinct),
+                                     idx_leave, n_leave, uno[order]))
 
     def both(self, weight: np.ndarray | None = None) -> tuple[float, float]:
         """Harrell's and Uno's C in one sweep, each row counted `weight` (n,) times (>= 0); NaN without pairs.
@@ -67,10 +61,9 @@ class Concordance:
         (0.5, 0.5)
         """
         row = np.ones(len(self.order)) if weight is None else np.asarray(weight, np.float64)[self.order]
-        concordant, comparable, uno_concordant, uno_comparable = _kernels.concordance_sums(
-            self.block, self.is_event, self.rank, self.n_ranks, self.idx_leave, self.n_leave, row, self.uno).tolist()
-        return (concordant / comparable if comparable > 0.0 else float("nan"),
-                uno_concordant / uno_comparable if uno_comparable > 0.0 else float("nan"))
+        sums: PairSums = _kernels.concordance_sums(self.rows, row)
+        return (sums.concordant / sums.comparable if sums.comparable > 0.0 else float("nan"),
+                sums.uno_concordant / sums.uno_comparable if sums.uno_comparable > 0.0 else float("nan"))
 
 
 def harrell_c(rows: Examples, score: np.ndarray, weight: np.ndarray | None = None) -> float:

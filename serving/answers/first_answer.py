@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.serving.bundle import Schema
+from sojourn.serving.curves import PackedModel, n_asked
 from sojourn.serving.forest import MaskWalk
 from sojourn.serving.inputs import UNKNOWN, HistoryRows, Parsed
 
@@ -20,33 +21,17 @@ from sojourn.serving.inputs import UNKNOWN, HistoryRows, Parsed
 class FirstAnswer:
     """Answers requests by one bundle's model; not for several threads at once.
 
-    Everything the call reads that does not change stands in one array of whole numbers and one of floats, part by
-    part, because each array costs 0.1 us to hand over.
+    Everything the call reads that does not change stands in a `PackedModel`, because each array costs 0.1 us to hand
+    over, and twice that in a named tuple.
     """
 
     def __init__(self, schema: Schema, walk: MaskWalk) -> None:
         encoder, history = schema.encoder, schema.encoder.history
         n_features = len(encoder.feature_names())
-        masks = walk.masks
-        ints = [
-            np.array([encoder.phase_s, history.batch_gap_s, history.window]),
-            np.array([key.kind == "owner" for key in history.keys], np.int64), masks.starts,
-            masks.is_zero_missing.astype(np.int64), masks.leaf_starts,
-        ]  # fmt: skip
-        floats = [masks.thresholds, masks.leaves]
-        way = schema.curves.first_way(schema.numbers, history.prior_strength, walk)
-        self._answer, self._rows, self.n_numbers, self._turn_rows = way.answer, way.rows, way.n_numbers, way.turn_rows
-        self._finish = way.finish
-        ints += way.ints
-        floats += way.floats
-        sizes = np.array([len(encoder.numbers), len(history.keys)])
-        n_head = len(sizes) + len(ints) + 1 + len(floats) + 1
-        int_bounds = n_head + np.cumsum([0, *map(len, ints)])
-        float_bounds = np.cumsum([0, *map(len, floats)])
-        self._ints = np.concatenate([sizes, int_bounds, float_bounds, *ints]).astype(np.int64)
-        self._floats = np.concatenate(floats)
-        self._masks = masks.masks
-        self._asked = np.zeros(2 + len(encoder.numbers) + len(history.keys))
+        way = schema.curves.first_way(schema.numbers, walk)
+        self._answer, self._rows, self.n_numbers, self._finish = way.answer, way.rows, way.n_numbers, way.finish
+        self._model = tuple(PackedModel.of(encoder, walk.masks, schema.numbers, way))
+        self._asked = np.zeros(n_asked(encoder))
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
         self._n_answer = self.n_numbers + n_features
@@ -63,7 +48,7 @@ class FirstAnswer:
         """
         self._pack(self._bytes, 0, now_s, overall, *numbers, *slots)
         answer = np.empty(self._n_answer)
-        self._answer(self._ints, self._floats, self._masks, self._turn_rows, rows.values, self._asked, answer)
+        self._answer(*self._model, rows.values, self._asked, answer)
         return answer
 
     def remaining(self, parsed: Sequence[Parsed], slots: Sequence[Sequence[int]], now_s: int, overall: float,
@@ -74,7 +59,6 @@ class FirstAnswer:
         for idx, (one, own) in enumerate(zip(parsed, slots, strict=True)):
             self._pack(bytes_of, idx * width, now_s, overall, *one.numbers, *own)
         remaining_s, answer = np.empty(len(parsed)), np.empty(self._n_answer)
-        self._rows(self._ints, self._floats, self._masks, self._turn_rows, rows.values, asked, np.array(uptimes_s),
-                   remaining_s, answer)
+        self._rows(self._model, rows.values, asked, np.array(uptimes_s), remaining_s, answer)
         answers_s = remaining_s.tolist()
         return answers_s if self._finish is None else self._finish(answers_s, uptimes_s)

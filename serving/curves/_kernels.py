@@ -8,7 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.serving.curves.curve_arrays import (
+    AT_AFTER,
+    AT_GAP,
+    AT_RATE,
+    AT_SECONDS,
+    AT_TOTAL,
     HAZARD,
+    N_INTERVAL,
+    N_STEP,
     POINT,
     hazard_mean,
     n_at_most,
@@ -17,7 +24,18 @@ from sojourn.serving.curves.curve_arrays import (
     quantile_at,
     survival_at,
 )
-from sojourn.serving.curves.formulas import fill_hazard, interval_hazard, mean_seconds, once_remaining, outlived_total
+from sojourn.serving.curves.formulas import (
+    AFTER,
+    CUMULATIVE,
+    GAPS,
+    N_HAZARD,
+    RATES,
+    fill_hazard,
+    interval_hazard,
+    mean_seconds,
+    once_remaining,
+    outlived_total,
+)
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
@@ -33,8 +51,8 @@ def hazard_numbers(scores, offsets, edges, tail_s):
     hazards = np.empty(len(offsets))
     for idx in range(len(offsets)):
         hazards[idx] = interval_hazard(scores[idx], offsets[idx])
-    numbers = np.empty((4, len(edges)))
-    fill_hazard(hazards, edges, tail_s, numbers[0], numbers[1], numbers[2], numbers[3])
+    numbers = np.empty((N_HAZARD, len(edges)))
+    fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
     return numbers.ravel()
 
 
@@ -68,15 +86,16 @@ def remaining_rows(curves, slots, uptimes_s):
             kind, bounds = curves.kind[model[idx]], curves.bounds[model[idx]]
             if kind == HAZARD:
                 position = n_at_most(bounds, uptimes_s[start + idx])
-                column[idx], upper_s[idx] = 4 * (position - 1), bounds[position]
+                column[idx], upper_s[idx] = N_INTERVAL * (position - 1) + AT_RATE, bounds[position]
             elif kind == POINT:
-                column[idx] = 2 * n_below(bounds, uptimes_s[start + idx])
+                column[idx] = N_STEP * n_below(bounds, uptimes_s[start + idx]) + AT_SECONDS
             else:
-                column[idx] = 0
+                column[idx] = AT_TOTAL
         for idx in range(n):
             slot = slots[start + idx]
             first[idx] = curves.numbers[slot, column[idx]]
-            second[idx], third[idx] = curves.numbers[slot, column[idx] + 1], curves.numbers[slot, column[idx] + 2]
+            second[idx] = curves.numbers[slot, column[idx] + AT_GAP - AT_RATE]
+            third[idx] = curves.numbers[slot, column[idx] + AT_AFTER - AT_RATE]
         for idx in range(n):
             kind, uptime_s = curves.kind[model[idx]], uptimes_s[start + idx]
             if kind == HAZARD:
@@ -151,7 +170,8 @@ def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, 
     for idx in range(len(interval)):
         at = interval[idx]
         upper_s = bounds[at + 1] if at + 1 < n_edges else np.inf
-        left_s = hazard_mean(upper_s, numbers[at], numbers[3 * n_edges + at], numbers[2 * n_edges + at], changes_s[idx])
+        left_s = hazard_mean(upper_s, numbers[RATES * n_edges + at], numbers[GAPS * n_edges + at],
+                             numbers[AFTER * n_edges + at], changes_s[idx])
         totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
         if idx + 1 < len(interval):
             totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])

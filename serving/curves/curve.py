@@ -21,8 +21,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sojourn.serving.curves.formulas import (
+    AFTER,
+    GAPS,
     LONG_SCORE,
     LONGEST_S,
+    N_HAZARD,
     hazard_at,
     hazard_numbers,
     hazard_time,
@@ -102,9 +105,10 @@ class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
     edges: (J + 1,) s, from 0; bounds: the same and infinity; grid: sampling uptimes for `next_change`, s; all three
-    shared by all curves of a model. numbers: float64, what `fill_hazard` writes, each (J + 1,): rates, cumulative
-    hazards from 0 to each edge, means after each interval, gaps; more may follow. steps: (J + 2,), for the interval
-    from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after) once it has been asked for, None before.
+    shared by all curves of a model. numbers: float64, what `fill_hazard` writes, each (J + 1,), in the order of
+    `formulas.RATES`: rates, cumulative hazards from 0 to each edge, means after each interval, gaps; more may follow.
+    steps: (J + 2,), for the interval from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after) once it
+    has been asked for, None before.
 
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
     >>> curve.remaining(0.0), curve.survival(10.0, 0.0) == math.exp(-0.5), curve.next_change(3.0)
@@ -137,7 +141,7 @@ class HazardCurve:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HazardCurve):
             return NotImplemented
-        n = 4 * len(self.edges)
+        n = N_HAZARD * len(self.edges)
         return (self.edges, self.grid) == (other.edges, other.grid) and np.array_equal(self.numbers[:n],
                                                                                        other.numbers[:n])
 
@@ -146,7 +150,7 @@ class HazardCurve:
         seconds = checked_seconds(uptime_s, "uptime_s")
         idx = bisect_right(self.bounds, seconds)
         upper_s, n, number = self.bounds[idx], len(self.edges), self.numbers.item
-        rate, after_s, gap_s = number(idx - 1), number(2 * n + idx - 1), number(3 * n + idx - 1)
+        rate, after_s, gap_s = number(idx - 1), number(AFTER * n + idx - 1), number(GAPS * n + idx - 1)
         self.steps[idx] = (upper_s, rate, gap_s, after_s)
         return after_s + expm1((seconds - upper_s) * rate) * gap_s + _ROUND - _ROUND
 

@@ -27,15 +27,22 @@ from sojourn.serving.jitable import register_inlined, register_jitable
 
 HAZARD, POINT, ONCE = 0, 1, 2
 """The kinds of curve, as numbers."""
+AT_RATE, AT_GAP, AT_AFTER, AT_CUMULATIVE = range(4)
+"""Places of an interval's numbers in `CurveArrays.numbers` of a hazard curve; see `formulas.fill_hazard`."""
+N_INTERVAL = AT_CUMULATIVE + 1
+AT_SECONDS, AT_SCORE = range(2)
+"""The same of a step of a point curve: mean remaining seconds, whole, and the raw score."""
+N_STEP = AT_SCORE + 1
+AT_TOTAL = 0
+"""The place of a one-shot prediction's total, s; its raw score stands at AT_SCORE."""
 
 
 class CurveArrays(NamedTuple):
     """Curves by slot, and what the curves of one model share.
 
     model: int32 (capacity,), the row of each slot's model, -1 where the slot is free. numbers: float64
-    (capacity, width): of a hazard curve rate, gap, after and cumulative of each interval (see `curve.fill_hazard`);
-    of a point curve seconds and raw score of each step; of a one-shot prediction its total and raw score. What one
-    answer needs lies side by side, as a large table costs a cache miss per place it is read at.
+    (capacity, width), interval by interval or step by step at the places named above. What one answer needs lies side
+    by side, as a large table costs a cache miss per place it is read at.
     kind: int64 (n_models,). bounds: float64 (n_models, ...), edges or thresholds in s, and changes: likewise, the
     uptimes from 0 at which a held exit is asked again; both end in infinity. residuals: float64 (n_models, ...).
     n_bounds, n_residuals: int64 (n_models,), how many of them count.
@@ -65,12 +72,13 @@ def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:
-        return np.rint(once_remaining(float(curves.numbers[slot, 0]), uptime_s))
+        return np.rint(once_remaining(float(curves.numbers[slot, AT_TOTAL]), uptime_s))
     if kind == POINT:
-        return curves.numbers[slot, 2 * n_below(curves.bounds[model], uptime_s)]
+        return curves.numbers[slot, N_STEP * n_below(curves.bounds[model], uptime_s) + AT_SECONDS]
     idx = n_at_most(curves.bounds[model], uptime_s) - 1
-    return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, 4 * idx], curves.numbers[slot, 4 * idx + 1],
-                       curves.numbers[slot, 4 * idx + 2], uptime_s)
+    own = N_INTERVAL * idx
+    return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, own + AT_RATE],
+                       curves.numbers[slot, own + AT_GAP], curves.numbers[slot, own + AT_AFTER], uptime_s)
 
 
 @register_jitable
@@ -80,15 +88,16 @@ def quantile_at(curves: CurveArrays, slot: int, q: float, uptime_s: float) -> fl
     kind = curves.kind[model]
     residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
     if kind == ONCE:
-        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
+        total_s, score = float(curves.numbers[slot, AT_TOTAL]), float(curves.numbers[slot, AT_SCORE])
         return np.rint(once_quantile(score, residuals, total_s, q, uptime_s))
     n = curves.n_bounds[model]
     bounds = curves.bounds[model, :n]
     if kind == POINT:
-        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
+        score = float(curves.numbers[slot, N_STEP * np.searchsorted(bounds, uptime_s, side="left") + AT_SCORE])
         return np.rint(score_seconds(score + residual_quantile(residuals, q)))
-    numbers = curves.numbers[slot]
-    return np.rint(hazard_quantile(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], q, uptime_s))
+    numbers = curves.numbers[slot, : N_INTERVAL * n]
+    return np.rint(hazard_quantile(bounds, numbers[AT_RATE::N_INTERVAL], numbers[AT_CUMULATIVE::N_INTERVAL], q,
+                                   uptime_s))
 
 
 @register_jitable
@@ -98,15 +107,16 @@ def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: floa
     kind = curves.kind[model]
     residuals: Any = curves.residuals[model, : curves.n_residuals[model]]
     if kind == ONCE:
-        total_s, score = float(curves.numbers[slot, 0]), float(curves.numbers[slot, 1])
+        total_s, score = float(curves.numbers[slot, AT_TOTAL]), float(curves.numbers[slot, AT_SCORE])
         return once_survival(score, residuals, total_s, horizon_s, uptime_s)
     n = curves.n_bounds[model]
     bounds = curves.bounds[model, :n]
     if kind == POINT:
-        score = float(curves.numbers[slot, 2 * np.searchsorted(bounds, uptime_s, side="left") + 1])
+        score = float(curves.numbers[slot, N_STEP * np.searchsorted(bounds, uptime_s, side="left") + AT_SCORE])
         return point_survival(score, residuals, horizon_s)
-    numbers = curves.numbers[slot]
-    return hazard_survival(bounds, numbers[0 : 4 * n : 4], numbers[3 : 4 * n : 4], horizon_s, uptime_s)
+    numbers = curves.numbers[slot, : N_INTERVAL * n]
+    return hazard_survival(bounds, numbers[AT_RATE::N_INTERVAL], numbers[AT_CUMULATIVE::N_INTERVAL], horizon_s,
+                           uptime_s)
 
 
 @register_jitable
@@ -115,7 +125,7 @@ def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:
-        return outlived_total(float(curves.numbers[slot, 0]), uptime_s)
+        return outlived_total(float(curves.numbers[slot, AT_TOTAL]), uptime_s)
     if kind == POINT:
         bounds = curves.bounds[model]
         return np.floor(bounds[np.searchsorted(bounds, uptime_s, side="left")]) + 1.0

@@ -32,7 +32,8 @@ class Made(NamedTuple):
 
 class FirstWay(NamedTuple):
     """What `FirstAnswer` hands to compiled code: the kernels for one request and for many, how many numbers a curve
-    has, and what they read after the encoder's part.
+    has, the rows of `AgeBins`, and the kind's own parts of whole numbers and of floats, by their names in
+    `packed_model`.
 
     finish: from the numbers that the kernel for many gives, and uptimes, to remaining seconds; None where they are it.
     """
@@ -41,8 +42,8 @@ class FirstWay(NamedTuple):
     rows: Any
     n_numbers: int
     turn_rows: np.ndarray
-    ints: list[np.ndarray]
-    floats: list[np.ndarray]
+    whole: Mapping[int, np.ndarray]
+    floats: Mapping[int, np.ndarray]
     finish: Callable[[list[float], Sequence[float]], list[float]] | None
 
 
@@ -116,7 +117,7 @@ class CurveKind(Protocol):
         """How curves are made. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
         ...
 
-    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
         """How the compiled first answer reads this model."""
         ...
 

@@ -26,6 +26,9 @@ LONG_SCORE = 7.976
 """About log10(LONGEST_S)."""
 _LARGEST_SCORE = 300.0
 """10 to its power is still a float."""
+RATES, CUMULATIVE, AFTER, GAPS = range(4)
+"""Rows of a hazard curve's numbers, each of shape (J + 1,); see `fill_hazard`."""
+N_HAZARD = GAPS + 1
 
 
 @register_jitable

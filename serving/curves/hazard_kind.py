@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.curves.curve import HazardCurve
-from sojourn.serving.curves.curve_arrays import HAZARD
+from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, N_INTERVAL
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared
-from sojourn.serving.curves.formulas import LEAST_HAZARD, interval_hazard
+from sojourn.serving.curves.formulas import AFTER, CUMULATIVE, GAPS, LEAST_HAZARD, N_HAZARD, RATES, interval_hazard
 from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.packed_model import AGE_ROWS, EDGES, OFFSETS, SOURCES, TURN_STARTS, TURNS
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 
@@ -59,13 +60,14 @@ class HazardKind:
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
         edges, sampled, tail_s = model.edges, model.grid, model.tail_s
         bounds, n = (*edges, math.inf), len(edges)
+        at_rate, at_gap, at_after = RATES * n, GAPS * n, AFTER * n
         edge_array, offset_array = np.array(edges), np.array(model.offsets)
 
         def of_numbers(numbers: np.ndarray) -> HazardCurve:
             """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
             number = numbers.item
             steps: list[Any] = [None] * len(bounds)
-            steps[1] = (edges[1], number(0), number(3 * n), number(2 * n))
+            steps[1] = (edges[1], number(at_rate), number(at_gap), number(at_after))
             return HazardCurve(edges, bounds, sampled, numbers, steps)
 
         def of_scores(scores: np.ndarray) -> HazardCurve:
@@ -77,15 +79,14 @@ class HazardKind:
 
         return Made(of_numbers, of_scores)
 
-    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
         from sojourn.serving.curves import _answer_kernels
 
-        turns, turn_starts, turn_rows = walk.turns
+        bins, n_numbers = walk.bins, N_HAZARD * len(model.edges)
         return FirstWay(
-            _answer_kernels.hazard_answer, _answer_kernels.hazard_remaining_rows, 4 * len(model.edges), turn_rows,
-            [np.array(model.age_features.sources, np.int64), turn_starts, walk.at.ravel()],
-            [np.array([prior_strength, model.tail_s]), turns, np.array(model.offsets),
-             np.array(model.edges)], None)  # fmt: skip
+            _answer_kernels.hazard_answer, _answer_kernels.hazard_remaining_rows, n_numbers, bins.rows,
+            {SOURCES: bins.sources, TURN_STARTS: bins.turn_starts, AGE_ROWS: walk.at.ravel()},
+            {TURNS: bins.turns, OFFSETS: np.array(model.offsets), EDGES: np.array(model.edges)}, None)
 
     def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.edges, curve.grid
@@ -96,10 +97,11 @@ class HazardKind:
         return Shared(bounds, changes, np.searchsorted(bounds, changes, side="right") - 1, np.empty(0))
 
     def held_seconds(self, curve: HazardCurve, shared: Shared, kernels: Any) -> np.ndarray:
-        n, steps = len(curve.edges), shared.steps
-        rates, _, after, gaps = curve.numbers[:4 * n].reshape(4, n)[:, steps]
-        exponents = (shared.changes - np.array(curve.bounds)[steps + 1]) * rates
-        return np.rint(after + np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(steps)) * gaps)
+        steps = shared.steps
+        numbers = _rows_of(curve)[:, steps]
+        exponents = (shared.changes - np.array(curve.bounds)[steps + 1]) * numbers[RATES]
+        growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(steps))
+        return np.rint(numbers[AFTER] + growth * numbers[GAPS])
 
     def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: HazardCurve,
               shared: Shared, now_s: float) -> None:
@@ -107,16 +109,17 @@ class HazardKind:
 
     def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
         numbers = _flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
-        cumulative = curve.numbers[len(curve.edges):2 * len(curve.edges)]
-        numbers[3::4] = cumulative[:-1]
+        cumulative = _rows_of(curve)[CUMULATIVE]
+        numbers[AT_CUMULATIVE::N_INTERVAL] = cumulative[:-1]
         return np.append(numbers, cumulative[-1])
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
         idx = np.searchsorted(bounds, uptimes_s, side="right") - 1
-        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, 4 * idx]
+        own = N_INTERVAL * idx
+        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, own + AT_RATE]
         growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
-        return np.rint(numbers[slots, 4 * idx + 2] + growth * numbers[slots, 4 * idx + 1])
+        return np.rint(numbers[slots, own + AT_AFTER] + growth * numbers[slots, own + AT_GAP])
 
     def c_code(self) -> CCode:
         from sojourn.serving.curves import _c_curves
@@ -132,8 +135,11 @@ class HazardKind:
 
 def _flat_steps(curve: HazardCurve) -> np.ndarray:
     """Upper edge, rate, gap and after of each interval in turn, float64 (4 (J + 1),)."""
+    numbers = _rows_of(curve)
+    return np.column_stack([curve.bounds[1:], numbers[RATES], numbers[GAPS], numbers[AFTER]]).ravel()
+
+
+def _rows_of(curve: HazardCurve) -> np.ndarray:
+    """What `fill_hazard` wrote, float64 (4, J + 1)."""
     n = len(curve.edges)
-    steps = np.empty((n, 4))
-    steps[:, 0] = curve.bounds[1:]
-    steps[:, 1], _, steps[:, 3], steps[:, 2] = curve.numbers[:4 * n].reshape(4, n)
-    return steps.ravel()
+    return curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.curves.curve import OnceCurve
-from sojourn.serving.curves.curve_arrays import ONCE
+from sojourn.serving.curves.curve_arrays import AT_TOTAL, ONCE
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
 from sojourn.serving.curves.formulas import once_remaining
 from sojourn.serving.curves.model_numbers import ModelNumbers
@@ -53,8 +53,8 @@ class OnceKind:
 
         return Made(of_scores, of_scores)
 
-    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
-        return step_way(model, prior_strength, walk)._replace(finish=_left_of)
+    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
+        return step_way(walk)._replace(finish=_left_of)
 
     def shared_of(self, curve: OnceCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.residuals, curve.residuals
@@ -74,7 +74,7 @@ class OnceKind:
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
-        return np.rint(list(map(once_remaining, numbers[slots, 0].tolist(), uptimes_s.tolist())))
+        return np.rint(list(map(once_remaining, numbers[slots, AT_TOTAL].tolist(), uptimes_s.tolist())))
 
     def c_code(self) -> CCode:
         from sojourn.serving.curves import _c_curves

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.curves.curve import PointCurve
-from sojourn.serving.curves.curve_arrays import POINT
+from sojourn.serving.curves.curve_arrays import AT_SCORE, AT_SECONDS, N_STEP, POINT
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared, place_totals
 from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.packed_model import LEAF_HIGHS, LEAF_LOWS, STEPS
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import LARGEST, AgeFeatures, Forest, MaskWalk
 
@@ -62,8 +63,8 @@ class UptimeKind:
 
         return Made(of_scores, of_scores)
 
-    def first_way(self, model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
-        return step_way(model, prior_strength, walk)
+    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
+        return step_way(walk)
 
     def shared_of(self, curve: PointCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.thresholds, curve.residuals
@@ -81,11 +82,13 @@ class UptimeKind:
         place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
 
     def packed(self, curve: PointCurve, kernels: Any) -> np.ndarray:
-        return np.column_stack([_seconds(curve, kernels), curve.scores]).ravel()
+        numbers = np.empty((len(curve.scores), N_STEP))
+        numbers[:, AT_SECONDS], numbers[:, AT_SCORE] = _seconds(curve, kernels), curve.scores
+        return numbers.ravel()
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
-        return numbers[slots, 2 * np.searchsorted(bounds, uptimes_s, side="left")]
+        return numbers[slots, N_STEP * np.searchsorted(bounds, uptimes_s, side="left") + AT_SECONDS]
 
     def c_code(self) -> CCode:
         from sojourn.serving.curves import _c_curves
@@ -111,14 +114,13 @@ def check_residuals(model: ModelNumbers) -> None:
         raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
 
 
-def step_way(model: ModelNumbers, prior_strength: float, walk: MaskWalk) -> FirstWay:
+def step_way(walk: MaskWalk) -> FirstWay:
     """The compiled first answer of a model with a raw score at each step of the uptime."""
     from sojourn.serving.curves import _answer_kernels
 
-    n_numbers = len(walk.grid)
-    floats = [np.array([prior_strength, n_numbers, model.smearing]), walk.grid[:-1]]
-    return FirstWay(_answer_kernels.step_answer, _answer_kernels.step_remaining_rows, n_numbers,
-                    np.zeros((0, 0), np.int64), [*walk.leaf_steps()], floats, None)
+    lows, highs = walk.leaf_steps()
+    return FirstWay(_answer_kernels.step_answer, _answer_kernels.step_remaining_rows, len(walk.grid),
+                    np.zeros((0, 0), np.int64), {LEAF_LOWS: lows, LEAF_HIGHS: highs}, {STEPS: walk.grid[:-1]}, None)
 
 
 def residual_numbers(model: ModelNumbers) -> Mapping[str, CNumber]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.serving.forest.age_features import AgeScales
+from sojourn.serving.forest.walked_forest import WalkedForest
 from sojourn.serving.kernel import kernel
 
 
@@ -24,8 +26,9 @@ def goes_true(value, split, mode, is_nan_true, members, start, stop):
 
 
 @kernel
-def fill_age_values(row, sources, is_log, ages_s, log_ages, values):
+def fill_age_values(row, scales, values):
     """A row's features against every age, into values float64 (m, K); see `age_features.AgeFeatures`."""
+    sources, is_log, ages_s, log_ages = scales
     for position in range(len(sources)):
         for idx in range(len(ages_s)):
             if is_log[position]:
@@ -52,14 +55,17 @@ def first_other(values, split, low, high):
 
 
 @kernel
-def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
-               varying, cut, row, age_values, scores, stack):
+def range_walk(forest, row, age_values, scores, stack):
     """Add the raw scores of one row for every value of the varying feature, one walk per tree.
 
-    cut[node]: how many of the grid's values go to the true child of a node on the varying feature.
-    age_values: float64 (m, K), rising or falling in K, of the m features before the varying one.
+    forest: see `WalkedForest`. age_values: float64 (m, K), rising or falling in K, of the m features before the
+    varying one.
     scores: float64 (K,), zeros on entry; stack: int64 (depth + 2, 3), scratch.
     """
+    roots, feature, split, leaves = forest.roots, forest.feature, forest.split, forest.leaves
+    on_true, on_false, is_nan_true, mode = forest.on_true, forest.on_false, forest.is_nan_true, forest.mode
+    member_start, members = forest.member_start, forest.members
+    varying, cut = forest.varying, forest.cut
     n_grid = len(scores)
     first_aged = varying - len(age_values)
     for tree in range(len(roots)):
@@ -103,11 +109,13 @@ def range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leav
 
 
 @kernel
-def range_walk_rows(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
-                    varying, cut, sources, is_log, ages_s, log_ages, rows, scores, stack):
-    """`range_walk` for each row of a matrix; scores: float64 (n, K)."""
-    age_values = np.empty((len(sources), len(ages_s)))
+def range_walk_rows(forest_parts, scales_parts, rows, scores, stack):
+    """`range_walk` for each row of a matrix; scores: float64 (n, K).
+
+    The parts of a `WalkedForest` and of `AgeScales`: Python hands plain tuples over in half the time.
+    """
+    forest, scales = WalkedForest(*forest_parts), AgeScales(*scales_parts)
+    age_values = np.empty((len(scales.sources), len(scales.ages_s)))
     for idx in range(len(rows)):
-        fill_age_values(rows[idx], sources, is_log, ages_s, log_ages, age_values)
-        range_walk(roots, feature, split, mode, on_true, on_false, is_nan_true, leaves, member_start, members,
-                   varying, cut, rows[idx], age_values, scores[idx], stack)
+        fill_age_values(rows[idx], scales, age_values)
+        range_walk(forest, rows[idx], age_values, scores[idx], stack)

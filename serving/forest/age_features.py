@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,18 @@ from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX
 from sojourn.serving.forest.forest import LARGEST
 
 _AGE_MIN_S = 1e-3
+
+
+class AgeScales(NamedTuple):
+    """`AgeFeatures` as arrays, for compiled code.
+
+    sources: int64 (m,). is_log: bool (m,). ages_s: float64 (K,), s. log_ages: float64 (K,), log10 s.
+    """
+
+    sources: np.ndarray
+    is_log: np.ndarray
+    ages_s: np.ndarray
+    log_ages: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +113,10 @@ class AgeFeatures:
         """Rows as a hazard forest reads them: features, their values against the age, the interval."""
         return np.column_stack([features, self.at(features, interval), interval])
 
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """What the compiled walk reads: sources, is_log, ages, log ages."""
-        return (np.array(self.sources, np.int64), np.array(self.is_log, np.bool_), np.array(self.ages_s, np.float64),
-                np.array(self.log_ages, np.float64))
+    def arrays(self) -> AgeScales:
+        """What the compiled walk reads."""
+        return AgeScales(np.array(self.sources, np.int64), np.array(self.is_log, np.bool_),
+                         np.array(self.ages_s, np.float64), np.array(self.log_ages, np.float64))
 
 
 NO_AGE_FEATURES = AgeFeatures()

@@ -7,8 +7,8 @@ tree is left. After QuickScorer (Lucchese et al., SIGIR 2015), with the bins loo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,16 +19,19 @@ N_LEAVES_MAX = 64
 """Leaves of a tree that one word can hold."""
 N_BYTES_MAX = 1 << 25
 """Larger tables cost more to read than a walk does."""
+N_VARYING_MAX = 8
+"""The compiled AND takes so many features that vary with the age, the interval among them."""
 _ALL = np.uint64(2**64 - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class LeafMasks:
-    """masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last one NaN's; row R has all leaves.
+class LeafMasks(NamedTuple):
+    """A forest of F features and T trees with L leaves.
+
+    masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last one NaN's; row R has all leaves.
 
     thresholds: float64, each feature's rising, those of feature f from starts[f]; starts: int64 (F + 1,). A value's bin
-    is the number of its feature's thresholds below it. leaves: float64, tree by tree from the left, those of tree t
-    from leaf_starts[t]. is_zero_missing: bool (F,), features whose zeros are read as NaN.
+    is the number of its feature's thresholds below it. leaves: float64 (L,), tree by tree from the left, those of tree
+    t from leaf_starts[t], int64 (T,). is_zero_missing: bool (F,), features whose zeros are read as NaN.
     """
 
     masks: np.ndarray
@@ -57,6 +60,20 @@ class LeafMasks:
             lows[start:stop] = is_met.argmax(axis=0)
             sizes[start:stop] = is_met.sum(axis=0)
         return lows, lows + sizes
+
+
+class AgeBins(NamedTuple):
+    """The bins that m creation features, set against each of K ages, fall in, read off the features' own values.
+
+    turns: float64 (M,), each age feature's rising, those of number a from turn_starts[a]; turn_starts: int64 (m + 1,).
+    rows: int64 (M + 2 m, K): the row of masks at each age, for a value with as many turns below it; the last row of
+    each age feature is NaN's. sources: int64 (m,), the features' places among a request's.
+    """
+
+    turns: np.ndarray
+    turn_starts: np.ndarray
+    rows: np.ndarray
+    sources: np.ndarray
 
 
 def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> LeafMasks | None:
@@ -96,12 +113,8 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     return LeafMasks(masks, np.concatenate(thresholds), starts, leaves, leaf_starts, forest.is_zero_missing)
 
 
-def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bins that creation features set against every age fall in, read off the feature's own value.
-
-    first: the position of the first age feature among the forest's. Returns turns, float64, each age feature's rising,
-    those of number a from turn_starts[a]; turn_starts, int64 (m + 1,); and rows, int64, (number of turns + 2 m, K): the
-    row of masks at each age, for a value with as many turns below it; the last row of each age feature is NaN's.
+def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins:
+    """The bins of a forest's age features. first: the position of the first of them among the forest's features.
 
     A value against an age rises with the value, rounding included, so each threshold is passed at one double: the turn.
     """
@@ -119,9 +132,10 @@ def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> tuple[n
         turns.append(own)
         rows.append(row + bins)
     turn_starts = np.concatenate([[0], np.cumsum([len(own) for own in turns], dtype=np.int64)])
+    sources = np.array(age_features.sources, np.int64)
     if not turns:
-        return np.zeros(0), turn_starts.astype(np.int64), np.zeros((0, n_ages), np.int64)
-    return np.concatenate(turns), turn_starts, np.concatenate(rows)
+        return AgeBins(np.zeros(0), turn_starts.astype(np.int64), np.zeros((0, n_ages), np.int64), sources)
+    return AgeBins(np.concatenate(turns), turn_starts, np.concatenate(rows), sources)
 
 
 def _last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Compiled walks over a forest's leaf masks; imported only where numba is installed. Slow twins: tests/naive_forest.py.
 
-`starts` and `turn_starts` part the thresholds and turns by feature, `masks` has each feature's bins in `starts` order:
-see `leaf_masks`. Sums run over the trees from the first to the last, as everywhere.
+`forest` is a `LeafMasks`, `bins` an `AgeBins`. Kernels that Python calls for each request take their parts as plain
+tuples, which are handed over in half the time; what takes a record in compiled code is inlined. Sums run over the trees
+from the first to the last, as everywhere.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from sojourn.serving.forest.forest import ZERO
+from sojourn.serving.forest.leaf_masks import AgeBins, LeafMasks
+from sojourn.serving.jitable import register_inlined
 from sojourn.serving.kernel import kernel
 
 
@@ -38,10 +41,12 @@ def n_below(values, start, stop, value):
     return base - start + (1 if values[np.uint64(base)] < value else 0)
 
 
-@kernel
-def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
-    """AND the masks of a row's features from `first` to `stop` into words, uint64 (T,)."""
-    for feature in range(first, stop):
+@register_inlined
+def narrow(forest, row, n_features, words):
+    """The leaves of each tree that a row's first features leave: their masks ANDed, into words, uint64 (T,)."""
+    masks, thresholds, starts, is_zero_missing = forest.masks, forest.thresholds, forest.starts, forest.is_zero_missing
+    words[:] = masks[-1]
+    for feature in range(n_features):
         start, end = np.uint64(starts[feature]), np.uint64(starts[feature + 1])
         if start == end:
             continue
@@ -58,12 +63,12 @@ def narrow(masks, thresholds, starts, is_zero_missing, row, first, stop, words):
 
 
 @kernel
-def score_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, rows, scores):
+def score_rows(forest, rows, scores):
     """Raw scores float64 (n,) of whole rows (n, F)."""
+    leaves, leaf_starts = forest.leaves, forest.leaf_starts
     words = np.empty(len(leaf_starts), np.uint64)
     for idx in range(len(rows)):
-        words[:] = masks[-1]
-        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, rows.shape[1], words)
+        narrow(forest, rows[idx], rows.shape[1], words)
         total = 0.0
         for tree in range(len(words)):
             total += leaves[np.uint64(leaf_starts[tree]) + lowest_bit(words[tree])]
@@ -86,14 +91,15 @@ def step_scores(words, leaves, leaf_starts, lows, highs, scores):
                 scores[idx] += value
 
 
-@kernel
-def fill_age_rows(turns, turn_starts, turn_rows, sources, row, at):
+@register_inlined
+def fill_age_rows(bins, row, at):
     """For each age feature the row of its masks at every age, into at, int64 (8, K)."""
+    turns, turn_starts, rows, sources = bins
     for position in range(len(sources)):
         start, stop = turn_starts[position], turn_starts[position + 1]
         value = row[sources[position]]
         n = stop - start + 1 if np.isnan(value) else n_below(turns, start, stop, value)
-        at[position] = turn_rows[start + 2 * position + n]
+        at[position] = rows[start + 2 * position + n]
 
 
 @kernel
@@ -144,12 +150,13 @@ def meet(masks, words, at, varying, n_varying, met):
                 met[idx, tree] &= masks[row_0, tree] & masks[row_1, tree] & masks[row_2, tree] & masks[row_3, tree]
 
 
-@kernel
-def interval_scores(masks, words, at, leaves, leaf_starts, met, scores):
+@register_inlined
+def interval_scores(forest, words, at, met, scores):
     """Raw scores (K,) of the intervals: words (T,) of what does not vary, ANDed with the rows `at`, int64 (8, K).
 
     met: uint64 (K, T), scratch; words are scratch, too.
     """
+    masks, leaves, leaf_starts = forest.masks, forest.leaves, forest.leaf_starts
     varying = np.full(9, at.shape[0] - 1)  # a row again changes nothing
     n_varying = split_constant(masks, words, at, varying)
     meet(masks, words, at, varying, n_varying, met)
@@ -171,24 +178,23 @@ def interval_scores(masks, words, at, leaves, leaf_starts, met, scores):
 
 
 @kernel
-def interval_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, turns, turn_starts, turn_rows,
-                  sources, at, n_features, rows, scores):
+def interval_rows(forest_parts, bins_parts, at, n_features, rows, scores):
     """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), see `interval_masks`."""
+    forest, bins = LeafMasks(*forest_parts), AgeBins(*bins_parts)
     at = at.copy()  # other threads walk, too
-    scratch = np.empty((scores.shape[1] + 1, len(leaf_starts)), np.uint64)
+    scratch = np.empty((scores.shape[1] + 1, len(forest.leaf_starts)), np.uint64)
     met, words = scratch[:-1], scratch[-1]
     for idx in range(len(rows)):
-        words[:] = masks[-1]
-        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, n_features, words)
-        fill_age_rows(turns, turn_starts, turn_rows, sources, rows[idx], at)
-        interval_scores(masks, words, at, leaves, leaf_starts, met, scores[idx])
+        narrow(forest, rows[idx], n_features, words)
+        fill_age_rows(bins, rows[idx], at)
+        interval_scores(forest, words, at, met, scores[idx])
 
 
 @kernel
-def step_rows(masks, thresholds, starts, is_zero_missing, leaves, leaf_starts, lows, highs, n_features, rows, scores):
+def step_rows(forest_parts, lows, highs, n_features, rows, scores):
     """`step_scores` of each row of a matrix; scores: float64 (n, K), zeros on entry."""
-    words = np.empty(len(leaf_starts), np.uint64)
+    forest = LeafMasks(*forest_parts)
+    words = np.empty(len(forest.leaf_starts), np.uint64)
     for idx in range(len(rows)):
-        words[:] = masks[-1]
-        narrow(masks, thresholds, starts, is_zero_missing, rows[idx], 0, n_features, words)
-        step_scores(words, leaves, leaf_starts, lows, highs, scores[idx])
+        narrow(forest, rows[idx], n_features, words)
+        step_scores(words, forest.leaves, forest.leaf_starts, lows, highs, scores[idx])

@@ -22,8 +22,7 @@ def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
 
     def scored(rows: np.ndarray) -> np.ndarray:
         scores = np.empty(len(rows))
-        mask_kernels.score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves,
-                                 masks.leaf_starts, np.ascontiguousarray(rows), scores)
+        mask_kernels.score_rows(masks, np.ascontiguousarray(rows), scores)
         return scores
 
     return scored

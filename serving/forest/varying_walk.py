@@ -11,10 +11,8 @@ import numpy as np
 
 from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
 from sojourn.serving.forest.forest import Forest
-from sojourn.serving.forest.leaf_masks import LeafMasks, age_bins, leaf_masks
-
-N_VARYING_MAX = 8
-"""The compiled AND takes so many features that vary with the age, the interval among them."""
+from sojourn.serving.forest.leaf_masks import N_VARYING_MAX, LeafMasks, age_bins, leaf_masks
+from sojourn.serving.forest.walked_forest import WalkedForest
 
 
 class VaryingWalk(Protocol):
@@ -40,7 +38,7 @@ def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = N
 class MaskWalk:
     """`VaryingWalk` by leaf masks; see `varying_walk` for the arguments.
 
-    masks: the forest's. turns: what `age_bins` gives of them and the age features. at: see `interval_masks`.
+    masks: the forest's. bins: what `age_bins` gives of them and the age features. at: see `interval_masks`.
     """
 
     def __init__(self, masks: LeafMasks, forest: Forest, grid: np.ndarray, age_features: AgeFeatures) -> None:
@@ -49,18 +47,17 @@ class MaskWalk:
         varying = forest.n_features - 1
         n_fixed = varying - len(age_features)
         self.masks = masks
-        self.turns = age_bins(masks, age_features, n_fixed)
+        self.bins = age_bins(masks, age_features, n_fixed)
         self.at = interval_masks(masks, grid, varying)
         self.grid = grid
         self._rows: Any
         self._arrays: tuple[Any, ...]
-        tables = (masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts)
         if len(age_features):
             self._rows = mask_kernels.interval_rows
-            self._arrays = (*tables, *self.turns, np.array(age_features.sources), self.at, n_fixed)
+            self._arrays = (tuple(masks), tuple(self.bins), self.at, n_fixed)
         else:
             self._rows = mask_kernels.step_rows
-            self._arrays = (*tables, *self.leaf_steps(), n_fixed)
+            self._arrays = (tuple(masks), *self.leaf_steps(), n_fixed)
 
     def leaf_steps(self) -> tuple[np.ndarray, np.ndarray]:
         """For each leaf the first step of the grid at which it can be reached, and the first after; int64 each."""
@@ -88,18 +85,12 @@ class RangeWalk:
     def __init__(self, forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> None:
         from sojourn.serving.forest import _walk_kernels
 
-        varying = forest.n_features - 1
         check_stepwise(forest, age_features)
-        cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         self._forest = forest
         self._rows: Any = _walk_kernels.range_walk_rows
         self._n_grid = len(grid)
         self._stack = (forest.depth() + 2, 3)
-        self._arrays = (
-            forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
-            forest.is_nan_true, forest.leaves, forest.member_start, forest.members, varying, cut,
-            *age_features.arrays(),
-        )  # fmt: skip
+        self._arrays = tuple(WalkedForest.of(forest, grid)), tuple(age_features.arrays())
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         scores = np.zeros((len(rows), self._n_grid))

@@ -79,7 +79,7 @@ def test_the_sweep_is_what_every_pair_gives(cells: list[tuple[int, bool, int, in
     rows = _rows(time_s, is_event, np.minimum(entry_s, time_s - 1).astype(float))
     prepared = Concordance.of(rows, score.astype(float), tau_s=5.0)
     uno = np.empty(len(rows))
-    uno[prepared.order] = prepared.uno
+    uno[prepared.order] = prepared.rows.uno
     sums = concordance_sums(rows.lifetime_s.tolist(), is_event.tolist(), rows.entry_s.tolist(), score.tolist(),
                             weight.tolist(), uno.tolist())
     expected = (sums[0] / sums[1] if sums[1] else np.nan, sums[2] / sums[3] if sums[3] else np.nan)

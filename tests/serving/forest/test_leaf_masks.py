@@ -21,8 +21,7 @@ from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_wal
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:
     scores = np.empty(len(rows))
-    score_rows(masks.masks, masks.thresholds, masks.starts, masks.is_zero_missing, masks.leaves, masks.leaf_starts,
-               rows, scores)
+    score_rows(masks, rows, scores)
     return scores.tolist()
 
 
@@ -73,7 +72,7 @@ def test_a_value_falls_in_the_bins_that_it_has_against_each_age(splits: list[flo
     ages = AgeFeatures((0,), (is_log,), tuple(ages_s.tolist()), tuple(np.log10(ages_s).tolist()))
     masks = leaf_masks(comb(splits, feature=1))
     assert masks is not None
-    turns, turn_starts, rows = age_bins(masks, ages, 1)
+    turns, turn_starts, rows, _ = age_bins(masks, ages, 1)
     beside = np.concatenate([turns, np.nextafter(turns, -np.inf), np.nextafter(turns, np.inf)]).tolist()
     value = data.draw(st.sampled_from(beside) | st.floats(-1e4, 1e4) | st.just(math.inf))
     found = rows[turn_starts[0] + int((turns < value).sum())] - masks.first_row(1)
