@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from sojourn.simulator.engine.likeness import are_empty_hosts_alike
+from sojourn.simulator.engine.part_names import names_of_parts, top_level_names
 from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.loop import EXPIRED, host_events, migration, placement, replay, violation, waiting
 from sojourn.simulator.policies import PACKING, PerResource, Policy
@@ -29,6 +31,9 @@ happen is not compiled: the whole takes four times as long."""
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1")}
 """A policy's hooks, what each is called with besides the cluster, and the row that it is told of."""
+REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
+                         "HAS_UPKEEP"})
+"""Names of the parts that a composed chain may replace; it must leave all others alone."""
 
 
 def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
@@ -71,10 +76,26 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
         lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
                   "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
+    check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))])
     # The names are part of the source, and so of its hash: policies differ in them alone.
     told = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
             for name, function in names.items()]
     return _source_of_parts() + "\n".join([_NAMED_BY_CHAINS, *told, "", *lines]), names
+
+
+def check_replaced(names: Iterable[str]) -> None:
+    """ValueError where a chain gives a name to one of the parts' own that it may not replace."""
+    taken = sorted(set(names) & _names_of_parts() - REPLACEABLE)
+    if taken:
+        raise ValueError(f"names that a chain gives must be new to the loop's parts, or be one of "
+                         f"{', '.join(sorted(REPLACEABLE))}, got {', '.join(taken)}")
+
+
+@functools.cache
+def _names_of_parts() -> frozenset[str]:
+    """The top-level names of the parts and of what chains name. ValueError where two are alike and not the same."""
+    sources = {part.__name__: inspect.getsource(part) for part in PARTS}
+    return frozenset(names_of_parts(sources | {"chain": _NAMED_BY_CHAINS}))
 
 
 @functools.cache
