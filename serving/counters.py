@@ -11,7 +11,7 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "ended": "Admitted requests that ended.",
     "withdrawn": "Admitted requests that were withdrawn.",
     "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",
-    "clock_steps_back": "Times that an admission or end was told at an earlier now_s than the one before it.",
+    "clock_steps_back": "Times that an admission or end had an earlier now_s than the one before it.",
     "reloads": "Times that a bundle was loaded again and served.",
     "reload_errors": "Times that a bundle was refused at reloading and the old version served on.",
     "corruptions": "Times that a watcher found the served bundle's files changed in place; the loaded model serves on.",

@@ -13,6 +13,7 @@ import typer
 
 from sojourn.flows.cli import app
 from sojourn.flows.reports.results_pages import anchor
+from sojourn.serving.extender import main as serve_extender
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -23,7 +24,7 @@ NOT_SAID = (
     "happenings", "befalls", "befell", "told from luck", "by luck", "placement luck", "how sure",
     "tell apart", "tells apart", "tell hosts apart", "leaves room for", "unless told otherwise", "win over it",
     "wins over", "rests on it", "asked nothing", "told the model nothing", "what came of it", "as it should",
-    "no shares to speak of", "the mend", "nobody can foresee", "can foresee", "told from the file",
+    "no shares to speak of", "the mend", "nobody can foresee", "can foresee", "told from the file", "is sure to",
 )  # fmt: skip
 LINE_MAX = 400
 """Longer lines of prose are hard to read and to review; tables and generated lists have their own form."""
@@ -91,6 +92,13 @@ def test_help_uses_the_glossarys_words() -> None:
     texts = dict(help_texts(typer.main.get_command(app)))
     assert {" retrain", " compare", " trace describe"} <= texts.keys()
     assert {name: found for name, text in texts.items() if (found := not_said(text))} == {}
+
+
+def test_help_of_the_extender_uses_the_glossarys_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        serve_extender(["--help"])
+    text = capsys.readouterr().out
+    assert "--drain-quantile" in text and not_said(text) == []
 
 
 def test_errors_use_the_glossarys_words() -> None:

@@ -122,7 +122,7 @@ class CurveKind(Protocol):
         ...
 
     def shared_of(self, curve: Any) -> tuple[Sequence[float], Sequence[float]]:
-        """The two sequences that all curves of one model have in common, by which the model is told."""
+        """The two sequences that all curves of one model have in common, which identify the model."""
         ...
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:

@@ -12,7 +12,7 @@ N_DRAINS_MAX = 100_000
 
 
 class Drains:
-    """Deadlines, unix seconds, by node name: told by node objects, whose `annotation` holds an RFC 3339 time.
+    """Deadlines, unix seconds, by node name: read from node objects, whose `annotation` holds an RFC 3339 time.
 
     >>> drains = Drains("sojourn/drain-by")
     >>> drains.told({"metadata": {"name": "n1", "annotations": {"sojourn/drain-by": "1970-01-01T01:00:00Z"}}})
@@ -40,7 +40,7 @@ class Drains:
         return {"nodes": len(found), "draining": sum(time_s is not None for time_s in found.values())}
 
     def deadline_s(self, name: str) -> int | None:
-        """The deadline that was told for a node, unix seconds."""
+        """The deadline that was reported for a node, unix seconds."""
         return self._deadlines.get(name)
 
     def deadline_of(self, node: Any) -> int | None:

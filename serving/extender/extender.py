@@ -79,7 +79,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
         return _told(HTTPStatus.OK, status="ok", version=predictor.version)
 
     def readiness() -> tuple[int, str, str]:
-        missing = "the list of all pods has not been told yet (POST /running)" if not calls.is_told else ""
+        missing = "no list of all pods has been received yet (POST /running)" if not calls.is_told else ""
         missing = "the server is stopping" if server.connections.is_stopping else missing
         if missing:
             return _told(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
@@ -129,7 +129,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--drain-annotation", default=DEFAULT_ANNOTATION, metavar="KEY",
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",
-                        help="how sure it must be that a pod has ended by then (default: %(default)s)")
+                        help="probability with which a pod must have ended by then (default: %(default)s)")
     parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
     parser.add_argument("--body-mib", type=int, default=16, help="largest request body (default: %(default)s)")
     parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="host_names",

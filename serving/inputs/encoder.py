@@ -34,7 +34,7 @@ _Pick = Callable[[Any], tuple[Any, ...]]
 
 
 class Parsed(NamedTuple):
-    """A request's values as the encoder reads them; `unknown` names the columns that told it nothing."""
+    """A request's values as the encoder reads them; `unknown` names the columns whose values it does not know."""
 
     numbers: tuple[float, ...]
     keys: tuple[tuple[str, ...] | None, ...]

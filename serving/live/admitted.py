@@ -1,4 +1,4 @@
-"""The requests that a predictor has admitted and not been told the end of, each by a random identity."""
+"""The requests that a predictor has admitted and whose end was not reported, each by a random identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Admitted(NamedTuple):
     """One of them: what it takes to end it, and to make its handle again.
 
     encoded: float64, the request as the forest read it, behind `n_before` numbers of its curve. version: of the model
-    that read it. unknown: what of the request told it nothing.
+    that read it. unknown: what of the request it had not seen.
     """
 
     admission: Admission

@@ -30,7 +30,7 @@ Extent = Literal["plain", "hooks", "full"]
 happen is not compiled: the whole takes four times as long."""
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1")}
-"""A policy's hooks, what each is called with besides the cluster, and the row that it is told of."""
+"""A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
 REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
                          "HAS_UPKEEP"})
 """Names of the parts that a composed chain may replace; it must leave all others alone."""

@@ -95,7 +95,7 @@ class Prepared:
             told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
         asked = "asked about"
         if counts["hook"] > 0:
-            asked = f"told by hook {list(HOOKS)[counts['hook'] - 1]!r} of"
+            asked = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
             told.append(f"host {self._host_id()!r}")
         return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
 

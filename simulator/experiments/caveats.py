@@ -55,14 +55,14 @@ def rejection_words(labels: Sequence[str]) -> str:
 
 
 def deployable_words(rows: pd.DataFrame) -> str:
-    """The sentence where nothing that can be deployed beats best-fit, or none surely; "" elsewhere.
+    """The sentence where nothing that can be deployed beats best-fit, or nothing significantly; "" elsewhere.
 
     rows: one workload and load; `gain_low_pp` where there are several seeds.
 
     >>> rows = pd.DataFrame({"policy": ["best-fit", "a", "b"], "predictor": ["", "km", "oracle"],
     ...                      "gain_pp": [0.0, 0.2, 3.0], "gain_low_pp": [0.0, -0.1, 2.0]})
     >>> deployable_words(rows)
-    'Nothing deployable is sure to beat best-fit.'
+    'Nothing deployable is significantly better than best-fit.'
     """
     own = rows[(rows["policy"] != BASELINE) & ~rows["predictor"].map(knows_the_future).astype(bool)]
     if len(own) == 0:
@@ -70,8 +70,8 @@ def deployable_words(rows: pd.DataFrame) -> str:
     if (own["gain_pp"] <= 0).all():
         return f"Nothing deployable beats {BASELINE}."
     low_pp = own["gain_low_pp"].astype(float) if "gain_low_pp" in own else pd.Series(dtype=float)
-    is_unsure = low_pp.notna().any() and not (low_pp > 0).any()
-    return f"Nothing deployable is sure to beat {BASELINE}." if is_unsure else ""
+    is_level = low_pp.notna().any() and not (low_pp > 0).any()
+    return f"Nothing deployable is significantly better than {BASELINE}." if is_level else ""
 
 
 def evidence_words(n_hosts: float | None, n_seeds: int) -> str:

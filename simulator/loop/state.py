@@ -87,7 +87,7 @@ SETTINGS = np.dtype([
 COUNTS = np.dtype([
     ("n_events", np.int64),  # arrivals and departures
     ("n_rescores", np.int64),
-    ("last_row", np.int64),  # of the last decision, or told to the hook that runs, for errors
+    ("last_row", np.int64),  # of the last decision, or passed to the hook that runs, for errors
     ("last_host", np.int64),
     ("last_s", np.int64),
     ("hook", np.int64),  # that runs, by its place in composition.HOOKS; 0 = none

@@ -1,4 +1,4 @@
-"""What the page says first: what was compared, what can be deployed and is worth most, and how sure that is."""
+"""What the page says first: what was compared, what can be deployed and gains most, and the interval of that gain."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _verdict(best: Mapping[Hashable, Any], bound_pp: float) -> str:
         return (f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}, in one replay: "
                 "without further seeds there is no interval.")
     if low <= 0:
-        return (f"Nothing deployable is sure to beat {BASELINE} {where}: {best['label']} comes out best in empty "
-                f"hosts, at {_gain(best)}, and that interval includes 0.")
+        return (f"Nothing deployable is significantly better than {BASELINE} {where}: {best['label']} comes out best "
+                f"in empty hosts, at {_gain(best)}, and that interval includes 0.")
     return f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}."
 
 

@@ -36,7 +36,7 @@ is better, 0 or more; inf keeps a host out. Hosts without room, or closed, are l
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a policy remembers of hosts, and when it is told; its functions are compiled by numba.
+    """The state that a policy keeps of hosts, and the functions that update it, compiled by numba.
 
     state: the arrays for a number of hosts and of requests, a NamedTuple; scorers find them in `cluster.state`. A field
         `deadline_s` (n_hosts,) is asked for with at_deadline: the time at which the engine calls it, or NEVER.
@@ -68,7 +68,7 @@ class Policy:
         prediction that is current at its uptime.
     refresh_s: 0 keeps current predictions exact; else a host's is recomputed when a request comes or goes, when its
         predicted exit has passed, and otherwise after so many seconds (LAVA, section 5.1: 60).
-    hooks: what it remembers of hosts; None = nothing.
+    hooks: the state that it keeps of hosts; None = no state.
     host_scores: a NumPy function in place of scorers and filter.
     is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
     about: which host it takes, one line for the docs.

@@ -261,7 +261,7 @@ def caveat_rows() -> list[dict[str, Any]]:
     return [row, {**row, **loses}, {**row, **rejects}]
 
 
-CAVEATS = ("Nothing deployable is sure to beat best-fit.",
+CAVEATS = ("Nothing deployable is significantly better than best-fit.",
            "More requests rejected than by best-fit: nilas (km). Part of the empty hosts may be work that was not "
            "taken.",
            "Only 14 hosts and 3 seeds: differences of a point or two may be chance.")

@@ -289,7 +289,7 @@ def test_a_hook_that_raises_is_named_with_what_it_was_told_of(rows: list[Any], m
     workload = sim.Workload("test", named, plain.hosts.assign(host_id=["h0", "h1"]), plain.total_s)
     hooks = sim.Hooks(deadlines_at_44, placed_11, departed_22, emptied_33, at_deadline_44)
     kind = message.split("'")[1]
-    expected = f"policy 'raising', told by {message}, must not raise, got ArithmeticError: {kind}$"
+    expected = f"policy 'raising', in {message}, must not raise, got ArithmeticError: {kind}$"
     with pytest.raises(ValueError, match=expected) as caught:
         sim.simulate(workload, sim.Policy("raising", hooks=hooks))
     assert isinstance(caught.value.__cause__, ArithmeticError)

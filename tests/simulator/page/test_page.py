@@ -1,4 +1,4 @@
-"""The page of a comparison: what it shows, how sure it says it is, and that no text from data becomes markup."""
+"""The page of a comparison: what it shows, the interval that it gives, and that no text from data becomes markup."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ SURE = f"+2.00 pp (95 % interval +1.50 to +2.50) in empty hosts over best-fit {W
 @pytest.mark.parametrize(("gains", "half_pp", "expected"), [
     ({("nilas", "km"): 2.0}, 0.5, [f"nilas (km) gains {SURE}"]),  # 2 of the 10 pp from 30 to 40
     ({("nilas", "km"): 0.4}, 0.5,
-     [f"Nothing deployable is sure to beat best-fit {WHERE}: nilas (km) comes out best in empty hosts, at +0.40 pp "
-      "(95 % interval -0.10 to +0.90), and that interval includes 0."]),
+     [f"Nothing deployable is significantly better than best-fit {WHERE}: nilas (km) comes out best in empty hosts, at "
+      "+0.40 pp (95 % interval -0.10 to +0.90), and that interval includes 0."]),
     ({("nilas", "km"): -1.0}, 0.5,
      [f"Nothing deployable beats best-fit in empty hosts {WHERE}; nilas (km) comes closest, at -1.00 pp (95 % interval "
       "-1.50 to -0.50)."]),
