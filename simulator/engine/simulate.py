@@ -11,7 +11,7 @@ import pandas as pd
 from sojourn.simulator.engine.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
-from sojourn.simulator.loop import COUNTS, EXPIRED, NOT_PLACED, Timeline
+from sojourn.simulator.loop import ALLOCATED, COUNTS, EMPTY_HOSTS, EXPIRED, NOT_PLACED, Timeline
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import UNITS_PER, Workload, shares
@@ -168,14 +168,14 @@ def _metrics(replay: Prepared) -> Metrics:
     n_resources = workload.capacity.shape[1]
     span = workload.trace.horizon_s - workload.warmup_s
     whole = _after_warmup(timeline.integral, timeline.mark_s, workload)
-    allocated, in_use = whole[1:1 + n_resources], whole[1 + n_resources:]
+    allocated, in_use = whole[ALLOCATED:ALLOCATED + n_resources], whole[ALLOCATED + n_resources:]
     utilisation = 100 * shares(allocated, workload.capacity.sum(axis=0) * span)
     cpu = workload.resources.index("cpu_cores")
     is_counted = workload.placed_s >= workload.warmup_s
     is_rejected = is_counted & (requests["first_host"] == NOT_PLACED)
     n_requests, n_rejected = int(is_counted.sum()), int(is_rejected.sum())
     return Metrics(
-        empty_hosts_pct=_mean_pct(timeline.integral[:, 0], timeline.mark_s, workload),
+        empty_hosts_pct=_mean_pct(timeline.integral[:, EMPTY_HOSTS], timeline.mark_s, workload),
         packing_density_pct=float(100 * shares(allocated, in_use)[cpu]),
         utilisation_pct={name: float(utilisation[d]) for d, name in enumerate(workload.resources)},
         n_requests=n_requests,
@@ -223,6 +223,6 @@ def _series(workload: Workload, timeline: Timeline, n_empty_bound: np.ndarray) -
     room = np.diff(edges) * len(workload.capacity)
     return pd.DataFrame({
         "time_s": edges[:-1],
-        "empty_hosts_pct": 100 * np.diff(timeline.integral[k, 0]) / room,
+        "empty_hosts_pct": 100 * np.diff(timeline.integral[k, EMPTY_HOSTS]) / room,
         "bound_empty_hosts_pct": 100 * np.diff(n_empty_bound[k]) / room,
     })

@@ -9,10 +9,12 @@ from sojourn.simulator.loop.fit import fits
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
 from sojourn.simulator.loop.state import (
+    ALLOCATED,
     BAD_DEADLINE,
     BAD_SCORE,
     COUNTS,
     CURRENT,
+    EMPTY_HOSTS,
     EXPIRED,
     HOST_EVENTS,
     HOSTS,
@@ -30,8 +32,8 @@ from sojourn.simulator.loop.state import (
 )
 
 __all__ = [
-    "BAD_DEADLINE", "BAD_SCORE", "COUNTS", "CURRENT", "EXPIRED", "HOSTS", "HOST_EVENTS", "INITIAL", "NOT_PLACED",
-    "NO_PREDICTIONS", "OPEN", "PLAN", "REQUESTS", "SETTINGS", "SLOTS", "VIOLATIONS", "PythonScores", "Ranking",
-    "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking", "read_only", "violation",
-    "visible",
+    "ALLOCATED", "BAD_DEADLINE", "BAD_SCORE", "COUNTS", "CURRENT", "EMPTY_HOSTS", "EXPIRED", "HOSTS", "HOST_EVENTS",
+    "INITIAL", "NOT_PLACED", "NO_PREDICTIONS", "OPEN", "PLAN", "REQUESTS", "SETTINGS", "SLOTS", "VIOLATIONS",
+    "PythonScores", "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking",
+    "read_only", "violation", "visible",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.simulator.jit import inner
 from sojourn.simulator.loop.ranking import key_of
-from sojourn.simulator.loop.state import DRAINED, World
+from sojourn.simulator.loop.state import ALLOCATED, DRAINED, EMPTY_HOSTS, World
 
 VIOLATIONS = {
     -10: "free + used must equal the capacity on every host, and neither be negative",
@@ -38,7 +38,7 @@ def violation(world: World) -> int:
         n_empty += n_holding == 0 and cluster.closed[host] < DRAINED
     if n_listed != n_running:
         return -11
-    if n_empty != world.level[0]:
+    if n_empty != world.level[EMPTY_HOSTS]:
         return -13
     for d in range(n_resources):
         allocated, in_use = 0, 0
@@ -50,7 +50,7 @@ def violation(world: World) -> int:
                 return -10
             allocated += used
             in_use += cluster.capacity[host, d] if cluster.n_running[host] > 0 else 0
-        if allocated != world.level[1 + d] or in_use != world.level[1 + n_resources + d]:
+        if allocated != world.level[ALLOCATED + d] or in_use != world.level[ALLOCATED + n_resources + d]:
             return -13
     for k in range(len(key)):
         host = key[k] & ((1 << world.order.host_bits[0]) - 1)

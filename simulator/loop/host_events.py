@@ -6,7 +6,7 @@ from sojourn.simulator.jit import inner
 from sojourn.simulator.loop.migration import end_migration, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert, least_work, next_resident, plan, strike
 from sojourn.simulator.loop.placement import admit, asked, depart, give_back, note
-from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, FAILED, NOT_PLACED, OPEN, UPDATED, World
+from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, EMPTY_HOSTS, FAILED, NOT_PLACED, OPEN, UPDATED, World
 from sojourn.simulator.loop.waiting import wait
 
 FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
@@ -30,7 +30,7 @@ def fail(world: World, host: int, now: int) -> int:
     """
     cluster, requests, counts = world.cluster, world.requests, world.counts[0]
     if cluster.n_running[host] == 0 and cluster.closed[host] == OPEN:
-        world.level[0] -= 1
+        world.level[EMPTY_HOSTS] -= 1
     cluster.closed[host] = FAILED
     if counts.n_under_way > 0:
         for row in range(len(requests)):
@@ -74,7 +74,7 @@ def apply_host_event(world: World, what: int, host: int, now: int) -> int:
         hosts[host].n_drains += 1
         if cluster.closed[host] == OPEN:
             if cluster.n_running[host] == 0:
-                world.level[0] -= 1
+                world.level[EMPTY_HOSTS] -= 1
             plan(world, host, begin_plan(world), now)
         if cluster.closed[host] != FAILED:
             cluster.closed[host] = DRAINED
@@ -98,7 +98,7 @@ def apply_host_event(world: World, what: int, host: int, now: int) -> int:
             cluster.closed[host] = OPEN
             strike(world, host)
             if cluster.n_running[host] == 0:
-                world.level[0] += 1
+                world.level[EMPTY_HOSTS] += 1
         elif hosts[host].n_failures == 0:
             cluster.closed[host] = DRAINED
     return NOT_PLACED

@@ -7,7 +7,7 @@ from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.agenda import schedule
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
-from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NOT_PLACED, World
+from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, EMPTY_HOSTS, NOT_PLACED, World
 
 
 @inner
@@ -63,7 +63,7 @@ def stop_migrating(world: World, row: int, now: int) -> None:
 def defragment(world: World, now: int) -> None:
     """Close a batch of hosts to be emptied, if too few are empty and the last batch is done."""
     closed = world.cluster.closed
-    if world.level[0] >= world.settings[0].min_empty:
+    if world.level[EMPTY_HOSTS] >= world.settings[0].min_empty:
         return
     for host in range(len(closed)):
         if closed[host] == DEFRAGMENTED:

@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.ranking import key_of, move
-from sojourn.simulator.loop.state import DRAINED, Timeline, World
+from sojourn.simulator.loop.state import ALLOCATED, DRAINED, EMPTY_HOSTS, Timeline, World
 
 
 @inlined
@@ -22,12 +22,12 @@ def occupy(world: World, request: int, host: int, sign: int) -> None:
     for d in range(n_resources):
         amount = sign * world.need[request, d]
         cluster.free[host, d] -= amount
-        level[1 + d] += amount
+        level[ALLOCATED + d] += amount
     if was_empty != is_empty:
         if cluster.closed[host] < DRAINED:  # a host that nothing may use is not counted as empty
-            level[0] -= sign
+            level[EMPTY_HOSTS] -= sign
         for d in range(n_resources):
-            level[1 + n_resources + d] += sign * cluster.capacity[host, d]
+            level[ALLOCATED + n_resources + d] += sign * cluster.capacity[host, d]
     if is_ranked:
         move(world.order, old_key, key_of(cluster, world.order, host))
 

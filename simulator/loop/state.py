@@ -25,6 +25,9 @@ OPEN, DEFRAGMENTED, UPDATED, DRAINED, FAILED = range(5)
 """What a host is closed for, if it is."""
 NO_PREDICTIONS, INITIAL, CURRENT = range(3)
 """What `exit_s` holds."""
+EMPTY_HOSTS, ALLOCATED = 0, 1
+"""Places in `World.level`, `World.total` and `Timeline.integral`: how many hosts are empty, and the first allocated
+amount; capacities of the hosts in use begin one place a resource after that."""
 
 REQUESTS = np.dtype([
     # given
