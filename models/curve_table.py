@@ -1,4 +1,4 @@
-"""Curve tables: the answers of many requests at once, the same to the bit as `serving.curve` gives one by one.
+"""Curve tables: the answers of many requests at once, the same to the bit as `serving.curves` gives one by one.
 
 Every family's `curve_table(rows)` is one of three shapes, so that measures, export and simulation never ask
 which family it was. Times are seconds, float64 (n,); a scalar stands for all rows.
@@ -49,7 +49,7 @@ def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
 class HazardTable:
     """Piecewise constant hazards. edges: (J + 1,) s; grid: (m,) s, sampling uptimes.
 
-    rates, cumulative, after, gaps: (n, J + 1), see `serving.curve.fill_hazard`.
+    rates, cumulative, after, gaps: (n, J + 1), see `serving.curves.fill_hazard`.
     """
 
     edges: np.ndarray

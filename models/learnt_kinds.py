@@ -1,4 +1,4 @@
-"""How models of each kind of score are learnt from examples: what `serving.curve_kinds` is to what is served."""
+"""How models of each kind of score are learnt from examples: what `serving.curves.curve_kinds` is to what is served."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({
     "uptime": LearntKind(_uptime_table, _ages_met),
     "once": LearntKind(_once_table, _at_creation),
 })
-"""Name in schema.json -> kind, as in `serving.curve_kinds.KINDS`."""
+"""Name in schema.json -> kind, as in `serving.curves.curve_kinds.KINDS`."""

@@ -18,7 +18,7 @@ MAX_CELLS = 6
 
 
 def explained(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Placements as the page takes them (see `simulator.comparison_data`); the cells are of one workload.
+    """Placements as the page takes them (see `simulator.page.comparison_data`); the cells are of one workload.
 
     The requests are spread over the time after the warm-up, drawn by the workload's seed.
     """

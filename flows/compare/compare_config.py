@@ -32,7 +32,7 @@ class CompareConfig(TraceSettings):
     policies: tuple[str, ...] = tuple(POLICIES)
     """Best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
-    """As `flows.predictors` reads them. One that is learnt leaves only the warm start."""
+    """As `flows.placement.predictor_text` reads them. One that is learnt leaves only the warm start."""
     loads: tuple[float, ...] = (0.8,)
     """Whole-trace peaks of the binding resource over capacity."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)

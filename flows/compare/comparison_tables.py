@@ -39,7 +39,7 @@ def cells_table(found: Iterable[tuple[Cell, CellResult]]) -> pd.DataFrame:
 
 
 def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds per workload, load, policy and predictor: see `simulator.comparison_data.ComparisonData`.
+    """Means over seeds per workload, load, policy and predictor: see `simulator.page.comparison_data.ComparisonData`.
 
     >>> cells = pd.DataFrame({"workload": "w", "load": 0.8, "policy": "nilas", "predictor": "oracle",
     ...     "label": "nilas (oracle)", "seed": [0, 1, 2], "empty_hosts_pct": [21.0, 22.0, 23.0],

@@ -17,8 +17,8 @@ Start = Literal["cold", "warm"]
 class TraceSpec:
     """One trace in a store: a file's, or a seed's of the generator.
 
-    data_hash: see `flows.ingest.input_hash`. store: the folder of all that is kept. test_share, valid_share: of the
-    requests, where predictors are learnt. The source's seed is also that of what is fitted.
+    data_hash: see `flows.stages.ingest.input_hash`. store: the folder of all that is kept. test_share, valid_share: of
+    the requests, where predictors are learnt. The source's seed is also that of what is fitted.
     """
 
     source: TraceSource

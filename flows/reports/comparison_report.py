@@ -15,7 +15,7 @@ from sojourn.simulator.experiments import caveats
 from sojourn.simulator.measures import COLUMNS
 
 FoundComparison = Mapping[str, Any]
-"""A comparison as logged: `flows.comparison_log.as_document`."""
+"""A comparison as logged: `flows.compare.comparison_log.as_document`."""
 
 
 def _words(table: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ _AIMS: Mapping[str, Callable[[float], float]] = {
     HIGHER: lambda value: -value, LOWER: lambda value: value, "80 %": lambda value: abs(value - 0.8),
 }  # fmt: skip
 Found = Mapping[str, Any]
-"""A study as logged: `flows.study.Study` as JSON."""
+"""A study as logged: `flows.jobs.study.Study` as JSON."""
 _BRIER = "ages.ibs"
 
 
@@ -74,7 +74,7 @@ def study_tables(found: Found) -> list[Table]:
 
 
 def study_markdown(found: Found) -> list[str]:
-    """The section of a trace's page. What the columns mean stands once, on the index (`flows.results_pages`)."""
+    """The section of a trace's page. What the columns mean stands on the index (`flows.reports.results_pages`)."""
     by = f"by the {'Brier score over ages' if _has_brier(found) else 'integrated Brier score (IBS)'}"
     lines = ["## Study", "",
              f"- Requests: {found['n_past']:,} before second {found['test_from_s']:,}, {found['n_test']:,} after it.",

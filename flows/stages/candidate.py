@@ -36,7 +36,7 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
                     training: Training) -> Candidate:
     """Write the candidate's bundle into its run's folder, and load it as a scheduler would.
 
-    content_hash: of the trace, see `flows.ingest.content_hash`.
+    content_hash: of the trace, see `flows.stages.ingest.content_hash`.
     """
     candidate = training.of(training.candidate)
     exported = candidate.model.export()

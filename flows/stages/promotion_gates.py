@@ -34,7 +34,7 @@ _NO_LEARNER = "the family must export `text` or `scores`, by which its learner c
 
 @dataclass(frozen=True, slots=True)
 class CheckedGates:
-    """The gates, the tags that name the best versions so far (`flows.champion`), and each family set against `km`."""
+    """The gates, the tags of the best versions so far (`flows.stages.champion`), and each family set against `km`."""
 
     gates: tuple[Gate, ...]
     tags: dict[str, str]

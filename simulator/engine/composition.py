@@ -11,11 +11,9 @@ from typing import Any, Literal
 from sojourn.simulator.engine.likeness import are_empty_hosts_alike
 from sojourn.simulator.engine.part_names import names_of_parts, top_level_names
 from sojourn.simulator.engine.reached import plain_function
-from sojourn.simulator.loop import EXPIRED, host_events, migration, placement, replay, violation, waiting
+from sojourn.simulator.loop import EXPIRED, PARTS, violation
 from sojourn.simulator.policies import PACKING, PerResource, Policy
 
-PARTS = (placement, migration, waiting, host_events, replay)
-"""The modules that a composed loop is made of: they come to be one, so that each calls the policy's own functions."""
 _NAMED_BY_CHAINS = """
 import numpy as np
 from sojourn.simulator.loop.agenda import schedule

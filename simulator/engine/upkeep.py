@@ -9,10 +9,20 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator.loop import HOST_EVENTS, host_events, migration_order
+from sojourn.simulator.loop import (
+    AT_RANDOM,
+    BY_ROW,
+    DRAIN,
+    FAIL,
+    HOST_EVENTS,
+    LONGEST_FIRST,
+    REOPEN,
+    REPAIR,
+    SHORTEST_FIRST,
+    WAVE,
+)
 
-ORDERS = {"longest-first": migration_order.LONGEST_FIRST, "shortest-first": migration_order.SHORTEST_FIRST,
-           "trace": migration_order.BY_ROW, "random": migration_order.AT_RANDOM}
+ORDERS = {"longest-first": LONGEST_FIRST, "shortest-first": SHORTEST_FIRST, "trace": BY_ROW, "random": AT_RANDOM}
 """Orders of migration by name."""
 
 
@@ -125,11 +135,11 @@ def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np
             if not 0 <= at_s < until_s:
                 raise ValueError(f"times must be 0 or more, and the end after the beginning, got {entry}")
             is_failure = isinstance(entry, Failure)
-            rows += [(at_s, host_events.FAIL if is_failure else host_events.DRAIN, entry.host),
-                     (until_s, host_events.REPAIR if is_failure else host_events.REOPEN, entry.host)]
+            rows += [(at_s, FAIL if is_failure else DRAIN, entry.host),
+                     (until_s, REPAIR if is_failure else REOPEN, entry.host)]
         elif isinstance(entry, Maintenance):
             n_wave = max(math.ceil(entry.share * n_hosts - 1e-9), 1)  # 0.07 * 100 is a little above 7
-            rows += [(at_s, host_events.WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
+            rows += [(at_s, WAVE, n_wave) for at_s in range(entry.from_s, horizon_s + 1, entry.every_s)]
     return np.array(sorted(rows, key=lambda row: row[0]), HOST_EVENTS)
 
 

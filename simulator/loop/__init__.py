@@ -6,6 +6,9 @@ The only compiled code of the simulator, and the only part that type checkers sk
 
 from sojourn.simulator.loop.checks import VIOLATIONS, violation
 from sojourn.simulator.loop.fit import fits
+from sojourn.simulator.loop.host_events import DRAIN, FAIL, REOPEN, REPAIR, WAVE
+from sojourn.simulator.loop.migration_order import AT_RANDOM, BY_ROW, LONGEST_FIRST, SHORTEST_FIRST
+from sojourn.simulator.loop.parts import PARTS
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
 from sojourn.simulator.loop.state import (
@@ -32,8 +35,9 @@ from sojourn.simulator.loop.state import (
 )
 
 __all__ = [
-    "ALLOCATED", "BAD_DEADLINE", "BAD_SCORE", "COUNTS", "CURRENT", "EMPTY_HOSTS", "EXPIRED", "HOSTS", "HOST_EVENTS",
-    "INITIAL", "NOT_PLACED", "NO_PREDICTIONS", "OPEN", "PLAN", "REQUESTS", "SETTINGS", "SLOTS", "VIOLATIONS",
+    "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BY_ROW", "COUNTS", "CURRENT", "DRAIN", "EMPTY_HOSTS",
+    "EXPIRED", "FAIL", "HOSTS", "HOST_EVENTS", "INITIAL", "LONGEST_FIRST", "NOT_PLACED", "NO_PREDICTIONS", "OPEN",
+    "PARTS", "PLAN", "REOPEN", "REPAIR", "REQUESTS", "SETTINGS", "SHORTEST_FIRST", "SLOTS", "VIOLATIONS", "WAVE",
     "PythonScores", "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking",
     "read_only", "violation", "visible",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """What a request's coming to a host and its leaving do; `choose` and the hooks are a policy's to replace.
 
-The modules of `composition.PARTS` are one module once they are composed with a policy, so that what is called by its
+The modules of `parts.PARTS` are one module once they are composed with a policy, so that what is called by its
 name here is what the policy gives.
 """
 
