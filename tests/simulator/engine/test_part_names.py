@@ -8,6 +8,7 @@ import pytest
 
 from sojourn.simulator.engine import composition
 from sojourn.simulator.engine.part_names import names_of_parts
+from sojourn.simulator.loop import PARTS
 from sojourn.simulator.policies import POLICIES
 from sojourn.simulator.policies.policy import Policy
 
@@ -20,19 +21,19 @@ def test_every_policy_replaces_only_what_it_may(policy: Policy) -> None:
 
 
 def test_what_may_be_replaced_is_there_to_be_replaced() -> None:
-    sources = {part.__name__: inspect.getsource(part) for part in composition.PARTS}
+    sources = {part.__name__: inspect.getsource(part) for part in PARTS}
     assert names_of_parts(sources).keys() >= composition.REPLACEABLE
 
 
 @pytest.mark.parametrize("name", ["wait", "schedule", "World", "np"])
 def test_a_part_must_not_define_what_another_part_defines_or_imports(name: str) -> None:
-    sources = {part.__name__: inspect.getsource(part) for part in composition.PARTS}
+    sources = {part.__name__: inspect.getsource(part) for part in PARTS}
     with pytest.raises(ValueError, match=f"{name} must name one thing in all parts, got .* and added.{name}"):
         names_of_parts(sources | {"added": f"def {name}(): ..."})
 
 
 def test_a_module_may_import_what_another_one_imports() -> None:
-    sources = {part.__name__: inspect.getsource(part) for part in composition.PARTS}
+    sources = {part.__name__: inspect.getsource(part) for part in PARTS}
     imported = "import numpy as np\nfrom sojourn.simulator.loop.waiting import wait\nOWN: int = 1"
     assert names_of_parts(sources | {"added": imported})["OWN"] == "added.OWN"
 
