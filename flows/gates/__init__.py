@@ -1,4 +1,5 @@
-"""Single gates of promotion, each with what it measures. `stages/promotion_gates.py` asks them all.
+"""Single gates of promotion, each with what it measures. `stages/promotion_gates.py` asks them
+all.
 
 May import: `placement` and what lies below it.
 """
