@@ -71,10 +71,10 @@ def simulate(
         sources: dict[str, Any] = {"oracle": Oracle(built)}
         sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
         sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in recall}
-        cells: list[Pairing] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
-        cells += [(name, label, source) for name in names if KNOWN_POLICIES[name].predictions != "none"
-                  for label, source in sources.items()]
-        comparison = compare(built, cells, progress=lambda done, total, _: report(done, total),
+        pairings: list[Pairing] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
+        pairings += [(name, label, source) for name in names if KNOWN_POLICIES[name].predictions != "none"
+                     for label, source in sources.items()]
+        comparison = compare(built, pairings, progress=lambda done, total, _: report(done, total),
                              n_stranding_moments=stranding)
     console.print(policies_table(comparison.table, built.description))
     if picture is not None:

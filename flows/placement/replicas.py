@@ -58,8 +58,9 @@ class Replicated:
 
     table: as Comparison.table, means over the replicas, with `gain_low_pp` and `gain_high_pp`, the 95 %
         t-interval of the paired gain over best-fit (NaN for one replica), `n_seeds` (replicas) and `n_hosts`.
-    gain_pp: float64 (n_replicas, n_cells), the gains of each replica; NaN where a cell was not replayed on it: further
-        replicas have only the cells that a gate compares (`with_more`). first: the unmoved workload's comparison.
+    gain_pp: float64 (n_replicas, n_pairings), the gains of each replica; NaN where a pairing was not replayed on it:
+        further replicas have only the pairings that a gate compares (`with_more`).
+    first: the unmoved workload's comparison.
     """
 
     table: pd.DataFrame
@@ -67,7 +68,7 @@ class Replicated:
     first: Comparison
 
     def difference(self, label: str, other: str) -> tuple[float, float, float]:
-        """Mean paired difference of two cells' gains, pp, and its 95 % t-interval."""
+        """Mean paired difference of two pairings' gains, pp, and its 95 % t-interval."""
         columns = list(self.table.index)
         paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
         paired = paired[~np.isnan(paired)]
@@ -75,13 +76,13 @@ class Replicated:
         return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
 
 
-def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Pairing]], n_replicas: int,
+def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]], n_replicas: int,
                      progress: Callable[[int, int], None] | None = None) -> Replicated:
-    """Every cell on every replica. cells: policies and sources for a workload (an oracle needs its own truth)."""
+    """Every pairing on every replica. pairings: those of a workload (an oracle needs its own truth)."""
     comparisons: list[Comparison] = []
     for seed in range(n_replicas):
         moved = replica(workload, seed)
-        listed = cells(moved)
+        listed = pairings(moved)
         if progress is not None:
             progress(seed, n_replicas)
         comparisons.append(compare(moved, listed))
@@ -96,12 +97,12 @@ def compare_replicas(workload: Workload, cells: Callable[[Workload], Sequence[Pa
     return Replicated(mean, gain_pp, comparisons[0])
 
 
-def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workload], Sequence[Pairing]],
+def with_more(replicated: Replicated, workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]],
               pairs: Sequence[tuple[str, str]], half_width_pp: float, n_max: int,
               progress: Callable[[int, int], None] | None = None) -> Replicated:
     """Further replicas, up to `n_max` in all, until each pair's paired difference is known to +- half_width_pp.
 
-    pairs: labels of cells; only these are replayed again. Widths alone decide when to stop, not which way a
+    pairs: labels of pairings; only these are replayed again. Widths alone decide when to stop, not which way a
     difference falls: that would turn chance into differences. The table stays that of the first replicas.
     """
     columns = list(replicated.table.index)
@@ -112,7 +113,8 @@ def with_more(replicated: Replicated, workload: Workload, cells: Callable[[Workl
         if progress is not None:
             progress(seed, n_max)
         moved = replica(workload, seed)
-        found = compare(moved, [cell for cell in cells(moved) if label_of(cell[0], cell[1]) in wanted]).table["gain_pp"]
+        compared = [pairing for pairing in pairings(moved) if label_of(pairing[0], pairing[1]) in wanted]
+        found = compare(moved, compared).table["gain_pp"]
         row = [float(found[label]) if label in found.index else np.nan for label in columns]
         replicated = replace(replicated, gain_pp=np.vstack([replicated.gain_pp, row]))
     return replicated

@@ -87,7 +87,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
 
-    def cells(moved: Workload) -> list[Pairing]:
+    def pairings(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
         return [
             ("first-fit", "", None),
@@ -100,9 +100,9 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
             ("nilas", "oracle", oracle),
         ]
 
-    first = compare_replicas(workload, cells, settings.n_replicas, report)
+    first = compare_replicas(workload, pairings, settings.n_replicas, report)
     pairs = judged_pairs(first, candidate, [model.label for model in models[1:]] or [LOOKUP])
-    return with_more(first, workload, cells, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
+    return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
 
 def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, float]:

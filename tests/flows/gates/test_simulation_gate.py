@@ -99,15 +99,15 @@ def workload() -> Workload:
 
 
 def test_more_replicas_are_of_what_is_compared_and_end_when_it_is_known(workload: Workload) -> None:
-    def cells(moved: Workload) -> list[Pairing]:
+    def pairings(moved: Workload) -> list[Pairing]:
         return [("nilas", "oracle", Oracle(moved)), ("la-binary", "oracle", Oracle(moved)), ("first-fit", "", None)]
 
-    first = compare_replicas(workload, cells, 2)
+    first = compare_replicas(workload, pairings, 2)
     pair = ("nilas (oracle)", "la-binary (oracle)")
-    assert with_more(first, workload, cells, [pair], 1e9, 5) is first
-    assert with_more(first, workload, cells, [pair], -1.0, 2) is first
-    more = with_more(first, workload, cells, [pair], -1.0, 4)
-    whole = compare_replicas(workload, cells, 4)
+    assert with_more(first, workload, pairings, [pair], 1e9, 5) is first
+    assert with_more(first, workload, pairings, [pair], -1.0, 2) is first
+    more = with_more(first, workload, pairings, [pair], -1.0, 4)
+    whole = compare_replicas(workload, pairings, 4)
     idx = [list(whole.table.index).index(label) for label in pair]
     assert more.gain_pp[:, idx].tolist() == whole.gain_pp[:, idx].tolist()
     assert np.isnan(more.gain_pp[2:, list(whole.table.index).index("first-fit")]).all()
