@@ -202,7 +202,13 @@ def predict(
 
 
 def _requests(request: str) -> list[dict[str, Any]]:
-    text = request if request.lstrip().startswith("{") else Path(request).read_text()
+    text = request
+    if not request.lstrip().startswith("{"):
+        try:
+            text = Path(request).read_text()
+        except OSError as error:
+            raise ValueError(f"request must be a JSON object or the path of a file of them, got {request[:80]!r} "
+                             f"({error.strerror})") from error
     documents = []
     for number, line in enumerate(text.splitlines() if text != request else [text], 1):
         if not line.strip():

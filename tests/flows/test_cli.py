@@ -149,6 +149,11 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
     code, _, err = _run("predict", bundle, "{broken")
     assert code == 2
     assert "request 1 must be a JSON object" in err
+    for request, reason in (("x", "No such file or directory"), (str(tmp_path), "Is a directory"),
+                            ("[" * 5_000, "File name too long")):
+        code, _, err = _run("predict", bundle, request)
+        assert (code, err) == (2, "error: request must be a JSON object or the path of a file of them, got "
+                                  f"{request[:80]!r} ({reason})\n")
 
 
 def test_a_horizon_is_declared_and_doubted_ones_are_told(tmp_path: Path) -> None:
