@@ -7,7 +7,7 @@ READER is openb, azure-flavors or dlrm; without any, the synthetic recipe.
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 from scipy.stats import t
@@ -29,8 +29,12 @@ def measured(workload: sim.Workload, policy: str, seed: int) -> dict[str, float]
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("traces", nargs="*", metavar="READER=FOLDER",
+                        help="openb, azure-flavors or dlrm, and its folder; without any, the synthetic recipe")
+    traces = parser.parse_args().traces
     workloads = [sim.build_workload(name, read_trace(name, folder)[0])
-                 for name, _, folder in (entry.partition("=") for entry in sys.argv[1:])]
+                 for name, _, folder in (entry.partition("=") for entry in traces)]
     for workload in workloads or [sim.build_workload("synthetic", synthesize(60_000, seed=0))]:
         print(workload.description)
         moved = [replica(workload, seed) for seed in range(N_REPLICAS)]
