@@ -40,7 +40,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
         "PIT\ndev.", "lower", is_paired=True,
         words="PIT dev.: largest gap to a uniform distribution at the deciles (lower = better). In 10-90 %: share of "
               "ends inside the predicted interval; 0.8 is right."),
-    "creation.coverage_80": Measure("in 10-\n90 %", "80 %"),
+    "creation.coverage_80": Measure("in\n10-90 %", "80 %"),
     "creation.d_calibration_chi2": Measure(
         "D-cal.\nchi2", "lower", 0,
         words="D-cal.: chi2 of D-calibration, 10 bins, 9 degrees of freedom (lower = better). MAE IPCW: observed ends "
