@@ -76,8 +76,7 @@ def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--policy", "best"), "policy must be one of aligned-fit, best-fit, first-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
-    (("--preset", "everything"), "preset must be one of lava-table, recall-sweep, load-sweep, ablations, "
-                                   "lava-readings, ab-pool, lars, got"),
+    (("--preset", "everything"), f"preset must be one of {', '.join(PRESETS)}, got 'everything'"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
     (("--reader", "csv"), "reader must be one of synthetic,"),
     (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),

@@ -40,10 +40,14 @@ from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
+from sojourn.simulator.measures import COLUMNS
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.page.comparison_data import ComparisonData
 
 HERE = local_workers(1)
+GAINS, FURTHER = ([column.text_title(name) for name, column in COLUMNS.items() if column.table == table]
+                  for table in ("gains", "further"))
+"""Titles of the registered columns of text tables."""
 
 
 def _config(store: Path, **settings: object) -> CompareConfig:
@@ -205,11 +209,16 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     text = (tmp_path / "results" / "synthetic.md").read_text()
     assert text.count("## Placement on synthetic, recall-sweep") == 1
     row = next(line for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
-    figures = [cell.strip() for cell in row.split("|")[3:-1]]
-    assert len(figures) == 12
+    figures = _cells_of(row)[2:]
+    assert len(figures) == len(("empty hosts", "gain", "interval", *GAINS, *FURTHER))
     assert "-" not in figures
     assert "Further measures" in first.stdout
     assert "stranded" in first.stdout
+
+
+def _cells_of(line: str) -> list[str]:
+    """The cells of a line of a Markdown table."""
+    return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
 def test_a_section_of_the_results_page() -> None:
@@ -227,15 +236,18 @@ def test_a_section_of_the_results_page() -> None:
                                                 "rows": [alone, {**row, "gain_low_pp": None}, measured]}]})
     assert lines[0] == "## Placement on openb, lava-table"
     assert "openb: 9 requests; cold start; load 0.8, seeds: 5." in lines
-    assert lines[-4:-1] == [  # the first two as logged before there were such figures
-        "| best-fit |  | 31.25 | +0.00 | - | 0 | 71.0 | 0.012 | - | - | - | - | - | - |",
-        "| nilas | oracle | 31.25 | +2.50 | - | 45 | 71.0 | 0.012 | - | - | - | - | - | - |",
-        ("| nilas | oracle | 31.25 | +2.50 | +1.25 to +3.75 | 45 | 71.0 | 0.012 | 40.00 | 0.62 | 2.50 | 10.00 | 12.50 "
-         "| 1.2 |"),
-    ]
-    titles = [title.strip() for title in lines[-6].split("|")[1:-1]]
-    assert titles[-6:] == ["bound %", "stranded CPU %", "stranded CPU at misfit %", "stranded memory %",
-                           "stranded memory at misfit %", "decision us"]
+    titles = _cells_of(lines[-6])
+    assert titles == ["policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *GAINS, *FURTHER]
+    placed = {"policy": "nilas", "predictor": "oracle", "empty hosts %": "31.25", "gain pp": "+2.50",
+              "gap closed %": "45", "packing density %": "71.0", "rejected %": "0.012"}
+    further = {"bound %": "40.00", "stranded CPU %": "0.62", "stranded CPU at misfit %": "2.50",
+               "stranded memory %": "10.00", "stranded memory at misfit %": "12.50", "decision us": "1.2"}
+    assert [title for title in titles if title in further] == list(further)
+    # the first two as logged before there were such figures; a figure that a row lacks is "-"
+    for line, known in zip(lines[-4:-1], (
+            {**placed, "policy": "best-fit", "predictor": "", "gain pp": "+0.00", "gap closed %": "0"}, placed,
+            {**placed, "95 % interval": "+1.25 to +3.75", **further}), strict=True):
+        assert line == f"| {' | '.join(known.get(title, '-') for title in titles)} |"
 
 
 def test_the_index_shows_the_largest_gain_that_rejects_no_more() -> None:
@@ -286,9 +298,11 @@ def test_violations_are_told_where_usage_is_known() -> None:
            "gap_closed_pct": 0.0, "packing_density_pct": 70.0, "n_rejected": 0, "events_per_s": 1e6,
            "bound_empty_hosts_pct": 40.0, "decision_us": 1.0}
     used = {**row, "used_cpu_pct": 25.0, "violation_rate_pct": 0.5, "violation_severity_pct": 0.125}
-    for rows, n_columns in (([row], 8), ([row, used], 11)):
+    titles_of_use = [COLUMNS[name].text_title(name) for name in used if name not in row]
+    for rows, known in (([row], []), ([row, used], titles_of_use)):
         further = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[1]
-        assert len(further.columns) == n_columns
+        titles = [str(column.header).replace("\n", " ") for column in further.columns]
+        assert titles == ["policy", "predictor", *FURTHER, *known]
     assert [list(column.cells) for column in further.columns[-3:]] == [["-", "25.00"], ["-", "0.500"], ["-", "0.125"]]
 
 
