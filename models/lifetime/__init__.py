@@ -1,4 +1,7 @@
-"""Lifetime families behind one contract. To add one: one file, one line here, its row in the contract test."""
+"""Lifetime families behind one contract.
+
+To add one: one file and one line here. The contract tests run over the registry.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

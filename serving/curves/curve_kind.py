@@ -1,8 +1,7 @@
 """What a kind of score is: everything that differs between models whose forests score different things.
 
-A bundle says its kind; nothing else asks which one it is. To add one: a file with an object of this Protocol, its line
-in `curve_kinds.KINDS`, and how it is learnt in `models/learnt_kinds.py`; where it has a curve of a new form, its
-branches in `curve_arrays`, which compiled code reads.
+A bundle says its kind; nothing else asks which one it is. CONTRIBUTING.md, "Add a kind of score", lists what a new one
+needs.
 """
 
 from __future__ import annotations
