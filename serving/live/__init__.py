@@ -1,6 +1,6 @@
 """What runs, by its id, and the snapshot by which it outlives a restart.
 
-May import: `bundle` and what lies below it.
+May import: `lifetime`, `bundle` and what lies below them.
 """
 
 from sojourn.serving.live.admitted import Admitted, LiveRequests

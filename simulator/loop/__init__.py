@@ -1,7 +1,7 @@
 """The event loop and all that it calls, compiled by numba together with one policy; arrays in, arrays out.
 
-The only compiled code of the simulator, and the only part that type checkers skip. Every file has a slow twin in
-`tests/naive_replay.py`. May import: `cluster`, `jit`, `policies`.
+Compiled as well are the scorers of `policies`, and `measures/_stranding_kernels.py`. Every file here has a slow twin in
+`tests/naive_replay.py`. Type checkers skip this room. May import: `cluster`, `jit`, `policies`.
 """
 
 from sojourn.simulator.loop.checks import VIOLATIONS, violation
