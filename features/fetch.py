@@ -109,7 +109,7 @@ def fetch(name: str, folder: str | Path = "traces", *, progress: Progress | None
 
 def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | None = None, n_tries: int = 5,
                timeout_s: float = 30.0, wait_s: float = 1.0) -> Path:
-    """The path of the whole, checked file; what came of it earlier (`.part`) is continued, not fetched again.
+    """The path of the whole, checked file; what was fetched of it before (`.part`) is continued, not fetched again.
 
     A hash that the publisher does not give is taken from the first fetch, written to `.sha256` beside the file and
     held against it ever after. A file on disk that does not match is fetched anew.

@@ -1,4 +1,4 @@
-"""How sure a mean over seeds or replicas is."""
+"""Half-widths of 95 % intervals of means over seeds or replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words: phrases that are not used in docs, help and error messages; and links between pages that lead somewhere."""
+"""Words: phrases that are not used in docs, docstrings, help and errors; links between pages that lead somewhere."""
 
 from __future__ import annotations
 
@@ -99,6 +99,20 @@ def test_help_of_the_extender_uses_the_glossarys_words(capsys: pytest.CaptureFix
         serve_extender(["--help"])
     text = capsys.readouterr().out
     assert "--drain-quantile" in text and not_said(text) == []
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring, those of constants included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def test_docstrings_use_the_glossarys_words() -> None:
+    texts = {f"{file.relative_to(ROOT)}:{line}": text for part in PARTS for file in (ROOT / part).rglob("*.py")
+             for line, text in docstrings(file.read_text())}
+    assert len(texts) > 1_500
+    assert {place: found for place, text in texts.items() if (found := not_said(text))} == {}
 
 
 def test_errors_use_the_glossarys_words() -> None:

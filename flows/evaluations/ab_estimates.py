@@ -64,7 +64,7 @@ def run_ab_pool(workload_for_seed: Callable[[int], Workload], policy: str | Poli
 
 
 def ab_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Methods of `run_ab_pool` over its seeds, one row each: how far off, how sure, and how often rightly so.
+    """Methods of `run_ab_pool` over its seeds, one row each: error, interval width, and coverage.
 
     `effect_pp` and `true_pp`: means; `error_pp` with `error_low_pp` and `error_high_pp`: effect less truth, paired,
     95 % t-interval over the seeds; `error_sd_pp`: spread of a single experiment's error; `half_width_pp`: of the

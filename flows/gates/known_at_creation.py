@@ -1,7 +1,7 @@
 """Is each column known when a request is created? A warning and a gate where one looks as if it knew the future.
 
 A column that is written after the end (a score, a status, an end time) makes any model look excellent, and no test
-window shows it: it is there in every window of the file. What shows is how much the model rests on it.
+window shows it: it is there in every window of the file. What shows is the share of the model that depends on it.
 """
 
 from __future__ import annotations

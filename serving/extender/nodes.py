@@ -97,7 +97,7 @@ class Nodes:
         return self._predictor.predict(self._requests.request(pod), now_s)
 
     def placed(self, pod: Mapping[str, Any], now_s: int) -> str:
-        """Take in a pod as it stands now; what came of it: placed, known, ended, unknown or ignored.
+        """Take in a pod as it stands now; returns placed, known, ended, unknown or ignored.
 
         Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod is taken as `ended`.
         ValueError: no uid, a wrong type, another node than before, or too many pods.
@@ -127,7 +127,7 @@ class Nodes:
     def ended(self, pod: Mapping[str, Any], now_s: int) -> str:
         """Take in that a pod (its uid is enough) has ended: when its last container did, where it says so, else now.
 
-        What came of it: ended, known (it had before) or unknown (never placed here).
+        Returns ended, known (it had before) or unknown (never placed here).
         """
         uid = pods.pod_uid(pod)
         finished_s = pods.finished_unix_s(pod)
