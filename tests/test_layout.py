@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from source_imports import FILES, FOLDER, PARTS, export_order, modules_in
+
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("features", "flows", "models", "serving", "simulator")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -39,7 +38,7 @@ def test_nothing_is_imported_under_two_names() -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_exports_are_sorted_and_present(part: str) -> None:
     module = importlib.import_module(f"sojourn.{part}")
-    assert list(module.__all__) == sorted(module.__all__, key=_export_order)
+    assert list(module.__all__) == sorted(module.__all__, key=export_order)
     assert all(hasattr(module, name) for name in module.__all__)
 
 
@@ -56,10 +55,10 @@ def test_importing_a_part_loads_only_what_it_needs(part: str, banned: tuple[str,
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
     """Imports within functions and those for type checkers alone count as well."""
-    folder = ROOT / "src" / "sojourn"
-    files = {_module_name(file.relative_to(folder)): file for part in PARTS for file in (folder / part).rglob("*.py")}
+    files = {_module_name(file.relative_to(FOLDER)): file for file in FILES}
     assert len(files) > 200
-    left = {name: _imported(file, files) - {name} for name, file in files.items()}
+    left = {name: {".".join(module) for module in modules_in(file)} & files.keys() - {name}
+            for name, file in files.items()}
     while ends := [name for name, imported in left.items() if not imported & left.keys()
                    or not any(name in others for others in left.values())]:
         for name in ends:
@@ -69,19 +68,3 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 def _module_name(path: Path) -> str:
     return ".".join(("sojourn", *path.with_suffix("").parts)).removesuffix(".__init__")
-
-
-def _imported(file: Path, known: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names | ({node.module} if names - set(known) else set())
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found & set(known)
-
-
-def _export_order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then functions, as ruff sorts them."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)

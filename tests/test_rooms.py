@@ -6,7 +6,6 @@ there must not load the libraries that its neighbours talk to.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import tomllib
@@ -15,14 +14,10 @@ from pathlib import Path
 
 import pytest
 
-import sojourn
+from source_imports import BELOW_ALL, FILES, FOLDER, PARTS, export_order, imported, modules_in, modules_of, place
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = Path(sojourn.__path__[0])
-PARTS = ("features", "flows", "models", "serving", "simulator")
-FILES = [file for part in PARTS for file in sorted((FOLDER / part).rglob("*.py"))]
 ROOMS = sorted({file.parent for file in FILES} - {FOLDER / part for part in PARTS})
-BELOW_ALL = sorted(FOLDER.glob("*.py"))
 OUTSIDE = {"mlflow": "flows/outside", "dask": "flows/outside", "distributed": "flows/outside",
            "onnxruntime": "serving/runtime.py", "sksurv": "models"}
 """A library, and the only folder or file of ours that talks to it."""
@@ -33,36 +28,6 @@ COMPILERS = {"simulator/jit.py", "simulator/engine/compilation.py", "simulator/e
 """Files that compile, or pass on what compiles."""
 NESTED = {"simulator/policies/wrappers": "above", "flows/compare/presets": "below"}
 """Rooms within rooms, and whether they stand above or below the files around them in the order of imports."""
-
-
-def place(file: Path) -> str:
-    return file.relative_to(FOLDER).as_posix()
-
-
-def imported(text: str, package: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Module and name of each import in a source text, in whatever form; name "" for `import module`.
-
-    package: of the text, from `sojourn` down.
-    """
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from ((tuple(alias.name.split(".")), "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[:len(package) + 1 - node.level] if node.level else ()
-            module = (*above, *(node.module or "").split(".")) if node.module else above
-            yield from ((module, alias.name) for alias in node.names)
-
-
-def modules_of(text: str, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The modules that a source text imports; `from a import b` is a.b where that is a module of ours."""
-    for module, name in imported(text, package):
-        inner = FOLDER.joinpath(*module[1:], name)
-        is_module = module[0] == "sojourn" and name and (inner.is_dir() or inner.with_suffix(".py").is_file())
-        yield (*module, name) if is_module else module
-
-
-def modules_in(file: Path) -> set[tuple[str, ...]]:
-    return set(modules_of(file.read_text(), ("sojourn", *file.relative_to(FOLDER).parts[:-1])))
 
 
 def bypassed(text: str, folder: tuple[str, ...]) -> Iterator[str]:
@@ -121,8 +86,7 @@ def test_a_room_says_what_it_is_for_and_lists_what_it_gives(room: Path) -> None:
     module = importlib.import_module(".".join(("sojourn", *room.relative_to(FOLDER).parts)))
     assert module.__doc__
     if not place(room).startswith("flows/"):
-        order = [(0 if name.isupper() else 1 if name[0].isupper() else 2, name) for name in module.__all__]
-        assert order == sorted(order)
+        assert list(module.__all__) == sorted(module.__all__, key=export_order)
         assert all(hasattr(module, name) for name in module.__all__)
 
 
