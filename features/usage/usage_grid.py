@@ -1,0 +1,53 @@
+"""Usage of many requests on one grid of times: the shape in which models and the simulator take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.serving.usage import DayClock
+
+
+@dataclass(frozen=True, slots=True)
+class UsageGrid:
+    """Shares of what each request reserved, one row a request, one column a step of `step_s` seconds.
+
+    request_ids: (n,), unique, str or int64. cpu: float32 (n, n_steps), share of the request's cores, may exceed 1;
+        NaN = no sample. mem: the same of its memory, or None. cpu_cores, mem_gib: float64 (n,), what it reserved.
+    start_s: where the first step begins on the trace's clock; a step's value is the mean of its samples.
+    clock: local time of day.
+
+    >>> grid = UsageGrid(np.array([7]), np.array([[0.5, np.nan]], np.float32), None, np.array([2.0]),
+    ...                  np.array([8.0]), 600, 300, DayClock())
+    >>> grid.time_s().tolist(), len(grid)
+    ([600, 900], 1)
+    """
+
+    request_ids: np.ndarray
+    cpu: np.ndarray
+    mem: np.ndarray | None
+    cpu_cores: np.ndarray
+    mem_gib: np.ndarray
+    start_s: int
+    step_s: int
+    clock: DayClock
+
+    def __post_init__(self) -> None:
+        n = len(self.request_ids)
+        if self.cpu.ndim != 2 or len(self.cpu) != n:
+            raise ValueError(f"cpu must have the shape ({n}, n_steps), got {self.cpu.shape}")
+        if self.mem is not None and self.mem.shape != self.cpu.shape:
+            raise ValueError(f"mem must have the shape of cpu, {self.cpu.shape}, got {self.mem.shape}")
+        if len(self.cpu_cores) != n or len(self.mem_gib) != n:
+            raise ValueError(f"cpu_cores and mem_gib must have {n} elements, "
+                             f"got {len(self.cpu_cores)} and {len(self.mem_gib)}")
+        if self.step_s < 1:
+            raise ValueError(f"step_s must be at least 1, got {self.step_s!r}")
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+    def time_s(self) -> np.ndarray:
+        """Begin of each step on the trace's clock, int64 (n_steps,)."""
+        return self.start_s + self.step_s * np.arange(self.cpu.shape[1], dtype=np.int64)

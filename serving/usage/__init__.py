@@ -1,0 +1,9 @@
+"""What a request uses over the day: pulse waves, and the local time of day they and profiles are folded by.
+
+May import: `bundle` and what lies below it.
+"""
+
+from sojourn.serving.usage.day_clock import DAY_S, DayClock
+from sojourn.serving.usage.pulse_wave import PulseWave
+
+__all__ = ["DAY_S", "DayClock", "PulseWave"]

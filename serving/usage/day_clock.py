@@ -1,0 +1,65 @@
+"""Local time of day on a trace's clock: which day and which slot of the day a time falls in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+DAY_S = 86_400
+_HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class DayClock:
+    """Turns seconds on a trace's clock into local days and slots of the day.
+
+    start_unix_s: unix time of the trace's second 0; where it is not known, 0 makes the trace begin at midnight.
+    timezone: an IANA name; the clock on the wall there decides the slot, so on the day that daylight saving begins one
+        hour of slots has no samples, and on the day that it ends one hour has twice as many.
+
+    Refused with ValueError: a name that is not a time zone.
+
+    >>> clock = DayClock(start_unix_s=3600)
+    >>> clock.slot(np.array([0, 82_800]), n_slots=24).tolist(), clock.day(np.array([0, 82_800])).tolist()
+    ([1, 0], [0, 1])
+    >>> DayClock(1_364_684_400, "Europe/Berlin").slot(np.array([0, 3600, 7200]), n_slots=24).tolist()
+    [0, 1, 3]
+    """
+
+    start_unix_s: int = 0
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"timezone must be an IANA name, got {self.timezone!r}") from error
+
+    def local_s(self, time_s: np.ndarray) -> np.ndarray:
+        """Local seconds since 1970 by the clock on the wall, int64, the shape of `time_s` (whole seconds)."""
+        unix_s = np.asarray(time_s, np.int64) + self.start_unix_s
+        if self.timezone == "UTC" or unix_s.size == 0:
+            return unix_s
+        first, last = (int(bound) // _HOUR_S for bound in (unix_s.min(), unix_s.max()))
+        zone = ZoneInfo(self.timezone)  # offsets change on whole quarters of an hour: four of them an hour are asked
+        quarter_s = _HOUR_S // 4
+        offsets = np.array([_offset_s(zone, k * quarter_s) for k in range(first * 4, last * 4 + 4)], np.int64)
+        return unix_s + offsets[unix_s // quarter_s - first * 4]
+
+    def day(self, time_s: np.ndarray) -> np.ndarray:
+        """Local day of each time, int64, 0 = the day of the trace's second 0."""
+        return self.local_s(time_s) // DAY_S - int(self.local_s(np.zeros(1, np.int64))[0]) // DAY_S
+
+    def slot(self, time_s: np.ndarray, n_slots: int) -> np.ndarray:
+        """Slot of the local day of each time, int64, 0 to n_slots - 1; n_slots must divide 86,400."""
+        if n_slots < 1 or DAY_S % n_slots:
+            raise ValueError(f"n_slots must divide {DAY_S}, got {n_slots!r}")
+        return self.local_s(time_s) % DAY_S // (DAY_S // n_slots)
+
+
+def _offset_s(zone: ZoneInfo, unix_s: int) -> int:
+    offset = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=unix_s)).astimezone(zone).utcoffset()
+    return int((offset or timedelta()).total_seconds())
