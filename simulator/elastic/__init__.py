@@ -4,4 +4,20 @@ co-location of services and batch jobs.
 May import: `engine` and what lies below it.
 """
 
-__all__: list[str] = []
+from sojourn.simulator.elastic.autoscaler import Autoscaler, ScaleOut, greedy, homogeneous, machines_for
+from sojourn.simulator.elastic.evictor import EVICTION_ORDERS, Evictor, evicted, rescheduling_cost_s, updated_demand
+from sojourn.simulator.elastic.least_requested import available, idle, least_requested_host
+from sojourn.simulator.elastic.machine_types import (
+    DEFAULT_TYPE,
+    MACHINE_TYPES,
+    BootLag,
+    MachineType,
+    fits_a_type,
+    type_capacities,
+)
+
+__all__ = [
+    "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "Autoscaler", "BootLag", "Evictor", "MachineType", "ScaleOut",
+    "available", "evicted", "fits_a_type", "greedy", "homogeneous", "idle", "least_requested_host", "machines_for",
+    "rescheduling_cost_s", "type_capacities", "updated_demand",
+]  # fmt: skip
