@@ -23,8 +23,8 @@ class ReadReport:
     n_kept: requests in the trace. n_hosts: hosts in the trace that were read as rows.
     repaired: rule -> number of rows that were changed by it (a row may be repaired by several rules).
     refused: rule -> number of rows left out by it (each refused row counts once, under its first rule).
-    rejected: one row per refused row: `file` (str), `line` (int64, from 1), `rule` (str), `raw`
-        (str, as read).
+    rejected: one row per refused row, or per rule the first so many where the ledger keeps no more: `file` (str),
+        `line` (int64, from 1), `rule` (str), `raw` (str, as read).
     n_joined: rows that are no request of their own: events that add to one, or to a task that never ran.
     notes: what else to know, one line each: which horizon was taken, and how many rows carry it.
 
@@ -102,6 +102,8 @@ class ReadReport:
 class ReadLedger:
     """Counts rows while a file is read in blocks; `report` closes it.
 
+    max_texts: refused rows of each rule whose text is kept; None = all. Every refused row counts either way.
+
     >>> ledger = ReadLedger()
     >>> ledger.read(2)
     >>> ledger.report(n_kept=2).n_refused
@@ -109,7 +111,9 @@ class ReadLedger:
     """
 
     n_read: int = 0
+    max_texts: int | None = None
     _repaired: dict[str, int] = field(default_factory=dict)
+    _n_refused: dict[str, int] = field(default_factory=dict)
     _refused: list[pd.DataFrame] = field(default_factory=list)
     _notes: list[str] = field(default_factory=list)
 
@@ -127,13 +131,25 @@ class ReadLedger:
         self._notes.append(line)
 
     def refuse(self, rule: str, file: str, line: np.ndarray, raw: Sequence[str]) -> None:
-        """Keep the rows at `line` (int64, shape (k,)) of `file` as refused, with their text `raw`."""
+        """Count the rows at `line` (int64, shape (k,)) of `file` as refused, and keep them with their text `raw`.
+
+        raw: the texts of all k rows, or of as many as `n_texts` asks for.
+        """
+        n_texts = self.n_texts(rule, len(line))
         if len(line):
+            self._n_refused[rule] = self._n_refused.get(rule, 0) + len(line)
+        if n_texts:
             self._refused.append(pd.DataFrame({
-                "file": pd.Series([file] * len(line), dtype="str"),
-                "line": np.asarray(line, np.int64),
-                "rule": pd.Series([rule] * len(line), dtype="str"),
-                "raw": pd.Series(list(raw), dtype="str")}))
+                "file": pd.Series([file] * n_texts, dtype="str"),
+                "line": np.asarray(line, np.int64)[:n_texts],
+                "rule": pd.Series([rule] * n_texts, dtype="str"),
+                "raw": pd.Series(list(raw)[:n_texts], dtype="str")}))
+
+    def n_texts(self, rule: str, n_rows: int) -> int:
+        """Of the next `n_rows` rows refused by `rule`, how many are kept with their text."""
+        if self.max_texts is None:
+            return n_rows
+        return min(n_rows, max(self.max_texts - self._n_refused.get(rule, 0), 0))
 
     def report(self, n_kept: int, *, n_hosts: int = 0, is_event_log: bool = False) -> ReadReport:
         """The finished report over everything counted so far, for `n_kept` requests and `n_hosts` hosts.
@@ -142,12 +158,9 @@ class ReadLedger:
         """
         rejected = pd.DataFrame({"file": pd.Series(dtype="str"), "line": pd.Series(dtype="int64"),
                                  "rule": pd.Series(dtype="str"), "raw": pd.Series(dtype="str")})
-        refused: dict[str, int] = {}
         if self._refused:
             rejected = pd.concat(self._refused, ignore_index=True)
-            for table in self._refused:
-                rule = str(table["rule"].iloc[0])
-                refused[rule] = refused.get(rule, 0) + len(table)
+        n_refused = sum(self._n_refused.values())
         return ReadReport(self.n_read, int(n_kept), int(n_hosts), MappingProxyType(dict(self._repaired)),
-                          MappingProxyType(refused), rejected,
-                          self.n_read - n_kept - n_hosts - len(rejected) if is_event_log else 0, tuple(self._notes))
+                          MappingProxyType(dict(self._n_refused)), rejected,
+                          self.n_read - n_kept - n_hosts - n_refused if is_event_log else 0, tuple(self._notes))

@@ -136,8 +136,8 @@ class Trace:
         return target
 
     @classmethod
-    def load(cls, folder: str | Path) -> Trace:
-        """Read a folder that `save` wrote.
+    def load(cls, folder: str | Path, *, with_usage: bool = True) -> Trace:
+        """Read a folder that `save` wrote; with_usage=False leaves the table of usage aside.
 
         Raises FileNotFoundError where `trace.json` is missing and ValueError where it is of another format.
         """
@@ -152,7 +152,8 @@ class Trace:
             raise ValueError(f"{path} must be a trace header, got {error}") from error
         if version != FORMAT_VERSION:
             raise ValueError(f"{path}: format_version must be {FORMAT_VERSION}, got {version!r}")
-        tables = {name: _read_table(source / f"{name}.parquet") for name in ("requests", "hosts", "usage")}
+        tables = {name: _read_table(source / f"{name}.parquet") if with_usage or name != "usage" else None
+                  for name in ("requests", "hosts", "usage")}
         if tables["requests"] is None:
             raise FileNotFoundError(f"trace folder must hold requests.parquet, got {str(source)!r}")
         roles = Roles(**{key: tuple(value) for key, value in header["roles"].items()})

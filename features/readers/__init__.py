@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.read_report import ReadReport
+from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
 from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
@@ -23,7 +24,7 @@ from sojourn.features.readers.swf import SWF
 from sojourn.features.trace import Trace
 
 __all__ = [
-    "READERS", "Reader", "read_trace",
+    "READERS", "Reader", "n_parquet_rows", "read_trace", "record_batches",
 ]  # fmt: skip
 
 READERS: Mapping[str, Reader] = MappingProxyType({

@@ -1,8 +1,56 @@
 """Usage series: from the readers that have them to one grid, folded profiles and quantiles per request.
 
+`read_usage` opens a stream of samples, `store_usage` writes it to a folder, `UsageStore` reads grids and profiles from
+there.
+
 May import: `readers` and what lies below it, and `serving.usage`.
 """
 
-from sojourn.features.usage.usage_grid import UsageGrid
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-__all__ = ["UsageGrid"]
+from sojourn.features.usage.bitbrains_usage import BITBRAINS, BITBRAINS_SMALL
+from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB
+from sojourn.features.usage.trace_usage import PARQUET, SYNTHETIC, grid_of
+from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
+from sojourn.features.usage.usage_grid import UsageGrid
+from sojourn.features.usage.usage_profiles import UsageProfiles, profiles_of
+from sojourn.features.usage.usage_reader import UsageReader
+from sojourn.features.usage.usage_store import UsageStore, store_usage
+from sojourn.features.usage.usage_stream import UsageReport, UsageStream
+
+__all__ = [
+    "USAGE_READERS", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport", "UsageRequests",
+    "UsageStore", "UsageStream", "grid_of", "profiles_of", "read_usage", "store_usage",
+]  # fmt: skip
+
+USAGE_READERS: Mapping[str, UsageReader] = MappingProxyType({
+    "bitbrains": BITBRAINS,
+    "bitbrains-small": BITBRAINS_SMALL,
+    "gcd-vms": GCD_VMS,
+    "parquet": PARQUET,
+    "planetlab": PLANETLAB,
+    "synthetic": SYNTHETIC,
+})
+"""Name in commands and docs -> reader of usage series."""
+
+
+def read_usage(name: str, path: str | Path, **options: Any) -> UsageStream:
+    """The usage at `path` as a stream, by the reader `name` with its keyword options; nothing is read yet but sizes.
+
+    Every reader takes `timezone` (an IANA name; decides local slots of the day) and `max_cpu` (the cap).
+
+    >>> read_usage("csv", "usage.csv")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: reader must be one of bitbrains, ...; got 'csv'
+    """
+    if name not in USAGE_READERS:
+        raise ValueError(f"reader must be one of {', '.join(sorted(USAGE_READERS))}; got {name!r}")
+    reader = USAGE_READERS[name]
+    known = (*reader.options, "timezone", "max_cpu")
+    odd = [key for key in options if key not in known]
+    if odd:
+        raise ValueError(f"option of {name} must be one of {', '.join(known)}; got {odd[0]!r}")
+    return reader.stream(path, **options)

@@ -1,0 +1,104 @@
+"""Columns of a file in large blocks: numbers as float64, ids as values and as rows of the request table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from sojourn.features.read_report import ReadLedger
+from sojourn.features.readers import record_batches
+from sojourn.features.usage.usage_block import RequestTable
+
+BLOCK_ROWS = 262_144
+"""Samples held at once: about 20 MB."""
+_BLOCK_BYTES = 1 << 24
+
+
+def parquet_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
+    """Number of the first row, from 1, and the columns `names` of each block; refuses as `record_batches` does."""
+    first_row = 1
+    for batch in record_batches(path, names, BLOCK_ROWS):
+        yield first_row, {name: batch.column(name) for name in names}
+        first_row += batch.num_rows
+
+
+def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted: Sequence[str] = (),
+                has_header: bool = True) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
+    """The same of a CSV file, plain or gzipped, as columns of text; a row of another column count is refused.
+
+    names: all columns where there is no header, else those that the header must hold. wanted: those that are read,
+    by default all of `names`.
+
+    Raises FileNotFoundError where the file is missing, ValueError where it is damaged or lacks a column.
+    """
+    n_wrong = 0
+
+    def wrong(row: pcsv.InvalidRow) -> str:
+        nonlocal n_wrong
+        n_wrong += 1
+        ledger.read(1)
+        ledger.refuse(f"not {row.expected_columns} columns", path.name, np.array([row.number or 0]),
+                      [str(row.text)[:200]])
+        return "skip"
+
+    columns = list(wanted or names)
+    with path.open("rb") as raw:
+        is_gzip = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        source = pa.input_stream(raw, compression="gzip" if is_gzip else None)
+        try:
+            reader = pcsv.open_csv(
+                source, pcsv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False,
+                                         column_names=None if has_header else list(names)),
+                pcsv.ParseOptions(invalid_row_handler=wrong),
+                pcsv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()),
+                                    strings_can_be_null=True, null_values=["", "NaN", "nan"]))
+            first_row, n_rows = 1, 0
+            for batch in reader:
+                if batch.num_rows:
+                    n_rows += batch.num_rows
+                    yield first_row, {name: batch.column(name) for name in columns}
+                    first_row += batch.num_rows
+        except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, EOFError) as error:
+            raise ValueError(f"{path} must be a CSV file with the columns {', '.join(columns)}; got {error}") from error
+    if not n_rows:
+        raise ValueError(f"{path} must hold at least one row of {len(names)} columns, got none"
+                         f"{f' and {n_wrong} of another count' if n_wrong else ''}")
+
+
+def numbers(column: pa.Array) -> np.ndarray:
+    """The column as float64 (n,); what is missing or no number is NaN.
+
+    >>> numbers(pa.array(["1.5", "x", None])).tolist()
+    [1.5, nan, nan]
+    """
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return column.to_numpy(zero_copy_only=False).astype(np.float64)
+    try:
+        return pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+    except pa.ArrowException:
+        return np.asarray(pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce"), np.float64)
+
+
+def unix_seconds(column: pa.Array) -> np.ndarray:
+    """A column of time stamps as seconds since 1970, float64 (n,), NaN where missing."""
+    micro = pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)))
+    return numbers(pc.cast(micro, pa.int64())) / 1e6
+
+
+def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.ndarray]:
+    """Ids (n,) as int64 or str objects ("" = missing), and their rows in the table, int32 (n,)."""
+    coded = column.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    values = coded.dictionary.to_pylist()
+    is_number = pa.types.is_integer(column.type)
+    missing = -1 if is_number else ""
+    rows = np.append(table.rows(values), np.int32(-1)).astype(np.int32)
+    names = np.array([*values, missing], np.int64 if is_number else object)
+    return names[codes], rows[codes]

@@ -1,0 +1,169 @@
+"""One stream of usage samples, whatever file they come from, with every refused sample counted by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sojourn.features.read_report import N_EXAMPLES, ReadLedger, ReadReport
+from sojourn.features.usage.usage_block import RequestTable, UsageBlock, UsageRequests
+from sojourn.serving.usage import DayClock
+
+MAX_CPU = 10.0
+"""Most cores in use as a share of those reserved; bitbrains reaches 1.8, and ten times is a damaged cell."""
+MAX_TIME_S = 3_200_000_000
+"""About 100 years, the bound of all readers."""
+
+NO_REQUEST = "sample of a request that is not in the trace"
+BAD_TIME = "time missing, not whole or above 100 years"
+BAD_CPU = "cpu missing or not finite"
+NEGATIVE_CPU = "cpu below 0"
+HIGH_CPU = "cpu above the cap"
+SAME_TIME = "second sample of a request at the same time"
+BAD_MEM = "mem not within 0 .. cap: taken as missing"
+UNORDERED = "sample before the one of its request above: sorted"
+RULES = (NO_REQUEST, BAD_TIME, BAD_CPU, NEGATIVE_CPU, HIGH_CPU, SAME_TIME)
+"""In the order in which they are asked; a sample counts under its first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawSamples:
+    """Samples as a file has them, before any rule.
+
+    file, first_row: where they stand, for the report. ids: (n,) request ids. idx_request: int32 (n,), -1 = unknown.
+    time_s, cpu: float64 (n,), NaN = missing. mem: the same, or None.
+    """
+
+    file: str
+    first_row: int
+    ids: np.ndarray
+    idx_request: np.ndarray
+    time_s: np.ndarray
+    cpu: np.ndarray
+    mem: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What became of every sample and of every request.
+
+    read: samples read, kept, repaired and refused by rule. n_series: requests with at least one sample.
+    without_series: ids of the requests that have none. without_request: ids that samples named and the trace lacks.
+    """
+
+    read: ReadReport
+    n_series: int
+    without_series: tuple[int | str, ...]
+    without_request: tuple[int | str, ...]
+
+    def text(self) -> str:
+        """Rows of text: counts by rule, then who lacks what, with the first five names."""
+        rows = [*self.read.lines(), f"series {self.n_series:,}"]
+        for what, names in (("requests without a series", self.without_series),
+                            ("series without a request", self.without_request)):
+            shown = ", ".join(map(str, names[:N_EXAMPLES]))
+            rows.append(f"{what} {len(names):,}{': ' + shown if names else ''}"
+                        f"{', ...' if len(names) > N_EXAMPLES else ''}")
+        return "\n".join(rows)
+
+
+@dataclass(slots=True)
+class UsageStream:
+    """Samples of one trace, in blocks; memory grows with the requests, not with the samples.
+
+    source: of the trace, one line. clock: local time of day of the trace's seconds. read: yields raw samples and may
+    add to the table and to the ledger. max_cpu: the cap of cpu and mem. n_rows: samples in the files where known.
+
+    Rules, for each sample in this order: the request is known (`NO_REQUEST`), the time is a whole number between
+    -100 and 100 years (`BAD_TIME`), cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not above the cap
+    (`HIGH_CPU`; above 1 is legal). A mem outside 0 .. cap is missing and the sample stays (`BAD_MEM`).
+
+    >>> table = RequestTable()
+    >>> table.add([7, 8], [2.0, 4.0], [8.0, 16.0])
+    >>> def read(table, ledger):
+    ...     ids = np.array([7, 7, 9])
+    ...     yield RawSamples("made", 1, ids, table.rows(ids.tolist()), np.array([0.0, 300.0, 0.0]),
+    ...                      np.array([0.5, -1.0, 0.5]))
+    >>> stream = UsageStream("made", DayClock(), read, table)
+    >>> [(block.idx_request.tolist(), block.cpu.tolist()) for block in stream.blocks()]
+    [([0], [0.5])]
+    >>> report = stream.report()
+    >>> dict(report.read.refused), report.without_series, report.without_request
+    ({'sample of a request that is not in the trace': 1, 'cpu below 0': 1}, (8,), (9,))
+    """
+
+    source: str
+    clock: DayClock
+    read: Callable[[RequestTable, ReadLedger], Iterator[RawSamples]]
+    table: RequestTable = field(default_factory=lambda: RequestTable(is_growing=True))
+    max_cpu: float = MAX_CPU
+    n_rows: int | None = None
+    _ledger: ReadLedger = field(default_factory=lambda: ReadLedger(max_texts=N_EXAMPLES))
+    _n_samples: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    _strangers: dict[int | str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.max_cpu > 0:
+            raise ValueError(f"max_cpu must be above 0, got {self.max_cpu!r}")
+
+    def blocks(self) -> Iterator[UsageBlock]:
+        """The samples that keep the rules; a second call reads the files again and counts anew."""
+        self._ledger = ReadLedger(max_texts=N_EXAMPLES)
+        self._n_samples = np.zeros(len(self.table), np.int64)
+        self._strangers = {}
+        for raw in self.read(self.table, self._ledger):
+            self._ledger.read(len(raw.time_s))
+            block = self._kept(raw)
+            counts = np.bincount(block.idx_request, minlength=len(self.table))
+            counts[:len(self._n_samples)] += self._n_samples
+            self._n_samples = counts
+            if len(block):
+                yield block
+
+    def requests(self) -> UsageRequests:
+        """The requests known so far: all of them before the first block, unless the files alone name them."""
+        return self.table.requests()
+
+    def settle(self, n_same: int, examples: Sequence[str], n_unordered: int) -> None:
+        """Count what only an order by time shows: second samples at one time, and samples out of order."""
+        self._ledger.refuse(SAME_TIME, self.source, np.zeros(n_same, np.int64), examples)
+        self._ledger.repair(UNORDERED, n_unordered)
+
+    def report(self) -> UsageReport:
+        """What was read so far."""
+        ids = self.table.requests().request_ids
+        has_series = np.zeros(len(ids), bool)
+        has_series[:len(self._n_samples)] = self._n_samples > 0
+        report = self._ledger.report(int(self._n_samples.sum()))
+        n_same = report.refused.get(SAME_TIME, 0)
+        return UsageReport(replace(report, n_kept=report.n_kept - n_same), int(has_series.sum()),
+                           tuple(ids[~has_series].tolist()), tuple(self._strangers))
+
+    def _kept(self, raw: RawSamples) -> UsageBlock:
+        is_kept = np.ones(len(raw.time_s), bool)
+
+        def refuse(rule: str, is_bad: np.ndarray) -> None:
+            idx = np.flatnonzero(is_kept & is_bad)
+            shown = idx[:self._ledger.n_texts(rule, len(idx))]
+            texts = [f"{raw.ids[i]},{raw.time_s[i]:.15g},{raw.cpu[i]:.15g}" for i in shown]
+            self._ledger.refuse(rule, raw.file, raw.first_row + idx, texts)
+            is_kept[idx] = False
+
+        is_stranger = raw.idx_request < 0
+        if is_stranger.any():
+            self._strangers.update(dict.fromkeys(raw.ids[is_stranger].tolist()))
+        refuse(NO_REQUEST, is_stranger)
+        with np.errstate(invalid="ignore"):
+            refuse(BAD_TIME, ~(np.abs(raw.time_s) <= MAX_TIME_S) | (raw.time_s % 1 != 0))
+            refuse(BAD_CPU, ~np.isfinite(raw.cpu))
+            refuse(NEGATIVE_CPU, raw.cpu < 0)
+            refuse(HIGH_CPU, raw.cpu > self.max_cpu)
+            mem = None
+            if raw.mem is not None:
+                is_odd = ~((raw.mem >= 0) & (raw.mem <= self.max_cpu)) & ~np.isnan(raw.mem)
+                self._ledger.repair(BAD_MEM, int((is_odd & is_kept).sum()))
+                mem = np.where(is_odd, np.nan, raw.mem).astype(np.float32)[is_kept]
+        return UsageBlock(raw.idx_request[is_kept], raw.time_s[is_kept].astype(np.int64),
+                          raw.cpu[is_kept].astype(np.float32), mem)
