@@ -1,0 +1,125 @@
+"""Greedy placement by usage, compiled. Slow twin: tests/naive_colocation.py.
+
+Requests come in blocks. What a request would cost on each host is computed for a whole block at once, tile by tile of
+time, so that a tile of a host's load is read once for all requests of the block; what the virtual capacity will be at
+each of them is known beforehand, for it does not depend on where requests go. Then they are placed one by one, and only
+hosts that took a request of the same block are asked again. Whole numbers: every sum is exact, in whatever order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.simulator.jit import inlined, kernel
+
+TILE = 1024
+"""Slots a tile: 4 KB of a host's load; sums over it stay within 32 bits."""
+
+
+@inlined
+def _added(load: np.ndarray, use: np.ndarray, room: np.ndarray) -> np.int64:
+    """Sum over a tile of how much of `use` stands above the line: min(use, max(0, load - room)), room = line - use."""
+    total = np.int32(0)
+    for slot in range(len(load)):
+        over = np.int32(load[slot] - room[slot])
+        if over < np.int32(0):
+            over = np.int32(0)
+        if over > use[slot]:
+            over = use[slot]
+        total = np.int32(total + over)
+    return np.int64(total)
+
+
+@inlined
+def _product(load: np.ndarray, use: np.ndarray) -> np.int64:
+    """Sum over a tile of load x use."""
+    total = np.int64(0)
+    for slot in range(len(load)):
+        total += np.int64(load[slot]) * np.int64(use[slot])
+    return total
+
+
+@kernel
+def score_violations(loads: np.ndarray, use: np.ndarray, room: np.ndarray, scores: np.ndarray) -> None:
+    """Adds to scores, int64 (n_block, n_hosts), what each request of a block would put above the line on each host.
+
+    loads: int32 (n_hosts, n_columns). use, room: int32 (n_block, n_columns); room is the line less the use.
+    """
+    for start in range(0, loads.shape[1], TILE):
+        stop = min(start + TILE, loads.shape[1])
+        for host in range(len(loads)):
+            for k in range(len(use)):
+                scores[k, host] += _added(loads[host, start:stop], use[k, start:stop], room[k, start:stop])
+
+
+@kernel
+def score_products(loads: np.ndarray, use: np.ndarray, scores: np.ndarray) -> None:
+    """Adds to scores, int64 (n_block, n_hosts), the sum over time of each host's load x each request's use."""
+    for start in range(0, loads.shape[1], TILE):
+        stop = min(start + TILE, loads.shape[1])
+        for host in range(len(loads)):
+            for k in range(len(use)):
+                scores[k, host] += _product(loads[host, start:stop], use[k, start:stop])
+
+
+@kernel
+def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.ndarray, scores: np.ndarray,
+                is_changed: np.ndarray, changed: np.ndarray, chosen: np.ndarray) -> None:
+    """Places the requests of a block in order: least score, then least sum of load, then lowest host.
+
+    sums: int64 (n_hosts,), of each host's load. room: no rows where the score is a product. scores: as computed with
+    the loads before the block. is_changed: bool (n_hosts,), all False. changed: int64 (n_block,), room for hosts.
+    Loads and sums are updated, chosen, int64 (n_block,), is filled.
+    """
+    n_columns, n_changed = loads.shape[1], 0
+    for k in range(len(use)):
+        own = scores[k]
+        for i in range(n_changed):
+            host, score = changed[i], np.int64(0)
+            for start in range(0, n_columns, TILE):
+                stop = min(start + TILE, n_columns)
+                if len(room) > 0:
+                    score += _added(loads[host, start:stop], use[k, start:stop], room[k, start:stop])
+                else:
+                    score += _product(loads[host, start:stop], use[k, start:stop])
+            own[host] = score
+        best = 0
+        for host in range(1, len(loads)):
+            if own[host] < own[best] or (own[host] == own[best] and sums[host] < sums[best]):
+                best = host
+        for slot in range(n_columns):
+            loads[best, slot] += use[k, slot]
+            sums[best] += use[k, slot]
+        chosen[k] = best
+        if not is_changed[best]:
+            is_changed[best] = True
+            changed[n_changed] = best
+            n_changed += 1
+    for i in range(n_changed):
+        is_changed[changed[i]] = False
+
+
+@kernel
+def place_by_peaks(peaks: np.ndarray, n_units: int, is_packing: bool, loads: np.ndarray, chosen: np.ndarray) -> None:
+    """Fills chosen, int64 (n,), with the least loaded host of each request in turn, or the fullest on which it fits.
+
+    peaks: int64 (n, n_resources). n_units: a host's capacity. loads: int64 (n_hosts, n_resources), zeros.
+    """
+    n_hosts, n_resources = loads.shape
+    for k in range(len(peaks)):
+        best, best_sum, is_best_fitting = -1, np.int64(0), np.bool_(False)
+        for host in range(n_hosts):
+            total, n_fitting = np.int64(0), 0
+            for resource in range(n_resources):
+                total += loads[host, resource]
+                n_fitting += int(loads[host, resource] + peaks[k, resource] <= n_units)
+            is_fitting = np.bool_(is_packing and n_fitting == n_resources)
+            if is_fitting:
+                is_better = not is_best_fitting or total > best_sum
+            else:
+                is_better = not is_best_fitting and (best < 0 or total < best_sum)
+            if is_better:
+                best, best_sum, is_best_fitting = host, total, is_fitting
+        for resource in range(n_resources):
+            loads[best, resource] += peaks[k, resource]
+        chosen[k] = best
