@@ -107,19 +107,17 @@ def place_by_peaks(peaks: np.ndarray, n_units: int, is_packing: bool, loads: np.
     """
     n_hosts, n_resources = loads.shape
     for k in range(len(peaks)):
-        best, best_sum, is_best_fitting = -1, np.int64(0), np.bool_(False)
+        best, best_sum, is_packed = -1, np.int64(0), False  # is_packed: whether it fits on the best so far
         for host in range(n_hosts):
             total, n_fitting = np.int64(0), 0
             for resource in range(n_resources):
                 total += loads[host, resource]
                 n_fitting += int(loads[host, resource] + peaks[k, resource] <= n_units)
-            is_fitting = np.bool_(is_packing and n_fitting == n_resources)
-            if is_fitting:
-                is_better = not is_best_fitting or total > best_sum
-            else:
-                is_better = not is_best_fitting and (best < 0 or total < best_sum)
-            if is_better:
-                best, best_sum, is_best_fitting = host, total, is_fitting
+            if is_packing and n_fitting == n_resources:
+                if not is_packed or total > best_sum:
+                    best, best_sum, is_packed = host, total, True
+            elif not is_packed and (best < 0 or total < best_sum):
+                best, best_sum = host, total
         for resource in range(n_resources):
             loads[best, resource] += peaks[k, resource]
         chosen[k] = best
