@@ -3,4 +3,8 @@
 May import: `serving.usage`, `features.usage`.
 """
 
-__all__: list[str] = []
+from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
+from sojourn.models.periodicity.wave_fits import REASONS, WaveFits
+from sojourn.models.periodicity.wave_fitting import fit_waves
+
+__all__ = ["REASONS", "PeriodicitySettings", "WaveFits", "fit_waves"]

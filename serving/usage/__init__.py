@@ -5,5 +5,6 @@ May import: `bundle` and what lies below it.
 
 from sojourn.serving.usage.day_clock import DAY_S, DayClock
 from sojourn.serving.usage.pulse_wave import PulseWave
+from sojourn.serving.usage.usage_waves import UsageWaves
 
-__all__ = ["DAY_S", "DayClock", "PulseWave"]
+__all__ = ["DAY_S", "DayClock", "PulseWave", "UsageWaves"]

@@ -1,0 +1,181 @@
+"""Fitting pulse waves to all series of a grid: smoothed, transformed and folded in blocks, on several threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from sojourn.features.usage import UsageGrid
+from sojourn.models.periodicity import wave_fits as codes
+from sojourn.models.periodicity._kernels import bridge_rows, scan
+from sojourn.models.periodicity.low_pass import LowPass
+from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
+from sojourn.models.periodicity.spectrum import Band, find_periods
+from sojourn.models.periodicity.wave_fits import WaveFits
+from sojourn.models.periodicity.wave_shape import Timing, mean_levels, percentile_levels, squared_errors, timing_of
+
+_BLOCK = 64
+_CONSTANT_SHARE = 1e-9
+"""Variance left by a straight line, as a share of the squared greatest sample, below which a series has none."""
+
+
+def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, resource: Literal["cpu", "mem"] = "cpu",
+              n_threads: int = 1) -> WaveFits:
+    """The pulse wave of each request of a grid, or why it has none (period-aware placement, sections II-B and III-A).
+
+    A series is what lies between its first and its last sample; missing samples between them are bridged by straight
+    lines for the filter and the FFT only: levels by mean, phase, duty and errors are of real samples. Not finite =
+    missing. The same bytes whatever the number of threads and however the rows are split.
+
+    Refused with ValueError: a resource that the grid does not have; a cut-off of two steps or less.
+
+    >>> from sojourn.serving.usage import DayClock
+    >>> time_s = np.arange(0, 4 * 86_400, 300)
+    >>> use = np.where((time_s - 7200) % 43_200 < 10_800, 0.7, 0.2) + np.random.default_rng(0).normal(0, 0.05, 1152)
+    >>> grid = UsageGrid(np.array(["a"]), use[None, :].astype(np.float32), None, np.ones(1), np.ones(1), 0, 300,
+    ...                  DayClock())
+    >>> fits = fit_waves(grid)
+    >>> [round(float(found[0]), 2) for found in (fits.period_s / 3600, fits.phase_s / 3600, fits.duty, fits.strength)]
+    [12.01, 1.96, 0.25, 0.55]
+    """
+    settings = settings or PeriodicitySettings()
+    values = grid.cpu if resource == "cpu" else grid.mem
+    if values is None or resource not in ("cpu", "mem"):
+        raise ValueError(f"resource must be cpu or mem, and in the grid, got {resource!r}")
+    fitting = _Fitting(np.ascontiguousarray(values, np.float32), grid.start_s, grid.step_s, settings)
+    fits, blocks = fitting.blank(grid.request_ids)
+    if n_threads == 1:
+        for block in blocks:
+            fitting.fit(block, fits)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(lambda block: fitting.fit(block, fits), blocks))
+    return fits
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows of one length: their numbers and the column at which each begins, int64 (k,), and their range, (k,)."""
+
+    rows: np.ndarray
+    first: np.ndarray
+    n_steps: int
+    spread: np.ndarray
+    largest: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """values: float32 (n, n_steps)."""
+
+    values: np.ndarray
+    start_s: int
+    step_s: int
+    settings: PeriodicitySettings
+
+    def low_pass(self) -> LowPass:
+        return LowPass(self.settings.filter_order, self.settings.cutoff_s, self.step_s)
+
+    def blank(self, request_ids: np.ndarray) -> tuple[WaveFits, list[_Block]]:
+        """Fits of all rows as if aperiodic, with the reasons that need no filter, and the blocks that need one."""
+        n, asked = len(self.values), self.settings
+        first, last, n_present = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        least, greatest = np.empty(n), np.empty(n)
+        scan(self.values, first, last, n_present, least, greatest)
+        span = last - first + 1
+        is_short = (span * self.step_s < 2.0 * asked.cutoff_s) | (span <= self.low_pass().n_pad)
+        reason = np.select(
+            [n_present == 0, n_present < (1.0 - asked.most_gaps) * span, least == greatest, is_short],
+            [codes.EMPTY, codes.GAPS, codes.CONSTANT, codes.SHORT], default=codes.WEAK).astype(np.int8)
+        peak, trough = np.full(n, np.nan), np.full(n, np.nan)
+        for row in np.flatnonzero((n_present > 0) & (reason != codes.WEAK)):
+            line = self.values[row]
+            trough[row], peak[row] = np.percentile(line[np.isfinite(line)].astype(np.float64),
+                                                   [asked.trough_percentile, asked.peak_percentile])
+        fits = WaveFits.aperiodic(request_ids, peak, trough, reason)
+        if asked.n_periods == 2:
+            second = WaveFits.aperiodic(request_ids, np.zeros(n), np.zeros(n), reason.copy())
+            fits = replace(fits, second=second)
+        ready = np.flatnonzero(reason == codes.WEAK)
+        ready = ready[np.argsort(span[ready], kind="stable")]
+        begins = np.flatnonzero(np.diff(span[ready], prepend=-1))
+        spread, largest = greatest - least, np.maximum(np.abs(least), np.abs(greatest))
+        blocks = [_Block(rows, first[rows], int(span[rows[0]]), spread[rows], largest[rows])
+                  for group in np.split(ready, begins[1:])
+                  for rows in np.split(group, range(_BLOCK, len(group), _BLOCK)) if len(rows)]
+        return fits, blocks
+
+    def fit(self, block: _Block, fits: WaveFits) -> None:
+        """Fit a block and write its rows of `fits`."""
+        asked, rows, n_steps = self.settings, block.rows, block.n_steps
+        raw = np.empty((len(rows), n_steps), np.float32)
+        for place, (row, first) in enumerate(zip(rows, block.first, strict=True)):
+            raw[place] = self.values[row, first:first + n_steps]
+        smooth, timing = self._timing(raw, np.full(len(rows), np.nan), fits, block)
+        is_periodic, sums = np.isfinite(timing.period), timing.sums(raw)
+        peak, trough = percentile_levels(smooth, asked)
+        means = mean_levels(sums)
+        if asked.levels == "mean":
+            peak, trough = (np.where(is_periodic, mean, level)
+                            for mean, level in zip(means, (peak, trough), strict=True))
+        error = squared_errors(sums, peak, trough)
+        error[~is_periodic] = _mean_square(raw[~is_periodic] - peak[~is_periodic, None])
+        if fits.second is not None:
+            rest = np.where(is_periodic[:, None], raw - timing.waves(n_steps, *means), raw).astype(np.float32)
+            _, other = self._timing(rest, n_steps / timing.period, fits.second, block)
+            other.period[~is_periodic] = np.inf
+            fits.second.reason[rows[~is_periodic]] = fits.reason[rows[~is_periodic]]
+            is_double = np.isfinite(other.period)
+            other_levels = tuple(np.where(is_double, level, 0.0) for level in mean_levels(other.sums(rest)))
+            added = other.waves(n_steps, *other_levels)
+            if asked.levels == "percentile":
+                both = percentile_levels((smooth - added).astype(np.float32), asked)
+                peak, trough = (np.where(is_double, new, old) for new, old in zip(both, (peak, trough), strict=True))
+            sum_error = _mean_square(raw - timing.waves(n_steps, peak, trough) - added)
+            error = np.where(is_double, sum_error, error)
+            self._write(fits.second, block, other, other_levels)
+            fits.second.nrmse[rows] = _ratio(np.where(is_double, error, np.nan), block.spread)
+        self._write(fits, block, timing, (peak, trough))
+        fits.nrmse[rows] = _ratio(error, block.spread)
+
+    def _timing(self, raw: np.ndarray, excluded: np.ndarray, fits: WaveFits,
+                block: _Block) -> tuple[np.ndarray, Timing]:
+        """Smoothed rows and their timing; strengths and reasons are written to `fits`.
+
+        excluded: periods in the span of the wave that is there already, NaN = none.
+        """
+        asked, rows = self.settings, block.rows
+        bridged = np.empty_like(raw)
+        bridge_rows(raw, bridged)
+        smoothed = self.low_pass().smooth(bridged)
+        n_steps = raw.shape[1]
+        band = Band.of(n_steps, asked.cutoff_s / self.step_s, asked.longest_share)
+        found = find_periods(smoothed, band, asked.full_magnitude, asked.subharmonic_share, excluded)
+        strength = found.strength if asked.strength_scale == "variance" else found.magnitude
+        reason = np.select(
+            [smoothed.variance <= _CONSTANT_SHARE * block.largest ** 2, np.isnan(found.n_turns),
+             strength < asked.threshold], [codes.CONSTANT, codes.BOUND, codes.WEAK], default=codes.PERIODIC)
+        fits.reason[rows], fits.strength[rows], fits.magnitude[rows] = reason, found.strength, found.magnitude
+        period = np.where(reason == codes.PERIODIC, n_steps / found.n_turns, np.inf)
+        return smoothed.values, timing_of(raw, smoothed.values, period, asked)
+
+    def _write(self, fits: WaveFits, block: _Block, timing: Timing, levels: tuple[np.ndarray, ...]) -> None:
+        rows = block.rows
+        is_periodic = np.isfinite(timing.period)
+        period_s = np.where(is_periodic, timing.period, 1.0) * self.step_s
+        begin_s = self.start_s + (block.first + timing.phase) * self.step_s
+        fits.peak[rows], fits.trough[rows] = levels
+        fits.period_s[rows] = np.where(is_periodic, period_s, np.inf)
+        fits.phase_s[rows] = np.where(is_periodic, np.mod(begin_s, period_s), 0.0)
+        fits.duty[rows] = np.where(is_periodic, timing.duty, 0.5)
+
+
+def _mean_square(errors: np.ndarray) -> np.ndarray:
+    return np.nanmean(errors.astype(np.float64) ** 2, axis=1)
+
+
+def _ratio(error: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    return np.where(spread > 0.0, np.sqrt(error) / np.where(spread > 0.0, spread, 1.0), np.nan)
