@@ -5,6 +5,7 @@ May import: `engine` and what lies below it.
 """
 
 from sojourn.simulator.elastic.autoscaler import Autoscaler, ScaleOut, greedy, homogeneous, machines_for
+from sojourn.simulator.elastic.consolidation import Consolidation
 from sojourn.simulator.elastic.evictor import EVICTION_ORDERS, Evictor, evicted, rescheduling_cost_s, updated_demand
 from sojourn.simulator.elastic.least_requested import available, idle, least_requested_host
 from sojourn.simulator.elastic.machine_types import (
@@ -15,9 +16,12 @@ from sojourn.simulator.elastic.machine_types import (
     fits_a_type,
     type_capacities,
 )
+from sojourn.simulator.elastic.pool import ElasticPool, simulate_pool
+from sojourn.simulator.elastic.pool_result import PoolResult
 
 __all__ = [
-    "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "Autoscaler", "BootLag", "Evictor", "MachineType", "ScaleOut",
-    "available", "evicted", "fits_a_type", "greedy", "homogeneous", "idle", "least_requested_host", "machines_for",
-    "rescheduling_cost_s", "type_capacities", "updated_demand",
+    "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "Autoscaler", "BootLag", "Consolidation", "ElasticPool",
+    "Evictor", "MachineType", "PoolResult", "ScaleOut", "available", "evicted", "fits_a_type", "greedy",
+    "homogeneous", "idle", "least_requested_host", "machines_for", "rescheduling_cost_s", "simulate_pool",
+    "type_capacities", "updated_demand",
 ]  # fmt: skip

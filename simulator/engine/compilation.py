@@ -60,16 +60,24 @@ def compiled_loop(policy: Policy, n_resources: int, *, is_ranked: bool, extent: 
     is_ranked: hosts are walked in the order of the packing score, so a chain that ends in PACKING drops it.
     extent: what can happen. is_checked: every invariant is looked at after every event.
     """
-    started = time.perf_counter()
     check_form(policy)
     text, names = composed(policy, n_resources, is_ranked=is_ranked, extent=extent, is_checked=is_checked)
+    return compiled_source(policy, text, names, _call_of_nothing(policy, n_resources, is_ranked))
+
+
+def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tuple[Any, ...]) -> Loop:
+    """The function `replay` of a composed source, compiled for the types of a call.
+
+    names: functions that the source names. call: arguments of a replay that does nothing.
+    """
+    started = time.perf_counter()
+    n_resources = call[0].cluster.capacity.shape[1]
     path = _path_of(policy, text)
     if path is None or not _is_kept(path, text):
         check_compiled(policy, n_resources, state_of(policy, 1, 1))
         path = _written(path, text)
     module = _imported(text, path, names)
     replay = _jitted(module.replay, is_cached=path is not None)
-    call = _call_of_nothing(policy, n_resources, is_ranked)
     try:
         replay(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect

@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any, Literal
 
 from sojourn.simulator.engine.likeness import are_empty_hosts_alike
@@ -23,9 +24,9 @@ from sojourn.simulator.loop.python_policy import ask_python, best_scored
 from sojourn.simulator.loop.ranking import first_position
 """
 
-Extent = Literal["plain", "hooks", "full"]
+Extent = Literal["plain", "hooks", "full", "pool"]
 """Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
-happen is not compiled: the whole takes four times as long."""
+happen is not compiled: the whole takes four times as long. `pool`: the loop of an elastic pool, given as parts."""
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1")}
 """A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
@@ -34,9 +35,13 @@ REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "c
 """Names of the parts that a composed chain may replace; it must leave all others alone."""
 
 
-def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent,
-             is_checked: bool) -> tuple[str, dict[str, Any]]:
-    """Source of the loop with the chain and the hooks, and the functions that it names."""
+def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent, is_checked: bool,
+             parts: tuple[ModuleType, ...] = PARTS) -> tuple[str, dict[str, Any]]:
+    """Source of the loop with the chain and the hooks, and the functions that it names.
+
+    parts: the modules that the loop is made of; those of an elastic pool define `may_be_chosen(world, host)`, and their
+    world has a record `pool` with the hosts to look at, `n_ranked` and `n_scanned`.
+    """
     scorers = policy.scorers
     if is_ranked:
         if not is_packing_last(policy):
@@ -56,7 +61,8 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
     lines = _chain(policy, calls, is_ranked, extent) if policy.host_scores is None else _asking_python(policy)
     lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
     if extent != "full":
-        lines += ["@inner", "def is_allowed(world, host, request):", "    return True", ""]
+        allowed = "may_be_chosen(world, host)" if extent == "pool" else "True"
+        lines += ["@inner", "def is_allowed(world, host, request):", f"    return {allowed}", ""]
     if is_checked:
         names["violation"] = violation
         lines += ["", "@inner", "def checked(world):", "    return violation(world)", ""]
@@ -74,34 +80,34 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
         lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
                   "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
-    check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))])
+    check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))], parts)
     # The names are part of the source, and so of its hash: policies differ in them alone.
     told = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
             for name, function in names.items()]
-    return _source_of_parts() + "\n".join([_NAMED_BY_CHAINS, *told, "", *lines]), names
+    return _source_of_parts(parts) + "\n".join([_NAMED_BY_CHAINS, *told, "", *lines]), names
 
 
-def check_replaced(names: Iterable[str]) -> None:
+def check_replaced(names: Iterable[str], parts: tuple[ModuleType, ...] = PARTS) -> None:
     """ValueError where a chain gives a name to one of the parts' own that it may not replace."""
-    taken = sorted(set(names) & _names_of_parts() - REPLACEABLE)
+    taken = sorted(set(names) & _names_of_parts(parts) - REPLACEABLE)
     if taken:
         raise ValueError(f"names that a chain gives must be new to the loop's parts, or be one of "
                          f"{', '.join(sorted(REPLACEABLE))}, got {', '.join(taken)}")
 
 
 @functools.cache
-def _names_of_parts() -> frozenset[str]:
+def _names_of_parts(parts: tuple[ModuleType, ...]) -> frozenset[str]:
     """The top-level names of the parts and of what chains name. ValueError where two are alike and not the same."""
-    sources = {part.__name__: inspect.getsource(part) for part in PARTS}
+    sources = {part.__name__: inspect.getsource(part) for part in parts}
     return frozenset(names_of_parts(sources | {"chain": _NAMED_BY_CHAINS}))
 
 
 @functools.cache
-def _source_of_parts() -> str:
+def _source_of_parts(parts: tuple[ModuleType, ...]) -> str:
     """The source of all parts as one module: without what they import from each other."""
-    own = {part.__name__ for part in PARTS} | {"__future__"}
+    own = {part.__name__ for part in parts} | {"__future__"}
     text = "from __future__ import annotations\n"
-    for part in PARTS:
+    for part in parts:
         source = inspect.getsource(part)
         lines = source.splitlines()
         for node in ast.parse(source).body:
@@ -116,12 +122,15 @@ def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) ->
     lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
              "    best_host = NOT_PLACED", *(_refresh_all(policy) if policy.refresh_s else [])]
     lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
+    is_pool = extent == "pool"
+    n_ranked, n_scanned = ("world.pool[0].n_ranked", "world.pool[0].n_scanned") if is_pool else (
+        "len(order.key)", "len(hosts)")
     if is_ranked:
         lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
-                  "    for position in range(first_position(order, request.need), len(order.key)):",
+                  f"    for position in range(first_position(order, request.need), {n_ranked}):",
                   "        host = order.key[position] & host_mask"]
     else:
-        lines += ["    for host in range(len(hosts)):"]
+        lines += [f"    for host in range({n_scanned}):"]
     lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
               "            continue"]
     if policy.predictions != "none" and not policy.refresh_s:

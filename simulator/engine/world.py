@@ -1,8 +1,7 @@
-"""A world made ready for one run of the loop, and the run itself."""
+"""A world made ready for one run of the loop."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER, Cluster
-from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
-from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last
-from sojourn.simulator.engine.scorer_fault import scorer_fault
+from sojourn.simulator.engine.compilation import compiled_loop, state_of
+from sojourn.simulator.engine.composition import Extent, is_packing_last
+from sojourn.simulator.engine.run import Run
 from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
 from sojourn.simulator.loop import (
-    BAD_DEADLINE,
-    BAD_SCORE,
     COUNTS,
     CURRENT,
     EXPIRED,
@@ -28,8 +25,6 @@ from sojourn.simulator.loop import (
     REQUESTS,
     SETTINGS,
     SLOTS,
-    VIOLATIONS,
-    PythonScores,
     Ranking,
     Timeline,
     World,
@@ -42,68 +37,15 @@ from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload
 
 N_BINS = 500
 N_SAMPLES = 96
-_PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
+PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
+"""What a policy names by `predictions`, as the loop has it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that one run of the loop reads and fills."""
+class Prepared(Run):
+    """A run on a fixed pool."""
 
-    workload: Workload
-    policy: Policy
-    loop: Loop
-    world: World
     timeline: Timeline
-    host_events: np.ndarray
-
-    def run(self) -> float:
-        """Seconds that the loop took; ValueError where the policy or an invariant failed."""
-        python = None
-        if self.policy.host_scores is not None:
-            python = PythonScores(self.policy.host_scores, self.world)
-        idx_departing = np.argsort(self.workload.departure_s, kind="stable")
-        started = time.perf_counter()
-        try:
-            code = self.loop.replay(self.world, self.timeline, idx_departing, self.host_events)
-        except IndexError as error:  # functions of others are compiled with bounds checks
-            rule = "must read arrays within their bounds"
-            raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
-        except Exception as error:
-            raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
-        elapsed_s = time.perf_counter() - started
-        if python is not None and python.raised is not None:
-            raised = python.raised
-            if not isinstance(raised, Exception):
-                raise raised
-            raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
-        if code == BAD_SCORE:
-            found = self._fault()
-            raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN"
-                             f"{f': {found}' if found else ''}")
-        if code == BAD_DEADLINE:
-            raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
-                             f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
-        if code != 0:
-            raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
-                             f"under policy {self.policy.name!r}")
-        return elapsed_s
-
-    def _culprit(self) -> str:
-        counts = self.world.counts[0]
-        told = []
-        if counts["last_row"] >= 0:
-            told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
-        asked = "asked about"
-        if counts["hook"] > 0:
-            asked = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
-            told.append(f"host {self._host_id()!r}")
-        return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
-
-    def _fault(self) -> str:
-        return scorer_fault(self.policy, self.world, self.workload.hosts["host_id"].tolist())
-
-    def _host_id(self) -> Any:
-        return self.workload.hosts["host_id"].tolist()[self.world.counts["last_host"][0]]
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
@@ -112,12 +54,12 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     n, (n_hosts, n_resources) = len(workload.placed_s), workload.capacity.shape
     host_events = host_events_of(upkeep, n_hosts, workload.trace.horizon_s)
     is_migrating = any(not isinstance(entry, Failure) for entry in upkeep)
-    predictions = _PREDICTIONS[policy.predictions]
+    predictions = PREDICTIONS[policy.predictions]
     if predictions == NO_PREDICTIONS and is_migrating and migration.is_predicting:
         predictions = CURRENT  # the order of migrations asks for them, though the chain does not
     min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
-    curves = _asked(workload, policy, source, predictions != NO_PREDICTIONS)
-    host_table, request_table = _tables(workload, curves)
+    curves = curves_for(workload, policy, source, predictions != NO_PREDICTIONS)
+    host_table, request_table = tables_of(workload, curves)
     order = None
     is_uneven = is_outdated in policy.scorers  # empty hosts are not alike to it
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
@@ -153,10 +95,14 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
-    return Prepared(workload, policy, loop, world, _timeline(workload, policy), host_events)
+    timeline = _timeline(workload, policy)
+    idx_departing = np.argsort(workload.departure_s, kind="stable")
+    return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
+                    workload.hosts["host_id"].tolist(), timeline)
 
 
-def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
+def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
+    """The source's curves where they are needed, else some of no meaning; ValueError where there is no source."""
     if not is_needed:
         return one_step(np.zeros(len(workload.placed_s), np.int64))
     if source is None:
@@ -165,7 +111,7 @@ def _asked(workload: Workload, policy: Policy, source: LifetimeSource | None, is
     return asked_curves(workload, policy.name, source)
 
 
-def _tables(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
+def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
     """Hosts and requests before anything happens."""
     rules = workload.constraints.rules(workload.trace.requests, workload.hosts)
     hosts = np.zeros(len(workload.capacity), HOSTS)

@@ -8,7 +8,26 @@ from sojourn.simulator.loop.checks import VIOLATIONS, violation
 from sojourn.simulator.loop.fit import fits
 from sojourn.simulator.loop.host_events import DRAIN, FAIL, REOPEN, REPAIR, WAVE
 from sojourn.simulator.loop.migration_order import AT_RANDOM, BY_ROW, LONGEST_FIRST, SHORTEST_FIRST
-from sojourn.simulator.loop.parts import PARTS
+from sojourn.simulator.loop.parts import PARTS, POOL_PARTS
+from sojourn.simulator.loop.pool_state import (
+    BOOTED,
+    CHEAPEST,
+    DRAINED_BY_CHOICE,
+    EFFICIENT,
+    LOG,
+    MOVES,
+    NO_RELEASE,
+    NODES,
+    OFF,
+    OPENED,
+    POOL,
+    REGRET,
+    RELEASE_EMPTY,
+    RELEASED,
+    TIMER,
+    TYPES,
+    PoolWorld,
+)
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
 from sojourn.simulator.loop.state import (
@@ -35,9 +54,11 @@ from sojourn.simulator.loop.state import (
 )
 
 __all__ = [
-    "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BY_ROW", "COUNTS", "CURRENT", "DRAIN", "EMPTY_HOSTS",
-    "EXPIRED", "FAIL", "HOSTS", "HOST_EVENTS", "INITIAL", "LONGEST_FIRST", "NOT_PLACED", "NO_PREDICTIONS", "OPEN",
-    "PARTS", "PLAN", "REOPEN", "REPAIR", "REQUESTS", "SETTINGS", "SHORTEST_FIRST", "SLOTS", "VIOLATIONS", "WAVE",
-    "PythonScores", "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking",
-    "read_only", "violation", "visible",
+    "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BOOTED", "BY_ROW", "CHEAPEST", "COUNTS", "CURRENT",
+    "DRAIN", "DRAINED_BY_CHOICE", "EFFICIENT", "EMPTY_HOSTS", "EXPIRED", "FAIL", "HOSTS", "HOST_EVENTS", "INITIAL",
+    "LOG", "LONGEST_FIRST", "MOVES", "NODES", "NOT_PLACED", "NO_PREDICTIONS", "NO_RELEASE", "OFF", "OPEN", "OPENED",
+    "PARTS", "PLAN", "POOL", "POOL_PARTS", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN", "REPAIR", "REQUESTS",
+    "SETTINGS", "SHORTEST_FIRST", "SLOTS", "TIMER", "TYPES", "VIOLATIONS", "WAVE", "PoolWorld", "PythonScores",
+    "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking", "read_only",
+    "violation", "visible",
 ]  # fmt: skip

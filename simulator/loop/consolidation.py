@@ -1,0 +1,224 @@
+"""Consolidation of an elastic pool: whether a host in use is worth emptying, and its requests' moves.
+
+A host is emptied only if every request of it fits on other hosts in use, chosen by the policy one after another. By
+regret it must also pay: what is saved until its predicted exit must exceed what the moves cost. Predicted exits are
+read from each request's curve at its uptime now, so nothing of the future enters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.occupancy import occupy
+from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
+from sojourn.simulator.loop.pool_hosts import close_host, note_log, watch
+from sojourn.simulator.loop.pool_state import DRAINED_BY_CHOICE, DRAINING, REGRET
+from sojourn.simulator.loop.state import BAD_SCORE, EXPIRED, NO_PREDICTIONS, NOT_PLACED, OPEN
+
+
+@inner
+def exit_now(world: Any, row: int, now: int) -> int:
+    """When a request is predicted to leave, by its curve at its uptime now, whatever the policy's own predictions."""
+    own = world.requests[row]
+    uptime, k, last = now - own.start_s, own.segment, own.curve_end - 1
+    while k < last and world.uptime_s[k + 1] <= uptime:
+        k += 1
+    total = max(world.total_s[k], 1)
+    while total <= uptime:
+        total *= 2
+    return own.start_s + total
+
+
+@inner
+def host_exit_now(world: Any, host: int, now: int) -> int:
+    """When the last of a host's requests is predicted to leave; EXPIRED where there is none."""
+    exit_s, row = EXPIRED, world.hosts[host].first
+    while row >= 0:
+        exit_s = max(exit_s, exit_now(world, row, now))
+        row = world.requests[row].next
+    return exit_s
+
+
+@inner
+def share_of(world: Any, row: int, host: int) -> float:
+    """The largest share of a host's resource that a request takes."""
+    most = 0.0
+    for d in range(world.need.shape[1]):
+        if world.need[row, d] > 0:
+            most = max(most, world.need[row, d] / world.cluster.capacity[host, d])
+    return most
+
+
+@inner
+def saved_cost(world: Any, host: int, now: int) -> float:
+    """What emptying a host now saves, price x seconds: its time from then to its predicted release, less a boot, since
+    the room may have to be bought again."""
+    pool = world.pool[0]
+    end_s = now if pool.is_restarting == 1 else now + pool.move_s
+    left_s = host_exit_now(world, host, now) + pool.idle_release_s - end_s - pool.boot_s
+    return left_s * world.types[world.nodes[host].kind].price
+
+
+@inner
+def move_cost(world: Any, k: int, host: int, now: int) -> float:
+    """What the k-th move of a host's requests costs, price x seconds.
+
+    The fixed cost; what is lost, or held twice; a share of the room that it takes on the target until it leaves, since
+    newcomers could have had it; and by how much the target is predicted to be in use longer.
+    """
+    pool, moved = world.pool[0], world.moves[k]
+    row, target = moved.row, moved.target
+    price, target_price = (world.types[world.nodes[host].kind].price, world.types[world.nodes[target].kind].price)
+    cost = pool.move_cost_s * price
+    if pool.is_restarting == 1:
+        cost += share_of(world, row, host) * (now - moved.start_s) * price
+    else:
+        cost += share_of(world, row, target) * pool.move_s * target_price
+    before = host_exit_now(world, target, now)
+    for j in range(k):
+        if world.moves[j].target == target:
+            before = max(before, exit_now(world, world.moves[j].row, now))
+    exit_s = exit_now(world, row, now)
+    cost += pool.room_weight * share_of(world, row, target) * (exit_s - now) * target_price
+    return cost + max(exit_s - before, 0) * target_price
+
+
+@inner
+def gather(world: Any, host: int) -> int:
+    """Write a host's requests to the moves, largest need first and then by row; how many, or -1 if one migrates."""
+    n, row = 0, world.hosts[host].first
+    while row >= 0:
+        if world.requests[row].from_host >= 0:
+            return -1
+        k = n
+        while k > 0:
+            other = world.moves[k - 1].row
+            need, other_need = world.need[row, 0], world.need[other, 0]
+            if need < other_need or (need == other_need and row > other):
+                break
+            world.moves[k].row = other
+            k -= 1
+        world.moves[k].row = row
+        n += 1
+        row = world.requests[row].next
+    return n
+
+
+@inner
+def begin_again(world: Any, row: int, now: int) -> None:
+    """A request starts over: its whole lifetime from now on."""
+    own = world.requests[row]
+    own.ends_s = now + (own.ends_s - own.start_s)
+    own.start_s = now
+    own.segment = own.curve_start
+
+
+@inner
+def put_back(world: Any, moved: Any) -> None:
+    """A request as it was before it was looked at."""
+    own = world.requests[moved.row]
+    own.start_s, own.segment, own.ends_s = moved.start_s, moved.segment, moved.ends_s
+    own.exit_s, own.change_s = moved.request_exit_s, moved.change_s
+
+
+@inner
+def check(world: Any, host: int, now: int) -> int:
+    """Empty a host in use if all its requests fit on other hosts in use and, by regret, it pays; else look again
+    later. NOT_PLACED, or BAD_SCORE of a chain."""
+    pool, counts, cluster = world.pool[0], world.counts[0], world.cluster
+    pool.n_checks += 1
+    slot = world.settings[0].first_host_event + host
+    budget = saved_cost(world, host, now) if pool.mode == REGRET else 0.0
+    if pool.mode == REGRET and budget <= 0.0:
+        schedule(world, slot, now + pool.recheck_s)
+        return NOT_PLACED
+    n = gather(world, host)
+    n_found, is_worth = 0, n > 0
+    cluster.closed[host] = DRAINING
+    pool.is_consolidating = 1
+    has_exits = world.settings[0].predictions != NO_PREDICTIONS
+    while is_worth and n_found < n:
+        moved = world.moves[n_found]
+        row = moved.row
+        own = world.requests[row]
+        moved.start_s, moved.segment, moved.ends_s = own.start_s, own.segment, own.ends_s
+        moved.request_exit_s, moved.change_s = own.exit_s, own.change_s
+        if pool.is_restarting == 1:
+            begin_again(world, row, now)
+        request = asked(world, row, now)
+        counts.last_row, counts.last_s = row, now
+        target = choose(world, request, now)
+        if target == BAD_SCORE:
+            return BAD_SCORE
+        if target == NOT_PLACED:
+            is_worth = False
+        else:
+            moved.target = target
+            if pool.mode == REGRET:
+                budget -= move_cost(world, n_found, host, now)
+                is_worth = budget > 0.0
+            moved.exit_s = cluster.exit_s[target]
+            occupy(world, row, target, 1)
+            if has_exits:
+                cluster.exit_s[target] = max(cluster.exit_s[target], request.exit_s)
+            n_found += 1
+        if target == NOT_PLACED and pool.is_restarting == 1:
+            put_back(world, moved)
+    for k in range(n_found - 1, -1, -1):
+        moved = world.moves[k]
+        occupy(world, moved.row, moved.target, -1)
+        cluster.exit_s[moved.target] = moved.exit_s
+        if pool.is_restarting == 1:
+            put_back(world, moved)
+    cluster.closed[host] = OPEN
+    pool.is_consolidating = 0
+    if is_worth:
+        drain(world, host, n, now)
+    else:
+        schedule(world, slot, now + pool.recheck_s)
+    return NOT_PLACED
+
+
+@inner
+def drain(world: Any, host: int, n: int, now: int) -> None:
+    """Carry out the moves: at once, and then the host is off; or live, and then it is off when they are done."""
+    pool, node = world.pool[0], world.nodes[host]
+    node.is_low = 0
+    world.cluster.closed[host] = DRAINING
+    pool.n_drained += 1
+    pool.n_moves += n
+    note_log(world, DRAINED_BY_CHOICE, host, now)
+    for k in range(n):
+        row, target = world.moves[k].row, world.moves[k].target
+        own = world.requests[row]
+        depart(world, row, now)
+        if pool.is_restarting == 1:
+            give_back(world, row, host, now)
+            pool.lost += world.need[row, world.settings[0].cpu] * (now - own.start_s)
+            begin_again(world, row, now)
+            schedule(world, row, own.ends_s)
+        else:
+            own.from_host = host
+            own.next_waiting = node.first_moving
+            node.first_moving = row
+        request = asked(world, row, now)
+        settle(world, request, target, now)
+        watch(world, target, now)
+    if pool.is_restarting == 1:
+        close_host(world, host, now)
+    else:
+        schedule(world, world.settings[0].first_host_event + host, now + pool.move_s)
+
+
+@inner
+def end_drain(world: Any, host: int, now: int) -> None:
+    """Live migrations from a host are done: it is off."""
+    row = world.nodes[host].first_moving
+    while row >= 0:
+        if world.requests[row].from_host == host:
+            world.requests[row].from_host = NOT_PLACED
+            give_back(world, row, host, now)
+        row = world.requests[row].next_waiting
+    close_host(world, host, now)

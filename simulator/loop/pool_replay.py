@@ -1,0 +1,124 @@
+"""The event loop of an elastic pool, in plain Python; `engine/composition.py` puts it together with a policy's own
+`choose` and hooks.
+
+Events are ordered by (time, kind, row or place): departures, then what is due at hosts (booted, empty long enough, to
+be looked at, drained), then deadlines of a policy's hooks, then arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn.simulator.cluster import NEVER
+from sojourn.simulator.jit import inner
+from sojourn.simulator.loop.agenda import next_slot, schedule
+from sojourn.simulator.loop.consolidation import check, end_drain
+from sojourn.simulator.loop.placement import admit, asked, at_deadline, depart, give_back, remind, settle
+from sojourn.simulator.loop.pool_hosts import booting_with_room, close_host, note_log, open_host, watch
+from sojourn.simulator.loop.pool_state import BOOTED, BOOTING, DRAINING, OFF
+from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN
+
+
+@inner
+def arrive(world: Any, row: int, now: int) -> int:
+    """Place a request on a host that is on, on one that boots, or on a new one; the host, NOT_PLACED or BAD_SCORE.
+
+    On a host that boots it begins when that is ready. What ran before the replay finds a host that is on.
+    """
+    own = world.requests[row]
+    host = admit(world, row, now)
+    if host == NOT_PLACED:
+        host = booting_with_room(world, row)
+        if host == NOT_PLACED:
+            host = open_host(world, row, now, 0 if own.start_s < now else world.pool[0].boot_s)
+        if host == NOT_PLACED:
+            return host
+        wait_s = max(world.nodes[host].ready_s - now, 0)
+        own.start_s += wait_s
+        own.ends_s += wait_s
+        settle(world, asked(world, row, now), host, now)
+        own.first_host, own.wait_s = host, wait_s
+    if host >= 0:
+        schedule(world, row, own.ends_s)
+        watch(world, host, now)
+    return host
+
+
+@inner
+def leave_pool(world: Any, row: int, now: int) -> None:
+    """A request ends; one that migrates gives back its room at both ends."""
+    own = world.requests[row]
+    host, source = own.host, own.from_host
+    own.from_host = NOT_PLACED
+    depart(world, row, now)
+    give_back(world, row, host, now)
+    watch(world, host, now)
+    if source >= 0:
+        give_back(world, row, source, now)
+
+
+@inner
+def at_host(world: Any, host: int, now: int) -> int:
+    """What is due at a host; NOT_PLACED, or BAD_SCORE of a chain."""
+    closed = world.cluster.closed[host]
+    if closed == BOOTING:
+        world.cluster.closed[host] = OPEN
+        world.pool[0].n_booting -= 1
+        note_log(world, BOOTED, host, now)
+        watch(world, host, now)
+    elif closed == DRAINING:
+        end_drain(world, host, now)
+    elif world.cluster.n_running[host] == 0:
+        close_host(world, host, now)
+    else:
+        return check(world, host, now)
+    return NOT_PLACED
+
+
+@inner
+def pass_pool_time(world: Any, now: int) -> None:
+    """Let what is allocated last until `now`."""
+    for q in range(len(world.level)):
+        world.total[q] += world.level[q] * (now - world.counts[0].time_s)
+    world.counts[0].time_s = now
+
+
+def replay(world: Any, horizon_s: int) -> int:
+    """Run all events up to the horizon; 0, BAD_SCORE for counts.last_row, or BAD_DEADLINE for counts.last_host."""
+    settings, counts, requests = world.settings[0], world.counts[0], world.requests
+    idx_arrival = 0
+    while True:
+        slot = next_slot(world)
+        now = world.slots[slot].time_s if slot >= 0 else NEVER
+        if idx_arrival < len(requests) and requests[idx_arrival].arrival_s < now:
+            now, slot = requests[idx_arrival].arrival_s, -1
+        if now > horizon_s:
+            break
+        if now > counts.time_s:
+            pass_pool_time(world, now)
+        if slot < 0:
+            if idx_arrival == settings.stop_row:
+                return 0
+            counts.n_events += 1
+            if arrive(world, idx_arrival, now) == BAD_SCORE:
+                return BAD_SCORE
+            idx_arrival += 1
+            continue
+        schedule(world, slot, NEVER)
+        if slot < settings.first_host_event:
+            counts.n_events += 1
+            leave_pool(world, slot, now)
+        elif slot < settings.first_deadline:
+            if at_host(world, slot - settings.first_host_event, now) == BAD_SCORE:
+                return BAD_SCORE
+        else:
+            host = slot - settings.first_deadline
+            at_deadline(world, host, now)
+            remind(world, host)
+            if world.slots[slot].time_s <= now:
+                return BAD_DEADLINE
+    pass_pool_time(world, horizon_s)
+    for place in range(len(world.nodes)):
+        if world.cluster.closed[place] != OFF:
+            world.types[world.nodes[place].kind].host_s += horizon_s - world.nodes[place].opened_s
+    return 0
