@@ -29,7 +29,8 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
 
     A VM created at time 0 was running already: start unknown. One deleted at the horizon was still running: censored.
     horizon_s: that time, where it is known; else the last deletion that enough VMs share. V2's sizes are buckets; 32
-    cores are taken for `>24` and 128 GiB for `>64`. Usage readings are not read yet.
+    cores are taken for `>24` and 128 GiB for `>64`. The readings beside the table are far larger than memory and are no
+    part of this trace: `sojourn.features.usage.read_usage("azure-vm", folder)` streams them.
 
     Owners: subscription, deployment. The three CPU statistics are over the whole life and stand outside the roles.
     `vm_category` does too: it was inferred from the usage of VMs that lived for days (Cortez et al., SOSP'17,

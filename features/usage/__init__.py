@@ -12,7 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.usage.bitbrains_usage import BITBRAINS, BITBRAINS_SMALL
+from sojourn.features.usage.cloud_usage import ALIBABA_2018, AZURE_VM, GOOGLE_2011
 from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB
+from sojourn.features.usage.one_series_usage import AWS_NAB, AZURE_2019, GOOGLE_2019
+from sojourn.features.usage.streamed_profiles import streamed_profiles
+from sojourn.features.usage.surf_usage import SURF
 from sojourn.features.usage.trace_usage import PARQUET, SYNTHETIC, grid_of
 from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
 from sojourn.features.usage.usage_grid import UsageGrid
@@ -24,14 +28,22 @@ from sojourn.features.usage.usage_stream import UsageReport, UsageStream
 __all__ = [
     "USAGE_READERS", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport", "UsageRequests",
     "UsageStore", "UsageStream", "grid_of", "profiles_of", "read_usage", "store_usage",
+    "streamed_profiles",
 ]  # fmt: skip
 
 USAGE_READERS: Mapping[str, UsageReader] = MappingProxyType({
+    "alibaba-2018": ALIBABA_2018,
+    "aws-nab": AWS_NAB,
+    "azure-2019": AZURE_2019,
+    "azure-vm": AZURE_VM,
     "bitbrains": BITBRAINS,
     "bitbrains-small": BITBRAINS_SMALL,
     "gcd-vms": GCD_VMS,
+    "google-2011": GOOGLE_2011,
+    "google-2019": GOOGLE_2019,
     "parquet": PARQUET,
     "planetlab": PLANETLAB,
+    "surf": SURF,
     "synthetic": SYNTHETIC,
 })
 """Name in commands and docs -> reader of usage series."""
@@ -44,7 +56,7 @@ def read_usage(name: str, path: str | Path, **options: Any) -> UsageStream:
 
     >>> read_usage("csv", "usage.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: reader must be one of bitbrains, ...; got 'csv'
+    ValueError: reader must be one of alibaba-2018, ...; got 'csv'
     """
     if name not in USAGE_READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(USAGE_READERS))}; got {name!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -70,6 +72,18 @@ def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted:
     if not n_rows:
         raise ValueError(f"{path} must hold at least one row of {len(names)} columns, got none"
                          f"{f' and {n_wrong} of another count' if n_wrong else ''}")
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file, plain or gzipped; "" where it is empty. Raises FileNotFoundError, ValueError."""
+    with path.open("rb") as raw:
+        is_gzip = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        try:
+            block = gzip.GzipFile(fileobj=raw).readline(1 << 20) if is_gzip else raw.readline(1 << 20)
+            return block.decode("utf-8", "replace").rstrip()
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} must be a whole gzip, got {error}") from error
 
 
 def numbers(column: pa.Array) -> np.ndarray:

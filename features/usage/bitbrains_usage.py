@@ -16,9 +16,12 @@ from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, UsageStream
 from sojourn.serving.usage import DayClock
 
 _RND = ("vm", "ts", "cpu_pct", "mem_use_mb")
-_SMALL = ("id", "timestamp", "cpu_usage")
+_SMALL = ("id", "timestamp", "duration", "cpu_usage")
 _META = ("id", "cpu_count", "cpu_capacity", "mem_capacity")
 _MIB_PER_GIB = 1024
+_STEP_S = 300
+_MAX_INTERVALS = 31 * 288
+BAD_DURATION = "duration not within 1 s .. 31 days"
 
 
 def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: str = "UTC",
@@ -60,7 +63,9 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
 def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of OpenDC's `bitbrains_small_trace.parquet` (fastStorage); path: that file or its folder.
 
-    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. Time 0 is the first sample.
+    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. Time 0 is the first stamp. A row
+    is the mean over its `duration` before its stamp, 300 s or a multiple, where OpenDC joined equal intervals: it
+    becomes one sample for each 300 s. A duration outside 1 s .. 31 days is refused.
 
     Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
     """
@@ -74,19 +79,28 @@ def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: 
         capacity = np.append(capacity, numbers(columns["cpu_capacity"]))
     if len(capacity) != len(table):
         raise ValueError(f"{meta} must name each id once, got {len(capacity)} rows of {len(table)}")
-    first = [unix_seconds(columns["timestamp"]).min() for _, columns in parquet_columns(file, ("timestamp",))]
-    origin = int(min(first, default=0))
+    first = [np.nanmin(unix_seconds(columns["timestamp"])) for _, columns in parquet_columns(file, ("timestamp",))]
+    if not first or not np.isfinite(min(first)):
+        raise ValueError(f"{file} must hold at least one sample with a timestamp, got none")
+    origin = int(min(first))
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in parquet_columns(file, _SMALL):
             ids, rows = request_rows(columns["id"], table)
             with np.errstate(divide="ignore", invalid="ignore"):
                 cpu = numbers(columns["cpu_usage"]) / np.append(capacity, np.nan)[rows]
-            time_s = np.floor(unix_seconds(columns["timestamp"])) - origin
-            yield RawSamples(file.name, first_row, ids, rows, time_s, cpu)
+            long_s = numbers(columns["duration"]) / 1000
+            is_bad = ~((long_s >= 1) & (long_s <= _MAX_INTERVALS * _STEP_S))
+            n_intervals = np.where(is_bad, 1, np.maximum(np.round(np.where(is_bad, 0, long_s) / _STEP_S), 1))
+            n_intervals = n_intervals.astype(np.int64)
+            row = np.repeat(np.arange(len(ids)), n_intervals)
+            back = np.cumsum(n_intervals)[row] - 1 - np.arange(len(row))  # intervals before the row's stamp
+            time_s = np.floor(unix_seconds(columns["timestamp"]))[row] - origin - back * float(_STEP_S)
+            yield RawSamples(file.name, first_row, ids[row], rows[row], time_s, cpu[row],
+                             odd={BAD_DURATION: is_bad[row]}, row_of=row)
 
     return UsageStream(f"Bitbrains fastStorage, {file.name} (OpenDC)", DayClock(origin, timezone), read, table,
-                       max_cpu, n_parquet_rows(file, _SMALL))
+                       max_cpu)
 
 
 BITBRAINS = UsageReader(

@@ -80,6 +80,7 @@ def _rows(file: Path, name: str, cpu: str, mem: str | None, table: RequestTable,
         ids: list[str] = []
         series: list[np.ndarray] = []
         memory: list[np.ndarray] = []
+        places: list[int] = []
         values = batch.column(name).to_pylist()
         of_day = batch.column("day").to_pylist() if day is not None else [None] * batch.num_rows
         for i, vm in enumerate(values):
@@ -94,13 +95,15 @@ def _rows(file: Path, name: str, cpu: str, mem: str | None, table: RequestTable,
                 continue
             seen.add(vm)
             ids.append(str(vm))
+            places.append(i)
             series.append(row[0])
             memory += row[1:]
         if ids:
             time_s = np.tile(np.arange(_N_SAMPLES) * float(_STEP_S), len(ids))
             yield RawSamples(file.name, first_row, np.repeat(np.array(ids, object), _N_SAMPLES),
                              np.repeat(table.rows(ids), _N_SAMPLES), time_s, np.concatenate(series) / 100,
-                             np.concatenate(memory) / 100 if mem else None)
+                             np.concatenate(memory) / 100 if mem else None,
+                             row_of=np.repeat(np.array(places), _N_SAMPLES))
         first_row += batch.num_rows
 
 

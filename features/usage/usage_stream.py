@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,7 +33,9 @@ class RawSamples:
     """Samples as a file has them, before any rule.
 
     file, first_row: where they stand, for the report. ids: (n,) request ids. idx_request: int32 (n,), -1 = unknown.
-    time_s, cpu: float64 (n,), NaN = missing. mem: the same, or None.
+    time_s, cpu: float64 (n,), NaN = missing. mem: the same, or None. odd: rule of the format -> bool (n,), the samples
+    that break it; asked after `NO_REQUEST`, in this order. row_of: int64 (n,), the row in the block that each sample
+    comes from, where a row has several; None = one each.
     """
 
     file: str
@@ -43,6 +45,8 @@ class RawSamples:
     time_s: np.ndarray
     cpu: np.ndarray
     mem: np.ndarray | None = None
+    odd: Mapping[str, np.ndarray] = field(default_factory=dict)
+    row_of: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,9 @@ class UsageStream:
     source: of the trace, one line. clock: local time of day of the trace's seconds. read: yields raw samples and may
     add to the table and to the ledger. max_cpu: the cap of cpu and mem. n_rows: samples in the files where known.
 
-    Rules, for each sample in this order: the request is known (`NO_REQUEST`), the time is a whole number between
-    -100 and 100 years (`BAD_TIME`), cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not above the cap
-    (`HIGH_CPU`; above 1 is legal). A mem outside 0 .. cap is missing and the sample stays (`BAD_MEM`).
+    Rules, for each sample in this order: the request is known (`NO_REQUEST`); those of the format; the time is a whole
+    number between -100 and 100 years (`BAD_TIME`); cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not
+    above the cap (`HIGH_CPU`; above 1 is legal). A mem outside 0 .. cap is missing and the sample stays (`BAD_MEM`).
 
     >>> table = RequestTable()
     >>> table.add([7, 8], [2.0, 4.0], [8.0, 16.0])
@@ -148,13 +152,15 @@ class UsageStream:
             idx = np.flatnonzero(is_kept & is_bad)
             shown = idx[:self._ledger.n_texts(rule, len(idx))]
             texts = [f"{raw.ids[i]},{raw.time_s[i]:.15g},{raw.cpu[i]:.15g}" for i in shown]
-            self._ledger.refuse(rule, raw.file, raw.first_row + idx, texts)
+            self._ledger.refuse(rule, raw.file, raw.first_row + (idx if raw.row_of is None else raw.row_of[idx]), texts)
             is_kept[idx] = False
 
         is_stranger = raw.idx_request < 0
         if is_stranger.any():
             self._strangers.update(dict.fromkeys(raw.ids[is_stranger].tolist()))
         refuse(NO_REQUEST, is_stranger)
+        for rule, is_bad in raw.odd.items():
+            refuse(rule, is_bad)
         with np.errstate(invalid="ignore"):
             refuse(BAD_TIME, ~(np.abs(raw.time_s) <= MAX_TIME_S) | (raw.time_s % 1 != 0))
             refuse(BAD_CPU, ~np.isfinite(raw.cpu))

@@ -1,0 +1,68 @@
+"""Usage that a trace carries: in memory as a grid, and from its folder as a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features.trace import Trace
+from sojourn.features.usage import grid_of, read_usage, store_usage
+
+
+def made_trace(**changed: list[object]) -> Trace:
+    """Two requests from 0 to 1,500 s of which only b has usage, out of order and with a sample of a stranger."""
+    requests = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 0], "departure_s": [None, None],
+                             "cpu_cores": [1.0, 2.0], "mem_gib": [4.0, 8.0]})
+    usage = {"request_id": ["b", "b", "c", "b", "b", "b"], "time_s": [300, 0, 0, 0, 900, 1200],
+             "cpu_frac": [0.5, 0.25, 0.5, 0.75, 1.5, 1.0], "mem_frac": [0.5, None, 0.5, 0.5, 0.5, 0.5]}
+    return Trace(requests, horizon_s=1500, usage=pd.DataFrame(usage | changed),
+                 meta={"start_unix_s": 1_364_684_400, "source": "made"})
+
+
+def test_a_trace_in_memory_becomes_a_grid_of_those_with_usage() -> None:
+    grid = grid_of(made_trace(), timezone="Europe/Berlin")
+    assert grid.request_ids.tolist() == ["b"] and grid.cpu_cores.tolist() == [2.0]
+    np.testing.assert_array_equal(grid.cpu, np.array([[0.25, 0.5, np.nan, 1.5, 1.0]], np.float32))
+    assert grid.mem is not None
+    np.testing.assert_array_equal(grid.mem, np.array([[np.nan, 0.5, np.nan, 0.5, 0.5]], np.float32))
+    assert grid.clock.slot(np.array([0, 7200]), 24).tolist() == [0, 3]  # the hour from 2 to 3 was left out that day
+
+
+def test_a_window_and_a_bridge() -> None:
+    grid = grid_of(made_trace(), 300, start_s=300, end_s=1200, bridge_steps=1)
+    assert grid.cpu.tolist() == [[0.5, 0.5, 1.5]] and grid.time_s().tolist() == [300, 600, 900]
+    assert grid_of(made_trace(), 600, take="max").cpu.tolist() == [[0.5, 1.5, 1.0]]
+
+
+def test_the_folder_of_a_trace_gives_the_same_grid(tmp_path: Path) -> None:
+    folder = made_trace().save(tmp_path / "trace")
+    stream = read_usage("parquet", folder)
+    stored = store_usage(stream, tmp_path / "usage").grid()
+    expected = grid_of(made_trace())
+    np.testing.assert_array_equal(stored.cpu, expected.cpu)
+    np.testing.assert_array_equal(stored.mem, expected.mem)
+    assert stored.request_ids.tolist() == ["b"] and stored.clock == expected.clock
+    report = stream.report()
+    assert report.without_series == ("a",) and report.without_request == ("c",)
+
+
+@pytest.mark.parametrize(("changed", "error"), [
+    ({"step_s": 0}, "step_s must be at least 1, got 0"),
+    ({"start_s": 900, "end_s": 900}, "end_s must be after start_s 900, got 900"),
+])
+def test_what_is_refused(changed: dict[str, int], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        grid_of(made_trace(), **changed)  # type: ignore[arg-type]
+
+
+def test_a_trace_without_usage_is_refused(tmp_path: Path) -> None:
+    bare = Trace(made_trace().requests, horizon_s=1200)
+    with pytest.raises(ValueError, match="trace must carry usage, got none"):
+        grid_of(bare)
+    with pytest.raises(FileNotFoundError, match=r"trace folder must hold usage\.parquet"):
+        read_usage("parquet", bare.save(tmp_path / "trace"))
+    with pytest.raises(ValueError, match="usage must hold a sample that keeps the rules"):
+        grid_of(made_trace(cpu_frac=[-1.0] * 6))
