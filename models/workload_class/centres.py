@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -42,12 +43,11 @@ def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) 
     if n_classes < 1:
         raise ValueError(f"n_classes must be at least 1, got {n_classes!r}")
     k = min(n_classes, len(np.unique(values, axis=0)))
-    fitted = KMeans(k, n_init=N_SEEDS, random_state=seed).fit(values)
-    order = np.argsort(-np.bincount(fitted.labels_, minlength=k), kind="stable")
+    centres, labels = _fitted(values, n_clusters=k, n_init=N_SEEDS, random_state=seed)
+    order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
     rank = np.empty(k, np.int64)
     rank[order] = np.arange(k)
-    return Centres(np.arange(k), np.asarray(fitted.cluster_centers_, np.float64)[order],
-                   rank[fitted.labels_], k)
+    return Centres(np.arange(k), centres[order], rank[labels], k)
 
 
 def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLASSES) -> Centres:
@@ -65,12 +65,17 @@ def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLAS
     while len(starts) < k:
         distance = ((distinct[:, None, :] - starts[None]) ** 2).sum(axis=2).min(axis=1)
         starts = np.vstack([starts, distinct[distance.argmax()]])
-    fitted = KMeans(k, init=starts, n_init=1).fit(values)
-    is_held = np.bincount(fitted.labels_, minlength=k) > 0
-    centres = np.asarray(fitted.cluster_centers_, np.float64)[is_held]
-    labels = (np.cumsum(is_held) - 1)[fitted.labels_]
+    centres, labels = _fitted(values, n_clusters=k, init=starts, n_init=1)
+    is_held = np.bincount(labels, minlength=k) > 0
+    centres, labels = centres[is_held], (np.cumsum(is_held) - 1)[labels]
     ids, next_id = _matched(before, centres)
     return Centres(ids, centres, labels, next_id)
+
+
+def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Centres, float64, and the label of each row, int64."""
+    fitted: Any = KMeans(**settings).fit(values)
+    return np.asarray(fitted.cluster_centers_, np.float64), np.asarray(fitted.labels_, np.int64)
 
 
 def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:

@@ -38,7 +38,8 @@ class WorkloadClasses:
     >>> seen = np.full((1, 96), np.nan)
     >>> seen[0, :12] = 0.6
     >>> at = classes.nearest(seen)
-    >>> classes.ids[at].tolist(), classes.needs(at, np.array([0.6]), np.array([10_800]), 12, np.array([12, 13])).tolist()
+    >>> needs = classes.needs(at, np.array([0.6]), np.array([10_800]), 12, np.array([12, 13]))
+    >>> classes.ids[at].tolist(), needs.tolist()
     ([7], [[0.65, 0.65]])
     """
 

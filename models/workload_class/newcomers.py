@@ -1,0 +1,122 @@
+"""What each way to predict a newcomer's need costs: under-served work beside over-reservation, by length of history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from sojourn.models.workload_class.class_model import ClassModel
+from sojourn.models.workload_class.slot_maxima import SlotMaxima
+from sojourn.serving.usage import N_SLOTS
+
+METHODS: Mapping[str, str] = MappingProxyType({
+    "reservation": "all that was reserved",
+    "own": "its own maximum so far",
+    "class": "its class's centre, scaled by the own maximum (the paper's)",
+    "combined": "its own maximum and its class's surplus",
+    "margin": "its own maximum and one share for all requests, of the same over-reservation as `combined`",
+})  # fmt: skip
+_SLOTS_AN_HOUR = 4
+_SLOT_S = 900
+_COVERED = 0.75
+_SMALLEST = 1e-3
+_N_HALVINGS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """Sums over the 24 hours after an observation, one row a request, added up over its starts.
+
+    request_ids: (m,). work, n_slots: float64 (m,), use and slots that were judged. under, over: float64 (m,) by the
+    names of METHODS, use above the prediction and prediction above use. All are sums over slots of shares of the
+    reservation; a slot's use is its highest.
+    """
+
+    request_ids: np.ndarray
+    work: np.ndarray
+    n_slots: np.ndarray
+    under: Mapping[str, np.ndarray]
+    over: Mapping[str, np.ndarray]
+
+    def under_served(self, method: str, counts: np.ndarray | None = None) -> float:
+        """Work above the prediction as a share of all work. counts: (m,), how often each request counts."""
+        return _ratio(self.under[method], self.work, counts)
+
+    def over_reserved(self, method: str, counts: np.ndarray | None = None) -> float:
+        """Prediction above use, a share of what is reserved."""
+        return _ratio(self.over[method], self.n_slots, counts)
+
+
+def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours: int) -> Newcomers:
+    """What the predictions of METHODS would have cost for requests that begin to run at some column.
+
+    judged: each a model, requests, and the column at which their history begins; a model must be learnt of other
+    requests, or of what was seen before that column. hours: length of the history, at least 3; the 24 hours after it
+    are judged, as far as there are samples. A request with less than three quarters of its history is left out.
+    """
+    if hours < 3:
+        raise ValueError(f"hours must be at least 3, got {hours!r}")
+    cases = [_case(model, seen, start, hours * _SLOTS_AN_HOUR) for model, seen, start in judged]
+    ids, own, used, centre, combined = (np.concatenate(each) for each in zip(*cases, strict=True))
+    is_judged = ~np.isnan(used)
+    wanted = _over(combined, used, is_judged).sum()
+    low, high = 0.0, 1.0
+    for _ in range(_N_HALVINGS):
+        middle = (low + high) / 2
+        is_less = _over(_raised(own, middle), used, is_judged).sum() < wanted
+        low, high = (middle, high) if is_less else (low, middle)
+    predicted = {"reservation": np.ones_like(used), "own": _raised(own, 0.0), "class": centre, "combined": combined,
+                 "margin": _raised(own, high)}
+    known, row = np.unique(ids, return_inverse=True)
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.bincount(row, values.sum(axis=1), minlength=len(known))
+
+    return Newcomers(known, summed(np.where(is_judged, used, 0.0)), summed(is_judged.astype(np.float64)),
+                     {name: summed(np.where(is_judged, np.maximum(used - predicted[name], 0.0), 0.0))
+                      for name in METHODS},
+                     {name: summed(_over(predicted[name], used, is_judged)) for name in METHODS})  # fmt: skip
+
+
+def _case(model: ClassModel, seen: SlotMaxima, start: int, n_slots: int) -> tuple[np.ndarray, ...]:
+    """Ids, own maximum, use of the next 24 hours, and the predictions `class` and `combined` of each request."""
+    now = start + n_slots
+    history = seen.highest[:, start:now].astype(np.float64)
+    following = np.full((len(seen), N_SLOTS), np.nan)
+    found = seen.highest[:, now:now + N_SLOTS]
+    following[:, :found.shape[1]] = found
+    is_used = ((~np.isnan(history)).mean(axis=1) >= _COVERED) & (~np.isnan(following)).any(axis=1)
+    history, following = history[is_used], following[is_used]
+    profiles = np.full((len(history), N_SLOTS), np.nan)
+    for first in range(0, n_slots, N_SLOTS):
+        part = history[:, first:first + N_SLOTS]
+        at = np.arange(start + first, start + first + part.shape[1]) % N_SLOTS
+        profiles[:, at] = np.fmax(profiles[:, at], part)
+    own = np.fmax.reduce(profiles, axis=1)
+    classes = model.classes
+    at = classes.nearest(profiles)
+    slots = np.arange(now, now + N_SLOTS) % N_SLOTS
+    combined = classes.needs(at, own, np.full(len(own), n_slots * _SLOT_S), now % N_SLOTS, slots)
+    centre = classes.centres[at]
+    largest = np.where(np.isnan(profiles), 0.0, centre).max(axis=1)
+    scaled = centre[:, slots] * (own / np.maximum(largest, _SMALLEST))[:, None]
+    return seen.request_ids[is_used], own[:, None], following, np.minimum(scaled, np.maximum(own, 1.0)[:, None]), \
+        combined
+
+
+def _raised(own: np.ndarray, margin: float) -> np.ndarray:
+    return np.repeat(np.maximum(np.minimum(own + margin, 1.0), own), N_SLOTS, axis=1)
+
+
+def _over(predicted: np.ndarray, used: np.ndarray, is_judged: np.ndarray) -> np.ndarray:
+    return np.where(is_judged, np.maximum(predicted - used, 0.0), 0.0)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray, counts: np.ndarray | None) -> float:
+    if counts is not None:
+        part, whole = part * counts, whole * counts
+    total = float(whole.sum())
+    return float(part.sum()) / total if total else float("nan")
