@@ -15,6 +15,7 @@ from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_er
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.simulate import compare, simulate
 from sojourn.flows.commands.trace import trace_app
+from sojourn.flows.commands.usage import usage_app
 from sojourn.flows.environment import be_quiet, keep_prefect_in
 from sojourn.flows.terminal import show_what_can_be_shown
 
@@ -24,6 +25,7 @@ show_what_can_be_shown()
 app = typer.Typer(help="Predict how long each VM, pod or job will stay, and measure what a scheduler gains from it.",
                   no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(trace_app, name="trace")
+app.add_typer(usage_app, name="usage")
 app.command(cls=RegistryCommand)(simulate)
 app.command(cls=RegistryCommand)(compare)
 

@@ -18,6 +18,12 @@ def _readers() -> Iterable[str]:
     return READERS
 
 
+def _usage_readers() -> Iterable[str]:
+    from sojourn.features.usage import USAGE_READERS
+
+    return USAGE_READERS
+
+
 def _recipes() -> Iterable[str]:
     from sojourn.simulator import WORKLOADS
 
@@ -50,7 +56,7 @@ def _presets() -> Iterable[str]:
 
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
-    "presets": _presets,
+    "presets": _presets, "usage_readers": _usage_readers,
 })  # fmt: skip
 
 

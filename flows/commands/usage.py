@@ -1,0 +1,108 @@
+"""`sojourn usage ...`: what requests use over time."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.flows.commands.options import plain_errors
+from sojourn.flows.commands.registry_help import RegistryCommand
+
+if TYPE_CHECKING:
+    from sojourn.flows.stages.describe_usage import UsageDescription
+
+usage_app = typer.Typer(help="See what requests use over time.", no_args_is_help=True)
+
+
+@usage_app.callback()
+def _group() -> None:
+    """A group, so that its one command keeps its name."""
+
+
+@usage_app.command("describe", cls=RegistryCommand)
+@plain_errors
+def usage_describe(
+    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    reader: Annotated[str, typer.Option(help="How to read the usage: {usage_readers}.")] = "parquet",
+    option: Annotated[list[str] | None, typer.Option(
+        "--set", help="Option of the reader, as NAME=VALUE (month=2013-7,2013-8); repeat.")] = None,
+    timezone: Annotated[str, typer.Option(help="IANA name; decides the local time of day.")] = "UTC",
+    step_s: Annotated[int, typer.Option(help="Step that waves are fitted on, seconds.")] = 300,
+    n_classes: Annotated[int, typer.Option(help="Classes of series with the same day, at most.")] = 20,
+    out: Annotated[Path | None, typer.Option(
+        help="Folder for the pictures (PNG), a table of all series and the stored series.")] = None,
+) -> None:
+    """Which requests are periodic and how, and which classes of days there are."""
+    from sojourn.features.usage import read_usage
+    from sojourn.flows.progress import console, stage
+    from sojourn.flows.reports.usage_report import summary_lines, usage_tables
+    from sojourn.flows.stages.describe_usage import describe_usage
+
+    stream = read_usage(reader, path, timezone=timezone, **_options(reader, option or []))
+    if out is not None:
+        _check_out(out)
+    with stage("read and fit") as report:
+        found = describe_usage(stream, step_s=step_s, n_classes=n_classes, progress=report,
+                               folder=None if out is None else out / "usage")
+    typer.echo(found.report.text())
+    typer.echo("")
+    for line in summary_lines(found):
+        typer.echo(line)
+    for table in usage_tables(found):
+        console.print("")
+        console.print(table)
+    if out is not None:
+        for written in _written(found, out):
+            typer.echo(f"written  {written}")
+
+
+def _options(reader: str, given: list[str]) -> dict[str, Any]:
+    """Options of the reader, in the type of their default; text where that is None."""
+    from sojourn.features.usage import USAGE_READERS
+
+    if reader not in USAGE_READERS:
+        raise ValueError(f"reader must be one of {', '.join(USAGE_READERS)}; got {reader!r}")
+    parameters = inspect.signature(USAGE_READERS[reader].stream).parameters
+    found: dict[str, Any] = {}
+    for each in given:
+        name, separator, text = each.partition("=")
+        known = (*USAGE_READERS[reader].options, "max_cpu")
+        if not separator or name not in known:
+            raise ValueError(f"--set must be NAME=VALUE with a name of {reader} ({', '.join(known)}), got {each!r}")
+        default = parameters[name].default
+        if isinstance(default, bool):
+            if text not in ("true", "false"):
+                raise ValueError(f"{name} must be true or false, got {text!r}")
+            found[name] = text == "true"
+        elif isinstance(default, int | float):
+            try:
+                found[name] = type(default)(text)
+            except ValueError as error:
+                raise ValueError(f"{name} must be a number, got {text!r}") from error
+        else:
+            found[name] = text
+    return found
+
+
+def _check_out(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a folder, got the file {str(out)!r}")
+
+
+def _written(found: UsageDescription, out: Path) -> list[Path]:
+    """Write the pictures and the table; the store is there already."""
+    from sojourn.flows.reports.usage_figures import classes_figure, examples_figure, periodicity_figure
+    from sojourn.publishing import whole_file
+
+    figures = {"periodicity.png": periodicity_figure(found), "series.png": examples_figure(found)}
+    if len(found.centres):
+        figures["classes.png"] = classes_figure(found)
+    for name, figure in figures.items():
+        with whole_file(out / name) as temporary:
+            figure.savefig(temporary, dpi=110, format="png")
+    with whole_file(out / "series.parquet") as temporary:
+        found.table.to_parquet(temporary, index=False)
+    return [*(out / name for name in figures), out / "series.parquet", out / "usage"]
