@@ -1,0 +1,215 @@
+"""Replays services and batch requests under a scheduler: prepares the compiled loop and reads its result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.cluster import NEVER
+from sojourn.simulator.elastic.autoscaler import RESOURCES, WEIGHTS
+from sojourn.simulator.elastic.ctcl_kernels import (
+    BATCH,
+    CAPACITY,
+    CHOSEN,
+    COUNTS,
+    HOSTS,
+    LARGEST_EXCESS,
+    MOST_IN_USE,
+    MOST_READY,
+    N_ABOVE,
+    N_COLUMNS,
+    N_IN_USE,
+    N_OVERLOADED,
+    N_PENDING,
+    N_READY,
+    RANDOM,
+    RANKS,
+    READY,
+    REQUESTS,
+    SERVICES,
+    SHORTEST_RUNTIME,
+    USED,
+    Rules,
+    World,
+    replay,
+)
+from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, type_capacities
+from sojourn.simulator.elastic.mixed_result import MixedResult
+from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
+from sojourn.simulator.elastic.mixed_workload import MixedWorkload
+
+_ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
+_N_LAGS = 4096
+MOST_MACHINES = 2000
+"""Slots of an elastic pool; what is given back frees its slot."""
+
+
+def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs: np.ndarray | None = None, *,
+                 rng: np.random.Generator, n_machines: int | None = None,
+                 most_machines: int = MOST_MACHINES) -> MixedResult:
+    """One replay of all requests until the end of the series.
+
+    needs: float64 (n_services, n_intervals, 2), milli-cores and MiB: what each service is predicted to need at most in
+        each interval, known one interval ahead; NaN = not identified, its whole reservation counts. Read as the
+        scheduler's `needs` says; must be None where that is "none". n_machines: of a fixed pool, by default the
+        workload's. rng: draws the boot lags, and the order of a random eviction.
+
+    A pool that grows begins without machines: those for the first services are ordered at time 0. Every request ends
+    once at most; what is evicted starts again from nothing.
+
+    Refused with ValueError: an unknown scheduler, needs of another shape or below 0, a fixed pool without machines, a
+    scheduling cycle that does not divide the interval.
+
+    >>> from sojourn.simulator.elastic.mixed_workload import BatchRequests, Services
+    >>> services = Services(np.array([[4000, 8192]]), np.full((1, 96, 2), 1000), np.array([0]), np.array([96]),
+    ...                     np.array([-1]))
+    >>> batch = BatchRequests(np.array([600_000]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),
+    ...                       np.array([[600, 256]]), np.array([0]), np.array([9000]), np.array([-1]))
+    >>> result = replay_mixed(MixedWorkload(services, batch, 900, "one of each"), "demand-blind",
+    ...                       rng=np.random.default_rng(0))
+    >>> result.outcomes()["ended"], result.started_ms.tolist(), result.most_machines
+    (1, [600320], 1)
+    """
+    if isinstance(scheduler, str):
+        if scheduler not in SCHEDULERS:
+            raise ValueError(f"scheduler must be one of {', '.join(SCHEDULERS)}, got {scheduler!r}")
+        scheduler = SCHEDULERS[scheduler]
+    is_fixed = scheduler.autoscaler is None
+    n_fixed = workload.n_machines if n_machines is None else n_machines
+    if is_fixed and n_fixed < 1:
+        raise ValueError(f"n_machines must be at least 1 for a fixed pool, got {n_fixed!r}")
+    if workload.interval_s * 1000 % scheduler.timing.cycle_ms:
+        raise ValueError(f"cycle_ms must divide the interval of {workload.interval_s} s, got "
+                         f"{scheduler.timing.cycle_ms!r}")
+    if is_fixed and max(workload.services.machine.max(initial=-1), workload.batch.machine.max(initial=-1)) >= n_fixed:
+        raise ValueError(f"machine must be below n_machines, {n_fixed}, got "
+                         f"{max(workload.services.machine.max(initial=-1), workload.batch.machine.max(initial=-1))!r}")
+    rules = _rules(workload, scheduler)
+    world = _world(workload, scheduler, needs, rng, n_fixed if is_fixed else most_machines)
+    if is_fixed:
+        _open_fixed(world)
+    replay(world, rules)
+    return _result(workload, world, is_fixed)
+
+
+def _rules(workload: MixedWorkload, scheduler: MixedScheduler) -> Rules:
+    timing, scaler = scheduler.timing, scheduler.autoscaler
+    interval_ms = workload.interval_s * 1000
+    return Rules(
+        horizon=workload.horizon_s * 1000, interval=interval_ms, cycle=timing.cycle_ms, decision=timing.decision_ms,
+        start=timing.start_ms, eviction=timing.eviction_ms,
+        idle_release=round(scaler.idle_release_s * 1000) if scaler else 0,
+        most_at_once=scaler.most_at_once if scaler else 0, by_need=scheduler.needs == "vertical",
+        by_use=scheduler.is_by_use, is_first_fit=scheduler.is_first_fit, is_raised=scheduler.is_raised,
+        is_long=scheduler.is_long, is_by_trace=scheduler.is_by_trace, order=_ORDERS[scheduler.evictor.order],
+        day=max(86_400_000 // interval_ms, 1), threshold=scheduler.evictor.threshold)
+
+
+def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray | None, rng: np.random.Generator,
+           n_slots: int) -> World:
+    services, batch = workload.services, workload.batch
+    n_services, n_batch = len(services), len(batch)
+    n, n_intervals = n_services + n_batch, services.n_intervals
+    types = scheduler.autoscaler.types if scheduler.autoscaler else (DEFAULT_TYPE,)
+    capacities = type_capacities(types, RESOURCES)
+    ahead, need = _needs(workload, scheduler, needs)
+    lag_ms = np.empty(_N_LAGS, np.int64)
+    lag_ms[:] = np.rint(types[0].boot_lag.drawn_s(rng, _N_LAGS) * 1000)
+
+    counts = np.zeros(1, COUNTS)
+    counts["next_ready"], counts["next_release"] = NEVER, NEVER
+    requests = np.zeros(n, REQUESTS)
+    for name in ("host", "after", "before", "bound", "not_on"):
+        requests[name] = -1
+    requests["own_machine"] = np.concatenate([services.machine, batch.machine])
+    of_services = np.zeros(n_services, SERVICES)
+    for name in ("first", "last", "reserved"):
+        of_services[name] = getattr(services, name)
+    of_batch = np.zeros(n_batch, BATCH)
+    for name, values in (("arrival", batch.arrival_ms), ("duration", batch.duration_ms), ("peak_at", batch.peak_ms),
+                         ("longest", batch.longest_ms), ("drawn_rank", rng.permutation(n_batch)), ("used", batch.used),
+                         ("peak", batch.peak), ("started", -1), ("ended", -1), ("evicted_at", -1), ("position", -1)):
+        of_batch[name] = values
+    hosts = np.zeros(n_slots, HOSTS)
+    for name in ("serial", "first_service", "first_batch"):
+        hosts[name] = -1
+    size = max(n, 1)
+    return World(
+        counts=counts, series=np.zeros((n_intervals, N_COLUMNS), np.int64), requests=requests,
+        demand=np.concatenate([services.reserved, batch.requested]).astype(np.int64), services=of_services,
+        service_order=np.argsort(services.first, kind="stable").astype(np.int64),
+        service_use=services.used.astype(np.int64), need=need, ahead=ahead, batch=of_batch, hosts=hosts,
+        totals=np.zeros(4, np.int64), capacities=capacities,
+        limits=np.floor(capacities * scheduler.fill).astype(np.int64),
+        prices=np.array([each.price_per_h for each in types], np.float64), weights=_weights(scheduler), lags=lag_ms,
+        service_queue=np.zeros(max(n_services, 1), np.int64), queue=np.zeros(max(n_batch, 1), np.int64),
+        scratch=np.zeros((CHOSEN + 1, size), np.int64), scores=np.zeros((RANKS + 1, size)),
+        member_use=np.zeros((size, 2), np.int64), room=np.zeros(2, np.int64), two=np.zeros(2, np.int64))
+
+
+def _weights(scheduler: MixedScheduler) -> np.ndarray:
+    return np.array(scheduler.autoscaler.weights if scheduler.autoscaler else WEIGHTS, np.float64)
+
+
+def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
+           needs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Each interval's own prediction, -1 where unknown, and what a service counts for from its begin on: the higher of
+    this interval's and the next one's, since a request that is placed now runs into it."""
+    services = workload.services
+    shape = services.used.shape
+    if scheduler.needs == "none":
+        if needs is not None:
+            raise ValueError("needs must be None for a scheduler that reads none, got an array")
+        needs = np.full(shape, np.nan)
+    if needs is None or needs.shape != shape:
+        raise ValueError(f"needs must have the shape {shape}, got {None if needs is None else needs.shape}")
+    if (needs < 0).any():
+        raise ValueError(f"needs must be 0 or more, or NaN, got {float(np.nanmin(needs))!r}")
+    is_known = ~np.isnan(needs).any(axis=2, keepdims=True)
+    whole = np.ceil(np.where(is_known, needs, 0)).astype(np.int64)
+    reserved = services.reserved[:, None, :]
+    if scheduler.needs == "idle":
+        whole = np.minimum(whole, reserved)
+    counted = np.where(is_known, whole, reserved)
+    following = np.concatenate([counted[:, 1:], counted[:, -1:]], axis=1)
+    return np.where(is_known, whole, -1).astype(np.int64), np.maximum(counted, following).astype(np.int64)
+
+
+def _open_fixed(world: World) -> None:
+    n = len(world.hosts)
+    world.hosts["state"] = READY
+    world.hosts["serial"] = np.arange(n)
+    world.hosts["capacity"], world.hosts["limit"] = world.capacities[0], world.limits[0]
+    world.counts["n_ready"] = n
+    world.totals[2:] = world.capacities[0] * n
+
+
+def _result(workload: MixedWorkload, world: World, is_fixed: bool) -> MixedResult:
+    n_services = len(workload.services)
+    rows = world.series.astype(np.float64)
+    interval_ms = workload.interval_s * 1000
+    n_machine_ms = rows[:, N_IN_USE if is_fixed else N_READY]
+    capacity = rows[:, CAPACITY:CAPACITY + 2]
+    if is_fixed:  # of the machines in use: all are of one type
+        capacity = n_machine_ms[:, None] * world.capacities[0]
+    used = rows[:, USED:USED + 2]
+    most = rows[:, MOST_IN_USE if is_fixed else MOST_READY]
+    share = _pct(used, capacity)
+    series = pd.DataFrame({
+        "time_s": np.arange(len(rows), dtype=np.int64) * workload.interval_s, "cpu_pct": share[:, 0],
+        "mem_pct": share[:, 1], "n_machines": n_machine_ms / interval_ms, "most_machines": most.astype(np.int64),
+        "overloaded_pct": _pct(rows[:, N_OVERLOADED], n_machine_ms),
+        "above_capacity_pct": _pct(rows[:, N_ABOVE], n_machine_ms), "n_pending": rows[:, N_PENDING] / interval_ms})
+    total = _pct(used.sum(axis=0), capacity.sum(axis=0))
+    return MixedResult(
+        series, float(total[0]), float(total[1]), float(n_machine_ms.sum() / interval_ms / len(rows)),
+        int(most.max(initial=0)), int(world.counts["n_serials"][0]),
+        float(_pct(rows[:, N_OVERLOADED].sum(), n_machine_ms.sum())),
+        float(_pct(rows[:, N_ABOVE].sum(), n_machine_ms.sum())), world.requests["status"][:n_services].copy(),
+        world.requests["status"][n_services:].copy(), world.requests["host"][n_services:].copy(),
+        *(world.batch[name].copy() for name in ("started", "ended", "n_evicted", "cost")))
+
+
+def _pct(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """100 * part / whole, 0 where there is nothing."""
+    return np.asarray(100 * np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0))
