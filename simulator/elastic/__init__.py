@@ -16,12 +16,18 @@ from sojourn.simulator.elastic.machine_types import (
     fits_a_type,
     type_capacities,
 )
+from sojourn.simulator.elastic.mixed_replay import replay_mixed
+from sojourn.simulator.elastic.mixed_result import OUTCOMES, MixedResult
+from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler, Timing
+from sojourn.simulator.elastic.mixed_workload import BatchRequests, MixedWorkload, Services
 from sojourn.simulator.elastic.pool import ElasticPool, simulate_pool
 from sojourn.simulator.elastic.pool_result import PoolResult
+from sojourn.simulator.elastic.service_needs import own_maximum, true_needs
 
 __all__ = [
-    "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "Autoscaler", "BootLag", "Consolidation", "ElasticPool",
-    "Evictor", "MachineType", "PoolResult", "ScaleOut", "available", "evicted", "fits_a_type", "greedy",
-    "homogeneous", "idle", "least_requested_host", "machines_for", "rescheduling_cost_s", "simulate_pool",
-    "type_capacities", "updated_demand",
+    "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "OUTCOMES", "SCHEDULERS", "Autoscaler", "BatchRequests",
+    "BootLag", "Consolidation", "ElasticPool", "Evictor", "MachineType", "MixedResult", "MixedScheduler",
+    "MixedWorkload", "PoolResult", "ScaleOut", "Services", "Timing", "available", "evicted", "fits_a_type", "greedy",
+    "homogeneous", "idle", "least_requested_host", "machines_for", "own_maximum", "replay_mixed", "rescheduling_cost_s",
+    "simulate_pool", "true_needs", "type_capacities", "updated_demand",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """The event loop of services and batch requests on an elastic pool, compiled. Slow twin: tests/naive_ctcl.py.
 
-Times are whole milliseconds, amounts milli-cores and MiB, so that all sums are exact. A request has one number: services
-are 0..n_services - 1, batch requests follow.
+Times are whole milliseconds, amounts milli-cores and MiB, so that all sums are exact. A request has one number:
+services are 0..n_services - 1, batch requests follow.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ WAITING, PENDING, RUNNING, ENDED, TOO_LARGE = 0, 1, 2, 3, 4
 NONE, BOOTING, READY = 0, 1, 2
 """Of a slot of a machine."""
 SHORTEST_RUNTIME, LARGEST_EXCESS, RANDOM = 0, 1, 2
-USED, CAPACITY, N_READY, N_IN_USE, N_OVERLOADED, N_ABOVE, N_PENDING, MOST_READY, MOST_IN_USE = 0, 2, 4, 5, 6, 7, 8, 9, 10
-"""Columns of `World.series`: integrals over an interval, per ms, of two resources each; counts; the last two are peaks."""
+USED, CAPACITY, N_READY, N_IN_USE, N_OVERLOADED, N_ABOVE, N_PENDING = 0, 2, 4, 5, 6, 7, 8
+MOST_READY, MOST_IN_USE = 9, 10
+"""Columns of `World.series`: integrals over an interval in ms: used and capacity of two resources, counts; two peaks."""
 N_COLUMNS = 11
 
 COUNTS = np.dtype([(name, np.int64) for name in (
     "now", "interval", "heap_size", "next_service", "next_batch", "n_services_pending", "n_pending", "n_scanned",
-    "n_refused", "is_freed", "is_cut", "is_checked", "next_ready", "next_release", "n_lags", "n_serials", "clock", "n_placed",
-    "n_evictions", "n_ready", "n_in_use", "n_overloaded", "n_above", "n_short_of_slots")])
+    "n_refused", "is_freed", "is_cut", "is_checked", "next_ready", "next_release", "n_lags", "n_serials", "clock",
+    "n_placed", "n_evictions", "n_ready", "n_in_use", "n_overloaded", "n_above", "n_short_of_slots")])
 
 
 ROWS, ORDER, MACHINE, TYPE_OF, SLOT_OF, MEMBERS, CHOSEN = 0, 1, 2, 3, 4, 5, 6
@@ -54,7 +55,8 @@ HOSTS = np.dtype([*((name, np.int64) for name in (
 
 class Rules(NamedTuple):
     """A scheduler, as numbers. by_need: the equation by which services are filtered counts needs, not reservations.
-    by_use: batch requests are filtered by what is used now. is_first_fit: the first host, not the least requested.
+    by_use: batch requests are filtered by what is used now, which they must leave below the
+    threshold. is_first_fit: the first host, not the least requested.
     is_raised: eviction raises the demand to what was seen. is_long: a rescheduled request needs room for `longest`.
     order: of eviction. most_at_once: machines in a round, 0 = a fixed pool. resources' amounts are in `World`."""
 
@@ -80,7 +82,8 @@ class Rules(NamedTuple):
 class World(NamedTuple):
     """All state. demand: int64 (n_requests, 2). service_use: int64 (n_services, n_intervals, 2). need: the same, what a
     service counts for in an interval; ahead: as predicted, -1 where unknown. limits: what batch requests may fill of
-    each type. totals: used and capacity of all machines. room, two: int64 (2,); member_use: int64 (n, 2): scratch."""
+    each type. totals: used and capacity of all machines;
+    n_of_type: how many are ready; type_ms: their time. room, two: int64 (2,); member_use: int64 (n, 2): scratch."""
 
     counts: np.ndarray
     series: np.ndarray
@@ -94,6 +97,8 @@ class World(NamedTuple):
     batch: np.ndarray
     hosts: np.ndarray
     totals: np.ndarray
+    n_of_type: np.ndarray
+    type_ms: np.ndarray
     capacities: np.ndarray
     limits: np.ndarray
     prices: np.ndarray
@@ -118,6 +123,8 @@ def pass_time(world: World, to: int) -> None:
     for d in range(2):
         row[USED + d] += world.totals[d] * elapsed
         row[CAPACITY + d] += world.totals[2 + d] * elapsed
+    for kind in range(len(world.n_of_type)):
+        world.type_ms[kind] += world.n_of_type[kind] * elapsed
     row[N_READY] += counts.n_ready * elapsed
     row[N_IN_USE] += counts.n_in_use * elapsed
     row[N_OVERLOADED] += counts.n_overloaded * elapsed
@@ -291,7 +298,14 @@ def is_room(world: World, rules: Rules, host: int, request: int, now: int) -> bo
         if world.demand[request, d] > room:
             return False
         world.room[d] = room
-    return True
+    if is_service or not rules.by_use:
+        return True
+    overall = 0.0
+    for d in range(2):
+        if world.hosts[host].capacity[d] > 0:
+            used = world.hosts[host].used[d] + world.demand[request, d]
+            overall += world.weights[d] * used / world.hosts[host].capacity[d]
+    return overall <= rules.threshold
 
 
 @inner
@@ -494,6 +508,7 @@ def order_machine(world: World, rules: Rules, kind: int, now: int) -> int:
 def open_machine(world: World, host: int, now: int) -> None:
     world.hosts[host].state = READY
     world.counts[0].n_ready += 1
+    world.n_of_type[world.hosts[host].kind] += 1
     world.counts[0].is_freed = 1
     world.hosts[host].idle_since = now
     for d in range(2):
@@ -550,7 +565,9 @@ def release_idle(world: World, rules: Rules, now: int) -> None:
             counts[0].next_release = min(counts[0].next_release, at)
             continue
         world.hosts[host].state = NONE
+        counts[0].is_freed = 1  # a slot
         counts[0].n_ready -= 1
+        world.n_of_type[world.hosts[host].kind] -= 1
         for d in range(2):
             world.totals[2 + d] -= world.hosts[host].capacity[d]
 
@@ -588,8 +605,8 @@ def grow(world: World, rules: Rules, queue: np.ndarray, n: int, is_service: bool
     if n_left == 0 or most == 0:
         return 0
     largest_first(world, n_left)
-    n_new = scale_out(world.demand, world.scratch[ORDER], n_left, capacities, world.prices, world.weights, min(most, n_left),
-                      world.scratch[MACHINE], world.scratch[TYPE_OF], world.two)
+    n_new = scale_out(world.demand, world.scratch[ORDER], n_left, capacities, world.prices, world.weights,
+                      min(most, n_left), world.scratch[MACHINE], world.scratch[TYPE_OF], world.two)
     n_ordered = 0
     for k in range(n_new):
         world.scratch[SLOT_OF, k] = order_machine(world, rules, world.scratch[TYPE_OF, k], now)
@@ -613,7 +630,11 @@ def largest_first(world: World, n: int) -> None:
             middle, high = min(low + width, n), min(low + 2 * width, n)
             i, j = low, middle
             for k in range(low, high):
-                if i < middle and (j >= high or world.scores[SIZES, world.scratch[ORDER, i]] >= world.scores[SIZES, world.scratch[ORDER, j]]):
+                is_left = i < middle
+                if is_left and j < high:
+                    left, right = world.scratch[ORDER, i], world.scratch[ORDER, j]
+                    is_left = world.scores[SIZES, left] >= world.scores[SIZES, right]
+                if is_left:
                     world.scratch[MACHINE, k] = world.scratch[ORDER, i]
                     i += 1
                 else:
@@ -660,13 +681,17 @@ def tick(world: World, rules: Rules, now: int) -> None:
 
 @inner
 def scan(world: World, rules: Rules, queue: np.ndarray, n: int, begin: int, now: int) -> int:
-    """Length of the queue after placing what fits from `begin` on; `n_scanned` is how many of its first were refused."""
+    """Length of the queue after placing what fits from `begin` on; `n_scanned`: how many of its first were refused."""
     counts = world.counts
     kept = begin
     fail_cpu, fail_mem = NEVER, NEVER
     n_services = len(world.services)
     for k in range(begin, n):
         request = queue[k]
+        if request < n_services and world.services[request].last <= counts[0].interval:
+            unbind(world, request)
+            world.requests[request].status = ENDED  # it has left before it got a place
+            continue
         if counts[0].n_placed > 0 and counts[0].clock + rules.decision > now + rules.cycle:
             counts[0].is_cut = 1
             counts[0].n_scanned = kept
@@ -674,19 +699,20 @@ def scan(world: World, rules: Rules, queue: np.ndarray, n: int, begin: int, now:
                 queue[kept] = queue[j]
                 kept += 1
             return kept
-        is_plain = world.requests[request].not_on < 0 and (request < n_services or world.batch[request - n_services].n_evicted == 0)
+        is_first = request < n_services or world.batch[request - n_services].n_evicted == 0
+        is_plain = is_first and world.requests[request].not_on < 0
         if is_plain and world.demand[request, 0] >= fail_cpu and world.demand[request, 1] >= fail_mem:
             queue[kept] = request
             kept += 1
             continue
         own = world.requests[request].own_machine if rules.is_by_trace else -1
-        is_first = request < n_services or world.batch[request - n_services].n_evicted == 0
         host = own if own >= 0 and is_first else host_for(world, rules, request, now)
         if host >= 0:
             place(world, rules, host, request)
             continue
         if rules.most_at_once == 0 and world.requests[request].not_on >= 0:
-            world.requests[request].not_on = -1  # a pool that cannot grow: in later cycles it may return to where it was
+            # a pool that cannot grow: in later cycles the request may return to where it was
+            world.requests[request].not_on = -1
             counts[0].is_freed = 1
         if is_plain and world.demand[request, 0] <= fail_cpu and world.demand[request, 1] <= fail_mem:
             fail_cpu, fail_mem = world.demand[request, 0], world.demand[request, 1]
@@ -705,9 +731,19 @@ def next_time(world: World, rules: Rules, now: int, is_growing: bool) -> int:
     if counts[0].next_batch < len(world.batch):
         time = min(time, world.batch[counts[0].next_batch].arrival)
     time = min(time, counts[0].next_ready, counts[0].next_release)
-    if counts[0].is_cut or is_growing or not counts[0].is_checked:
+    if counts[0].is_cut or is_growing or counts[0].is_freed or not counts[0].is_checked:
         time = min(time, now + rules.cycle)
     return max((time + rules.cycle - 1) // rules.cycle * rules.cycle, now + rules.cycle)
+
+
+@inner
+def pass_events(world: World, rules: Rules, time: int) -> None:
+    """Peaks and ends of batch requests up to and including `time`."""
+    while world.counts[0].heap_size > 0 and world.batch[world.batch[0].heap].event <= time:
+        batch = world.batch[0].heap
+        pass_time(world, world.batch[batch].event)
+        batch_event(world, rules, batch)
+    pass_time(world, time)
 
 
 @kernel
@@ -718,11 +754,7 @@ def replay(world: World, rules: Rules) -> None:
     counts[0].interval, counts[0].is_checked = -1, 1
     time = 0
     while time < rules.horizon:
-        while counts[0].heap_size > 0 and world.batch[world.batch[0].heap].event <= time:
-            batch = world.batch[0].heap
-            pass_time(world, world.batch[batch].event)
-            batch_event(world, rules, batch)
-        pass_time(world, time)
+        pass_events(world, rules, time)
         counts[0].clock, counts[0].n_placed = time, 0
         if time // rules.interval > counts[0].interval:
             tick(world, rules, time)
@@ -760,4 +792,4 @@ def replay(world: World, rules: Rules) -> None:
             is_growing = n_new > 0
         release_idle(world, rules, time)
         time = next_time(world, rules, time, is_growing)
-    pass_time(world, rules.horizon)
+    pass_events(world, rules, rules.horizon)

@@ -33,7 +33,7 @@ from sojourn.simulator.elastic.ctcl_kernels import (
     World,
     replay,
 )
-from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, type_capacities
+from sojourn.simulator.elastic.machine_types import type_capacities
 from sojourn.simulator.elastic.mixed_result import MixedResult
 from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
 from sojourn.simulator.elastic.mixed_workload import MixedWorkload
@@ -50,9 +50,11 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     """One replay of all requests until the end of the series.
 
     needs: float64 (n_services, n_intervals, 2), milli-cores and MiB: what each service is predicted to need at most in
-        each interval, known one interval ahead; NaN = not identified, its whole reservation counts. Read as the
-        scheduler's `needs` says; must be None where that is "none". n_machines: of a fixed pool, by default the
-        workload's. rng: draws the boot lags, and the order of a random eviction.
+        the interval and the next one, made of what was seen before the interval; NaN = not identified, its whole
+        reservation counts. Two intervals, because a request placed within the first may use the prediction interval of
+        15 min from then on. Read as the scheduler's `needs` says; must be None where that is "none".
+    n_machines: of a fixed pool, by default the workload's. most_machines: of an elastic one.
+    rng: draws the boot lags, and the order of a random eviction.
 
     A pool that grows begins without machines: those for the first services are ordered at time 0. Every request ends
     once at most; what is evicted starts again from nothing.
@@ -81,9 +83,9 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     if workload.interval_s * 1000 % scheduler.timing.cycle_ms:
         raise ValueError(f"cycle_ms must divide the interval of {workload.interval_s} s, got "
                          f"{scheduler.timing.cycle_ms!r}")
-    if is_fixed and max(workload.services.machine.max(initial=-1), workload.batch.machine.max(initial=-1)) >= n_fixed:
-        raise ValueError(f"machine must be below n_machines, {n_fixed}, got "
-                         f"{max(workload.services.machine.max(initial=-1), workload.batch.machine.max(initial=-1))!r}")
+    named = int(max(workload.services.machine.max(initial=-1), workload.batch.machine.max(initial=-1)))
+    if is_fixed and named >= n_fixed:
+        raise ValueError(f"machine must be below n_machines, {n_fixed}, got {named!r}")
     rules = _rules(workload, scheduler)
     world = _world(workload, scheduler, needs, rng, n_fixed if is_fixed else most_machines)
     if is_fixed:
@@ -110,7 +112,7 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
     services, batch = workload.services, workload.batch
     n_services, n_batch = len(services), len(batch)
     n, n_intervals = n_services + n_batch, services.n_intervals
-    types = scheduler.autoscaler.types if scheduler.autoscaler else (DEFAULT_TYPE,)
+    types = scheduler.autoscaler.types if scheduler.autoscaler else (scheduler.fixed_type,)
     capacities = type_capacities(types, RESOURCES)
     ahead, need = _needs(workload, scheduler, needs)
     lag_ms = np.empty(_N_LAGS, np.int64)
@@ -139,7 +141,8 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
         demand=np.concatenate([services.reserved, batch.requested]).astype(np.int64), services=of_services,
         service_order=np.argsort(services.first, kind="stable").astype(np.int64),
         service_use=services.used.astype(np.int64), need=need, ahead=ahead, batch=of_batch, hosts=hosts,
-        totals=np.zeros(4, np.int64), capacities=capacities,
+        totals=np.zeros(4, np.int64), n_of_type=np.zeros(len(types), np.int64),
+        type_ms=np.zeros(len(types), np.int64), capacities=capacities,
         limits=np.floor(capacities * scheduler.fill).astype(np.int64),
         prices=np.array([each.price_per_h for each in types], np.float64), weights=_weights(scheduler), lags=lag_ms,
         service_queue=np.zeros(max(n_services, 1), np.int64), queue=np.zeros(max(n_batch, 1), np.int64),
@@ -153,8 +156,7 @@ def _weights(scheduler: MixedScheduler) -> np.ndarray:
 
 def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
            needs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Each interval's own prediction, -1 where unknown, and what a service counts for from its begin on: the higher of
-    this interval's and the next one's, since a request that is placed now runs into it."""
+    """As predicted, -1 where unknown, and what a service counts for: its reservation where unknown."""
     services = workload.services
     shape = services.used.shape
     if scheduler.needs == "none":
@@ -171,8 +173,7 @@ def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
     if scheduler.needs == "idle":
         whole = np.minimum(whole, reserved)
     counted = np.where(is_known, whole, reserved)
-    following = np.concatenate([counted[:, 1:], counted[:, -1:]], axis=1)
-    return np.where(is_known, whole, -1).astype(np.int64), np.maximum(counted, following).astype(np.int64)
+    return np.where(is_known, whole, -1).astype(np.int64), counted.astype(np.int64)
 
 
 def _open_fixed(world: World) -> None:
@@ -181,6 +182,7 @@ def _open_fixed(world: World) -> None:
     world.hosts["serial"] = np.arange(n)
     world.hosts["capacity"], world.hosts["limit"] = world.capacities[0], world.limits[0]
     world.counts["n_ready"] = n
+    world.n_of_type[0] = n
     world.totals[2:] = world.capacities[0] * n
 
 
@@ -200,10 +202,13 @@ def _result(workload: MixedWorkload, world: World, is_fixed: bool) -> MixedResul
         "mem_pct": share[:, 1], "n_machines": n_machine_ms / interval_ms, "most_machines": most.astype(np.int64),
         "overloaded_pct": _pct(rows[:, N_OVERLOADED], n_machine_ms),
         "above_capacity_pct": _pct(rows[:, N_ABOVE], n_machine_ms), "n_pending": rows[:, N_PENDING] / interval_ms})
+    type_ms = np.array([n_machine_ms.sum()]) if is_fixed else world.type_ms
+    hours = type_ms / 3_600_000
     total = _pct(used.sum(axis=0), capacity.sum(axis=0))
     return MixedResult(
         series, float(total[0]), float(total[1]), float(n_machine_ms.sum() / interval_ms / len(rows)),
         int(most.max(initial=0)), int(world.counts["n_serials"][0]),
+        tuple(hours.tolist()), float((hours * world.prices).sum()),
         float(_pct(rows[:, N_OVERLOADED].sum(), n_machine_ms.sum())),
         float(_pct(rows[:, N_ABOVE].sum(), n_machine_ms.sum())), world.requests["status"][:n_services].copy(),
         world.requests["status"][n_services:].copy(), world.requests["host"][n_services:].copy(),

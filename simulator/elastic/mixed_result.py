@@ -19,6 +19,7 @@ class MixedResult:
     series: `time_s`, `cpu_pct`, `mem_pct` (use over capacity of the machines that are ready, of a fixed pool of those
         that hold a request; a host's use counts up to its capacity), `n_machines` (mean), `most_machines`,
         `overloaded_pct` and `above_capacity_pct` (of these machines' time), `n_pending` (mean).
+    n_ordered: machines over the whole time, 0 of a fixed pool. type_hours: machine-hours by type; price: of them.
     service_outcome, batch_outcome: int64, an index of OUTCOMES. started_ms: of its last run; ended_ms: -1 where not.
     n_evicted: int64 (n_batch,). cost_ms: int64 (n_batch,), lost progress and reallocation over all evictions.
     """
@@ -29,6 +30,8 @@ class MixedResult:
     n_machines: float
     most_machines: int
     n_ordered: int
+    type_hours: tuple[float, ...]
+    price: float
     overloaded_pct: float
     above_capacity_pct: float
     service_outcome: np.ndarray

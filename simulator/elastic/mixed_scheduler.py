@@ -10,6 +10,7 @@ from typing import Literal
 
 from sojourn.simulator.elastic.autoscaler import Autoscaler, greedy, homogeneous
 from sojourn.simulator.elastic.evictor import Evictor
+from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, MachineType
 
 Reading = Literal["idle", "vertical", "none"]
 """What predicted needs mean: a service's idle room is for batch requests; its reservation becomes its need; nothing."""
@@ -43,9 +44,10 @@ class Timing:
 class MixedScheduler:
     """A scheduler in pieces. about: one line.
 
-    autoscaler: None = a fixed pool, of `n_machines` of the default type.
+    autoscaler: None = a fixed pool, of `n_machines` of `fixed_type`.
     needs: how predicted needs are read. is_first_fit: the first host in place of the least requested.
-    is_by_use: a batch request needs its demand free of what is used now, in place of what is allocated.
+    is_by_use: a batch request needs its demand free of what is used now, in place of what is allocated, and leaves the
+        host below the evictor's threshold.
     is_raised: eviction sets the demand to the most seen. is_long: a rescheduled request needs room for the longest time
         that requests like it took.
     fill: share of a host that batch requests may fill in each resource.
@@ -62,6 +64,7 @@ class MixedScheduler:
     is_long: bool = True
     is_by_trace: bool = False
     fill: float = 1.0
+    fixed_type: MachineType = DEFAULT_TYPE
 
     def __post_init__(self) -> None:
         if not 0 < self.fill <= 1 or math.isnan(self.fill):
