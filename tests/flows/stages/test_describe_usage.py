@@ -21,13 +21,13 @@ N_DAYS = 15
 TIME_S = np.arange(0, N_DAYS * DAY_S, 900)
 
 
-def pulse(period_s: int, phase_s: int, duty: float) -> np.ndarray:
-    noise = np.random.default_rng(period_s + phase_s).normal(0, 0.02, len(TIME_S))
+def pulse(period_s: int, phase_s: int, duty: float, spread: float = 0.02) -> np.ndarray:
+    noise = np.random.default_rng(period_s + phase_s).normal(0, spread, len(TIME_S))
     return np.where((TIME_S - phase_s) % period_s < duty * period_s, 0.6, 0.2) + noise
 
 
 SERIES = {
-    "day-a": pulse(DAY_S, 9 * 3600, 0.4), "day-b": pulse(DAY_S, 9 * 3600, 0.4), "night": pulse(DAY_S, 22 * 3600, 0.3),
+    "day-a": pulse(DAY_S, 9 * 3600, 0.4), "day-b": pulse(DAY_S, 9 * 3600, 0.4, 0.03), "night": pulse(DAY_S, 22 * 3600, 0.3),
     "six": pulse(6 * 3600, 0, 0.5), "flat": np.full(len(TIME_S), 0.25),
     "noise": np.random.default_rng(9).uniform(0.1, 0.9, len(TIME_S)), "short": pulse(DAY_S, 9 * 3600, 0.4)[:6],
 }
