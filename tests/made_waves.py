@@ -28,8 +28,8 @@ def known_waves(n: int, n_steps: int, periods: tuple[float, float], snr: float, 
     the pulse over the step, as the contract of `UsageGrid` says.
     """
     rng = np.random.default_rng(seed)
-    period = np.exp(rng.uniform(*np.log(periods), n))
-    duty, phase = rng.uniform(*duties, n), rng.uniform(0.0, 1.0, n) * period
+    period = np.exp(rng.uniform(np.log(periods[0]), np.log(periods[1]), n))
+    duty, phase = rng.uniform(duties[0], duties[1], n), rng.uniform(0.0, 1.0, n) * period
 
     def busy_until(step: np.ndarray) -> np.ndarray:
         turns = (step - phase[:, None]) / period[:, None]

@@ -8,6 +8,8 @@ from sojourn.serving.kernel import kernel
 
 _LANES = 16
 _N_HISTOGRAM = 1024
+_TURN = 2.0 ** 64
+_HALF = np.uint64(32)
 
 
 @kernel
@@ -62,37 +64,40 @@ def smooth_rows(rows, sos, settled, n_pad, smooth, detrended, variance):
     work = np.empty((length, _LANES))
     for begin in range(0, n, _LANES):
         width = min(_LANES, n - begin)
-        for lane in range(_LANES):
-            line = rows[begin + min(lane, width - 1)]
-            start, end = np.float64(line[0]), np.float64(line[m - 1])
-            for idx in range(n_pad):
-                work[idx, lane] = 2.0 * start - line[n_pad - idx]
-                work[n_pad + m + idx, lane] = 2.0 * end - line[m - 2 - idx]
-            for idx in range(m):
-                work[n_pad + idx, lane] = line[idx]
-        for first, step in ((0, 1), (length - 1, -1)):
-            constant = work[first].copy()
-            for section in range(len(sos)):
-                _filter(work, sos[section], settled[section], constant, first, step)
+        for idx in range(m):
+            for lane in range(width):
+                work[n_pad + idx, lane] = rows[begin + lane, idx]
+            for lane in range(width, _LANES):
+                work[n_pad + idx, lane] = 0.0
+        for idx in range(n_pad):
+            for lane in range(_LANES):
+                work[idx, lane] = 2.0 * work[n_pad, lane] - work[2 * n_pad - idx, lane]
+                work[n_pad + m + idx, lane] = 2.0 * work[n_pad + m - 1, lane] - work[n_pad + m - 2 - idx, lane]
+        _filter(work, sos, settled, 0, 1)
+        _filter(work, sos, settled, length - 1, -1)
         _detrend(work[n_pad:n_pad + m], begin, width, smooth, detrended, variance)
 
 
 @kernel
-def _filter(work, section, settled, constant, first, step):
-    """One biquad over all lanes in place (direct form II transposed), begun as after a long constant input."""
-    b0, b1, b2, a1, a2 = section[0], section[1], section[2], section[4], section[5]
-    z0, z1 = np.empty(_LANES), np.empty(_LANES)
-    for lane in range(_LANES):
-        z0[lane] = settled[0] * constant[lane]
-        z1[lane] = settled[1] * constant[lane]
+def _filter(work, sos, settled, first, step):
+    """All biquads over all lanes in place (direct form II transposed), begun as after a long constant input."""
+    n_sections = len(sos)
+    z0, z1 = np.empty((n_sections, _LANES)), np.empty((n_sections, _LANES))
+    for section in range(n_sections):
+        for lane in range(_LANES):
+            z0[section, lane] = settled[section, 0] * work[first, lane]
+            z1[section, lane] = settled[section, 1] * work[first, lane]
     at = first
     for _ in range(len(work)):
-        for lane in range(_LANES):
-            given = work[at, lane]
-            answer = b0 * given + z0[lane]
-            z0[lane] = b1 * given - a1 * answer + z1[lane]
-            z1[lane] = b2 * given - a2 * answer
-            work[at, lane] = answer
+        for section in range(n_sections):
+            b0, b1, b2 = sos[section, 0], sos[section, 1], sos[section, 2]
+            a1, a2 = sos[section, 4], sos[section, 5]
+            for lane in range(_LANES):
+                given = work[at, lane]
+                answer = b0 * given + z0[section, lane]
+                z0[section, lane] = b1 * given - a1 * answer + z1[section, lane]
+                z1[section, lane] = b2 * given - a2 * answer
+                work[at, lane] = answer
         at += step
 
 
@@ -114,68 +119,83 @@ def _detrend(work, begin, width, smooth, detrended, variance):
             power[lane] += rest * rest
     for lane in range(width):
         variance[begin + lane] = power[lane] / m
-        for idx in range(m):
+    for idx in range(m):
+        for lane in range(width):
             smooth[begin + lane, idx] = work[idx, lane]
             detrended[begin + lane, idx] = work[idx, lane] - level[lane] - slope[lane] * (idx - middle)
 
 
 @kernel
 def percentile_rows(rows, low_share, high_share, low, high):
-    """Two percentiles of each row, straight lines between the order statistics (numpy's default)."""
+    """Two percentiles of each row, straight lines between the order statistics (numpy's default).
+
+    A histogram says in which bars the order statistics lie; only what is in those bars is sorted.
+    """
+    m = rows.shape[1]
+    bar_of = np.empty(m, np.int32)
     for row in range(len(rows)):
-        least, greatest = rows[row, 0], rows[row, 0]
-        for value in rows[row]:
-            least = min(least, value)
-            greatest = max(greatest, value)
-        counts = np.zeros(_N_HISTOGRAM + 1, np.int64)
-        scale = 0.0 if greatest == least else _N_HISTOGRAM / (np.float64(greatest) - np.float64(least))
-        for value in rows[row]:
-            counts[int((np.float64(value) - least) * scale)] += 1
-        low[row] = _order_statistic(rows[row], least, scale, counts, low_share)
-        high[row] = _order_statistic(rows[row], least, scale, counts, high_share)
+        line = rows[row]
+        least, greatest = line[0], line[0]
+        for idx in range(m):
+            least = line[idx] if line[idx] < least else least
+            greatest = line[idx] if line[idx] > greatest else greatest
+        scale = np.float32(0.0 if greatest == least else _N_HISTOGRAM / (np.float64(greatest) - np.float64(least)))
+        counts = np.zeros(_N_HISTOGRAM + 2, np.int64)  # scale is rounded: the greatest may lie one bar further
+        for idx in range(m):
+            bar_of[idx] = np.int32((line[idx] - least) * scale)
+        for idx in range(m):
+            counts[bar_of[idx]] += 1
+        low[row] = _order_statistic(line, bar_of, counts, low_share)
+        high[row] = _order_statistic(line, bar_of, counts, high_share)
 
 
 @kernel
-def _order_statistic(line, least, scale, counts, share):
+def _order_statistic(line, bar_of, counts, share):
     place = share * (len(line) - 1)
     rank = int(place)
+    next_rank = min(rank + 1, len(line) - 1)
     below, bar = 0, 0
     while below + counts[bar] <= rank:
         below += counts[bar]
         bar += 1
-    last = bar
-    n_held = counts[bar]
-    while below + n_held <= min(rank + 1, len(line) - 1):
+    last, n_held = bar, counts[bar]
+    while below + n_held <= next_rank:
         last += 1
         n_held += counts[last]
-    held = np.empty(n_held)
+    held = np.empty(n_held + 1)
     filled = 0
-    for value in line:
-        idx = int((np.float64(value) - least) * scale)
-        if bar <= idx <= last:
-            held[filled] = value
-            filled += 1
+    for idx in range(len(line)):
+        held[filled] = line[idx]
+        filled += bar <= bar_of[idx] <= last
+    held = held[:n_held]
     held.sort()
-    base = held[rank - below]
-    after = held[min(rank + 1, len(line) - 1) - below]
+    base, after = held[rank - below], held[next_rank - below]
     return base + (after - base) * (place - rank)
 
 
 @kernel
-def fold(line, period, n_bins, sums, counts):
-    """Sums and counts of a row's finite values by their place in the period; the middle of a step is its time.
+def fold(line, period, sums, counts):
+    """Sums and counts of a row's finite values by their place in the period; returns the sum of their squares.
 
-    period: in steps, counted from the row's first column.
+    period: in steps, above 1, counted from the row's first column; the middle of a step is its time. The place is kept
+    as a whole number of 2^-64 turns, which wraps as the turns do.
     """
     sums[:] = 0.0
     counts[:] = 0
-    rate = 1.0 / period
+    squares = 0.0
+    n_bins = np.uint64(len(sums))
+    half_step = np.uint64(_TURN / (2.0 * period))
+    step = half_step + half_step
+    place = half_step
     for idx in range(len(line)):
         if np.isfinite(line[idx]):
-            turns = (idx + 0.5) * rate
-            at = min(int((turns - np.floor(turns)) * n_bins), n_bins - 1)
-            sums[at] += line[idx]
+            at = ((place >> _HALF) * n_bins) >> _HALF
+            value = np.float64(line[idx])
+            sums[at] += value
             counts[at] += 1
+            squares += value * value
+        place += step
+    return squares
 
 
 @kernel
@@ -231,51 +251,49 @@ def busy_window(profile):
 
 
 @kernel
-def joint_rows(rows, period, n_bins, phase, duty):
-    """Phase in steps and duty cycle of each row whose period (steps) is finite, by the best window of its profile."""
-    sums, counts, profile = np.empty(n_bins), np.empty(n_bins, np.int64), np.empty(n_bins)
+def joint_rows(rows, period, n_bins, phase, duty, sums):
+    """Phase in steps and duty cycle of each row whose period (steps) is finite, and its sums, as `sums_rows` gives."""
+    bins, counts, profile = np.empty(n_bins), np.empty(n_bins, np.int64), np.empty(n_bins)
     for row in range(len(rows)):
         if np.isfinite(period[row]):
-            fold(rows[row], period[row], n_bins, sums, counts)
-            profile_of(sums, counts, profile)
+            squares = fold(rows[row], period[row], bins, counts)
+            profile_of(bins, counts, profile)
             start, width = busy_window(profile)
             phase[row], duty[row] = start * period[row] / n_bins, width / n_bins
+            sums[row] = 0.0
+            for idx in range(n_bins):
+                sums[row, 2] += counts[idx]
+                sums[row, 3] += bins[idx]
+                if (idx - start) % n_bins < width:
+                    sums[row, 0] += counts[idx]
+                    sums[row, 1] += bins[idx]
+            sums[row, 4] = squares
 
 
 @kernel
 def sums_rows(rows, period, phase, duty, sums):
-    """`busy_sums` of each row whose period is finite, float64 (n, 6)."""
-    for row in range(len(rows)):
-        if np.isfinite(period[row]):
-            sums[row] = busy_sums(rows[row], period[row], phase[row], duty[row])
-
-
-@kernel
-def busy_sums(line, period, phase, duty):
-    """Of a row's finite values in and out of the busy window: counts, sums and sums of squares.
+    """Of each row whose period is finite: count and sum of the busy window, count, sum and squares of all, (n, 5).
 
     period and phase: in steps from the row's first column; a step belongs where its middle lies.
     """
-    n_busy = n_idle = 0
-    busy = idle = busy_squares = idle_squares = 0.0
-    rate = 1.0 / period
-    for idx in range(len(line)):
-        if np.isfinite(line[idx]):
-            value = np.float64(line[idx])
-            turns = (idx + 0.5 - phase) * rate
-            if turns - np.floor(turns) < duty:
-                n_busy += 1
-                busy += value
-                busy_squares += value * value
-            else:
-                n_idle += 1
-                idle += value
-                idle_squares += value * value
-    return float(n_busy), busy, busy_squares, float(n_idle), idle, idle_squares
+    for row in range(len(rows)):
+        if np.isfinite(period[row]):
+            sums[row] = 0.0
+            for idx in range(rows.shape[1]):
+                if np.isfinite(rows[row, idx]):
+                    value = np.float64(rows[row, idx])
+                    turns = (idx + 0.5 - phase[row]) / period[row]
+                    if turns - np.floor(turns) < duty[row]:
+                        sums[row, 0] += 1.0
+                        sums[row, 1] += value
+                    sums[row, 2] += 1.0
+                    sums[row, 3] += value
+                    sums[row, 4] += value * value
 
 
 @kernel
-def strongest_rows(spectra, excluded, first, last, subharmonic_share, n_turns, peak_power, near_power):
+def strongest_rows(spectra, excluded, earlier, first, last, subharmonic_share, keep_share, n_turns, peak_power,
+                   near_power):
     """Of each row's spectrum: the frequency in bins (NaN = none), power at its bin, and of the three bins around it."""
     power = np.empty(spectra.shape[1])
     for row in range(len(spectra)):
@@ -285,28 +303,44 @@ def strongest_rows(spectra, excluded, first, last, subharmonic_share, n_turns, p
             for multiple in (1, 2, 3):
                 if abs(idx - multiple * excluded[row]) < 1.5:  # never true of NaN
                     power[idx] = 0.0
-        best = _strongest(power, first, last, subharmonic_share)
+        best = _strongest(power, first, last, subharmonic_share, earlier[row], keep_share)
         n_turns[row], peak_power[row], near_power[row] = np.nan, 0.0, 0.0
         if best >= 0:
             n_turns[row] = best + _offset(spectra[row], best)
             peak_power[row] = power[best]
-            near_power[row] = power[best - 1] + power[best] + power[best + 1]
+            near_power[row] = _near(power, best)
 
 
 @kernel
-def _strongest(power, first, last, subharmonic_share):
-    """Bin of the greatest local maximum in first..last, or -1; a half or a third of it where that is strong enough."""
+def _near(power, idx):
+    return power[idx - 1] + power[idx] + power[idx + 1]
+
+
+@kernel
+def _strongest(power, first, last, subharmonic_share, earlier, keep_share):
+    """Bin of the greatest local maximum in first..last, or -1.
+
+    The one next to the earlier frequency, or else at a third or a half of the greatest, where it is strong enough;
+    compared over three bins, since a frequency between two bins spreads over them.
+    """
     best = -1
     for idx in range(first, last + 1):
         if power[idx] > power[idx - 1] and power[idx] >= power[idx + 1] and (best < 0 or power[idx] > power[best]):
             best = idx
+    kept = -1
+    for idx in range(first, last + 1):
+        if (abs(idx - earlier) <= 1.0 and power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]
+                and (kept < 0 or power[idx] > power[kept])):
+            kept = idx
+    if kept >= 0 and _near(power, kept) >= keep_share * _near(power, best):
+        return kept
     for part in (3, 2):
         near = -1
         for idx in range(max(first, best // part - 1), best // part + 3):
-            if (abs(idx * part - best) <= part and power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]
+            if (abs(idx * part - best) < part and power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]
                     and (near < 0 or power[idx] > power[near])):
                 near = idx
-        if near >= 0 and power[near] >= subharmonic_share * power[best]:
+        if near >= 0 and _near(power, near) >= subharmonic_share * _near(power, best):
             return near
     return best
 

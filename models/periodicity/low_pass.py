@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import signal
@@ -38,9 +39,9 @@ class LowPass:
 
     def smooth(self, rows: np.ndarray) -> Smoothed:
         """rows: float32 (n, m), no missing value, m > n_pad."""
-        sos = signal.butter(self.order, 2.0 * self.step_s / self.cutoff_s, output="sos")
+        sos, settled = _design(self.order, 2.0 * self.step_s / self.cutoff_s)
         values, detrended, variance = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
-        smooth_rows(rows, sos, signal.sosfilt_zi(sos), self.n_pad, values, detrended, variance)
+        smooth_rows(rows, sos, settled, self.n_pad, values, detrended, variance)
         return Smoothed(values, detrended, variance)
 
 
@@ -51,3 +52,10 @@ class Smoothed:
     values: np.ndarray
     detrended: np.ndarray
     variance: np.ndarray
+
+
+@lru_cache(maxsize=16)
+def _design(order: int, cutoff: float) -> tuple[np.ndarray, np.ndarray]:
+    """Second-order sections, and their states after a long input of 1; cutoff: as a share of half the sampling rate."""
+    sos = np.asarray(signal.butter(order, cutoff, output="sos"))
+    return sos, np.asarray(signal.sosfilt_zi(sos))

@@ -9,6 +9,7 @@ from scipy import fft
 
 from sojourn.models.periodicity._kernels import strongest_rows
 from sojourn.models.periodicity.low_pass import Smoothed
+from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ class Band:
         return cls(int(np.ceil(1.0 / longest_share)), min(int(n_steps / cutoff_steps), n_steps // 2 - 2))
 
 
-def find_periods(smoothed: Smoothed, band: Band, full_magnitude: float, subharmonic_share: float,
-                 excluded: np.ndarray | None = None) -> Found:
+def find_periods(smoothed: Smoothed, band: Band, settings: PeriodicitySettings, excluded: np.ndarray | None = None,
+                 earlier: np.ndarray | None = None) -> Found:
     """The strongest frequency of each row within the band (section II-B), as a local maximum of its power.
 
     A local maximum, because the slope of a longer period would else pass for one at the bound. A short busy window has
@@ -49,7 +50,8 @@ def find_periods(smoothed: Smoothed, band: Band, full_magnitude: float, subharmo
     Refinement: the bins of a Hann window, by which neighbours and harmonics leak least, and of three of them the
     frequency of the sinusoid that has their magnitudes (Grandke 1983). Strength is summed over the bin and its two
     neighbours, over which a frequency between two bins spreads.
-    excluded: float64 (n,), periods in the span whose first three multiples are left out; NaN = none.
+    excluded: float64 (n,), periods in the span whose first three multiples are left out; NaN = none. earlier: float64
+    (n,), periods in the span that an earlier fit found and that are kept where they are strong enough; NaN = none.
     """
     n_steps = smoothed.detrended.shape[1]
     n = len(smoothed.detrended)
@@ -58,9 +60,10 @@ def find_periods(smoothed: Smoothed, band: Band, full_magnitude: float, subharmo
         return found
     spectra = np.asarray(fft.rfft(smoothed.detrended, axis=1))[:, :band.last + 3]
     peak_power, near_power = np.empty(n), np.empty(n)
-    strongest_rows(spectra, np.full(n, np.nan) if excluded is None else excluded, band.first, band.last,
-                   subharmonic_share, found.n_turns, peak_power, near_power)
+    none = np.full(n, np.nan)
+    strongest_rows(spectra, none if excluded is None else excluded, none if earlier is None else earlier, band.first,
+                   band.last, settings.subharmonic_share, settings.keep_share, found.n_turns, peak_power, near_power)
     total = np.maximum(n_steps ** 2 * smoothed.variance / 2.0, np.finfo(np.float64).tiny)
     np.minimum(near_power / total, 1.0, out=found.strength)
-    np.minimum(100.0 * np.sqrt(peak_power) / full_magnitude, 1.0, out=found.magnitude)
+    np.minimum(100.0 * np.sqrt(peak_power) / settings.full_magnitude, 1.0, out=found.magnitude)
     return found

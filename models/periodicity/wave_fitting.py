@@ -17,18 +17,21 @@ from sojourn.models.periodicity.spectrum import Band, find_periods
 from sojourn.models.periodicity.wave_fits import WaveFits
 from sojourn.models.periodicity.wave_shape import Timing, mean_levels, percentile_levels, squared_errors, timing_of
 
-_BLOCK = 64
+_BLOCK = 32
 _CONSTANT_SHARE = 1e-9
 """Variance left by a straight line, as a share of the squared greatest sample, below which a series has none."""
 
 
 def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, resource: Literal["cpu", "mem"] = "cpu",
-              n_threads: int = 1) -> WaveFits:
+              n_threads: int = 1, earlier: WaveFits | None = None) -> WaveFits:
     """The pulse wave of each request of a grid, or why it has none (period-aware placement, sections II-B and III-A).
 
     A series is what lies between its first and its last sample; missing samples between them are bridged by straight
     lines for the filter and the FFT only: levels by mean, phase, duty and errors are of real samples. Not finite =
-    missing. The same bytes whatever the number of threads and however the rows are split.
+    missing. A step counts as its middle. The same bytes whatever the number of threads and however the rows are split.
+
+    earlier: fits of an earlier window; of each request that is in both, the period is kept while it is strong enough
+    (`keep_share`), and everything else is fitted anew.
 
     Refused with ValueError: a resource that the grid does not have; a cut-off of two steps or less.
 
@@ -45,7 +48,8 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
     values = grid.cpu if resource == "cpu" else grid.mem
     if values is None or resource not in ("cpu", "mem"):
         raise ValueError(f"resource must be cpu or mem, and in the grid, got {resource!r}")
-    fitting = _Fitting(np.ascontiguousarray(values, np.float32), grid.start_s, grid.step_s, settings)
+    kept_s = np.full(len(grid), np.nan) if earlier is None else _earlier_periods(grid.request_ids, earlier)
+    fitting = _Fitting(np.ascontiguousarray(values, np.float32), kept_s, grid.start_s, grid.step_s, settings)
     fits, blocks = fitting.blank(grid.request_ids)
     if n_threads == 1:
         for block in blocks:
@@ -58,20 +62,25 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Rows of one length: their numbers and the column at which each begins, int64 (k,), and their range, (k,)."""
+    """Rows of one length: their numbers and the column at which each begins, int64 (k,).
+
+    spread: greatest minus least sample; largest: the greatest without sign, float64 (k,).
+    """
 
     rows: np.ndarray
     first: np.ndarray
     n_steps: int
     spread: np.ndarray
     largest: np.ndarray
+    has_gaps: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """values: float32 (n, n_steps)."""
+    """values: float32 (n, n_steps). kept_s: float64 (n,), periods of an earlier fit, NaN = none."""
 
     values: np.ndarray
+    kept_s: np.ndarray
     start_s: int
     step_s: int
     settings: PeriodicitySettings
@@ -103,7 +112,8 @@ class _Fitting:
         ready = ready[np.argsort(span[ready], kind="stable")]
         begins = np.flatnonzero(np.diff(span[ready], prepend=-1))
         spread, largest = greatest - least, np.maximum(np.abs(least), np.abs(greatest))
-        blocks = [_Block(rows, first[rows], int(span[rows[0]]), spread[rows], largest[rows])
+        blocks = [_Block(rows, first[rows], int(span[rows[0]]), spread[rows], largest[rows],
+                         bool((n_present[rows] < span[rows]).any()))
                   for group in np.split(ready, begins[1:])
                   for rows in np.split(group, range(_BLOCK, len(group), _BLOCK)) if len(rows)]
         return fits, blocks
@@ -114,8 +124,9 @@ class _Fitting:
         raw = np.empty((len(rows), n_steps), np.float32)
         for place, (row, first) in enumerate(zip(rows, block.first, strict=True)):
             raw[place] = self.values[row, first:first + n_steps]
-        smooth, timing = self._timing(raw, np.full(len(rows), np.nan), fits, block)
-        is_periodic, sums = np.isfinite(timing.period), timing.sums(raw)
+        earlier, none = n_steps * self.step_s / self.kept_s[rows], np.full(len(rows), np.nan)
+        smooth, timing = self._timing(raw, none, earlier, fits, block)
+        is_periodic, sums = np.isfinite(timing.period), timing.sums
         peak, trough = percentile_levels(smooth, asked)
         means = mean_levels(sums)
         if asked.levels == "mean":
@@ -125,11 +136,11 @@ class _Fitting:
         error[~is_periodic] = _mean_square(raw[~is_periodic] - peak[~is_periodic, None])
         if fits.second is not None:
             rest = np.where(is_periodic[:, None], raw - timing.waves(n_steps, *means), raw).astype(np.float32)
-            _, other = self._timing(rest, n_steps / timing.period, fits.second, block)
+            _, other = self._timing(rest, n_steps / timing.period, none, fits.second, block)
             other.period[~is_periodic] = np.inf
             fits.second.reason[rows[~is_periodic]] = fits.reason[rows[~is_periodic]]
             is_double = np.isfinite(other.period)
-            other_levels = tuple(np.where(is_double, level, 0.0) for level in mean_levels(other.sums(rest)))
+            other_levels = tuple(np.where(is_double, level, 0.0) for level in mean_levels(other.sums))
             added = other.waves(n_steps, *other_levels)
             if asked.levels == "percentile":
                 both = percentile_levels((smooth - added).astype(np.float32), asked)
@@ -141,19 +152,21 @@ class _Fitting:
         self._write(fits, block, timing, (peak, trough))
         fits.nrmse[rows] = _ratio(error, block.spread)
 
-    def _timing(self, raw: np.ndarray, excluded: np.ndarray, fits: WaveFits,
+    def _timing(self, raw: np.ndarray, excluded: np.ndarray, earlier: np.ndarray, fits: WaveFits,
                 block: _Block) -> tuple[np.ndarray, Timing]:
         """Smoothed rows and their timing; strengths and reasons are written to `fits`.
 
-        excluded: periods in the span of the wave that is there already, NaN = none.
+        excluded, earlier: periods in the span, of the wave that is there already and of an earlier fit; NaN = none.
         """
         asked, rows = self.settings, block.rows
-        bridged = np.empty_like(raw)
-        bridge_rows(raw, bridged)
+        bridged = raw
+        if block.has_gaps:
+            bridged = np.empty_like(raw)
+            bridge_rows(raw, bridged)
         smoothed = self.low_pass().smooth(bridged)
         n_steps = raw.shape[1]
         band = Band.of(n_steps, asked.cutoff_s / self.step_s, asked.longest_share)
-        found = find_periods(smoothed, band, asked.full_magnitude, asked.subharmonic_share, excluded)
+        found = find_periods(smoothed, band, asked, excluded, earlier)
         strength = found.strength if asked.strength_scale == "variance" else found.magnitude
         reason = np.select(
             [smoothed.variance <= _CONSTANT_SHARE * block.largest ** 2, np.isnan(found.n_turns),
@@ -171,6 +184,14 @@ class _Fitting:
         fits.period_s[rows] = np.where(is_periodic, period_s, np.inf)
         fits.phase_s[rows] = np.where(is_periodic, np.mod(begin_s, period_s), 0.0)
         fits.duty[rows] = np.where(is_periodic, timing.duty, 0.5)
+
+
+def _earlier_periods(request_ids: np.ndarray, earlier: WaveFits) -> np.ndarray:
+    """Period of each request in an earlier fit, NaN where it had none, float64 (n,)."""
+    row_of = {request_id: row for row, request_id in enumerate(earlier.request_ids.tolist())}
+    rows = np.array([row_of.get(request_id, -1) for request_id in request_ids.tolist()], np.int64)
+    periods = np.append(np.where(earlier.is_periodic, earlier.period_s, np.nan), np.nan)
+    return periods[rows]
 
 
 def _mean_square(errors: np.ndarray) -> np.ndarray:

@@ -19,18 +19,14 @@ N_BINS = 288
 class Timing:
     """Of each row: period and phase in steps from its first column, and duty cycle, float64 (n,).
 
-    Infinite period = aperiodic. A step belongs where its middle lies.
+    Infinite period = aperiodic. A step belongs where its middle lies. sums: of real samples, float64 (n, 5): count and
+    sum within the busy window; count, sum and sum of squares of all. NaN where there is no period.
     """
 
     period: np.ndarray
     phase: np.ndarray
     duty: np.ndarray
-
-    def sums(self, raw: np.ndarray) -> np.ndarray:
-        """Counts, sums and sums of squares of real samples within and without the busy window, float64 (n, 6)."""
-        sums = np.full((len(raw), 6), np.nan)
-        sums_rows(raw, self.period, self.phase, self.duty, sums)
-        return sums
+    sums: np.ndarray
 
     def waves(self, n_steps: int, peak: np.ndarray, trough: np.ndarray) -> np.ndarray:
         """The wave of each row at the middle of each step, float64 (n, n_steps); 0 where there is no period."""
@@ -49,13 +45,14 @@ def timing_of(raw: np.ndarray, smooth: np.ndarray, period: np.ndarray, settings:
     paper's methods read the smoothed series, change points the raw one. Where change points leave no pair of a rise and
     a fall, the duty cycle is that of least error.
     """
-    timing = Timing(period, np.zeros(len(raw)), np.full(len(raw), 0.5))
+    timing = Timing(period, np.zeros(len(raw)), np.full(len(raw), 0.5), np.full((len(raw), 5), np.nan))
     if settings.phase_method == "joint":
-        joint_rows(raw, period, N_BINS, timing.phase, timing.duty)
+        joint_rows(raw, period, N_BINS, timing.phase, timing.duty, timing.sums)
     if settings.duty_method != "joint":
         for row in np.flatnonzero(np.isfinite(period)):
             found = _paper(raw[row], smooth[row], period[row], timing.phase[row], settings)
             timing.phase[row], timing.duty[row] = found
+        sums_rows(raw, period, timing.phase, timing.duty, timing.sums)
     return timing
 
 
@@ -71,17 +68,18 @@ def mean_levels(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     The peak is at least the trough. NaN where there is no period.
     """
-    total = (sums[:, 1] + sums[:, 4]) / (sums[:, 0] + sums[:, 3])
-    busy = np.where(sums[:, 0] > 0, sums[:, 1] / np.maximum(sums[:, 0], 1), total)
-    idle = np.where(sums[:, 3] > 0, sums[:, 4] / np.maximum(sums[:, 3], 1), total)
-    return np.maximum(busy, idle), idle
+    n_busy, busy, n_all, total, _ = sums.T
+    n_idle = n_all - n_busy
+    idle = np.where(n_idle > 0, (total - busy) / np.maximum(n_idle, 1), total / n_all)
+    return np.maximum(np.where(n_busy > 0, busy / np.maximum(n_busy, 1), total / n_all), idle), idle
 
 
 def squared_errors(sums: np.ndarray, peak: np.ndarray, trough: np.ndarray) -> np.ndarray:
     """Mean squared error of waves with these levels, of `Timing.sums`, float64 (n,)."""
-    error = (sums[:, 2] - 2.0 * peak * sums[:, 1] + peak ** 2 * sums[:, 0]
-             + sums[:, 5] - 2.0 * trough * sums[:, 4] + trough ** 2 * sums[:, 3])
-    return np.maximum(error, 0.0) / (sums[:, 0] + sums[:, 3])
+    n_busy, busy, n_all, total, squares = sums.T
+    error = (squares - 2.0 * (peak * busy + trough * (total - busy))
+             + peak ** 2 * n_busy + trough ** 2 * (n_all - n_busy))
+    return np.maximum(error, 0.0) / n_all
 
 
 def _paper(raw: np.ndarray, smooth: np.ndarray, period: float, phase: float,
@@ -90,7 +88,8 @@ def _paper(raw: np.ndarray, smooth: np.ndarray, period: float, phase: float,
     levels = percentile_levels(smooth[None, :], settings)
     peak, trough = float(levels[0][0]), float(levels[1][0])
     if settings.phase_method == "paper":
-        phase = recurring(peak_times(smooth, peak), period, settings.epsilon)[0]
+        close = peak - settings.close_share * (peak - trough)
+        phase = recurring(peak_times(smooth, close), period, settings.epsilon)[0]
     if settings.duty_method == "changepoint":
         bridged = np.empty((1, len(raw)), np.float32)
         bridge_rows(raw[None, :], bridged)
@@ -98,6 +97,6 @@ def _paper(raw: np.ndarray, smooth: np.ndarray, period: float, phase: float,
         if found is not None:
             return phase, float(np.clip(found[1], 1.0 / N_BINS, 1.0 - 1.0 / N_BINS))
     sums, counts, profile = np.empty(N_BINS), np.empty(N_BINS, np.int64), np.empty(N_BINS)
-    fold(smooth, period, N_BINS, sums, counts)
+    fold(smooth, period, sums, counts)
     profile_of(sums, counts, profile)
     return phase, duty_of_least_error(profile, np.maximum(counts, 1), phase / period, peak, trough)
