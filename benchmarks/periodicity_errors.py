@@ -21,7 +21,13 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.usage import UsageGrid, UsageStore, read_usage, store_usage
-from sojourn.flows.reports.periodicity_figures import error_figure, error_lines, host_figure, period_figure, request_figure
+from sojourn.flows.reports.periodicity_figures import (
+    error_figure,
+    error_lines,
+    host_figure,
+    period_figure,
+    request_figure,
+)
 from sojourn.models.periodicity import (
     PeriodicitySettings,
     WaveErrors,
