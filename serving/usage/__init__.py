@@ -1,10 +1,26 @@
-"""What a request uses over the day: pulse waves, and the local time of day they and profiles are folded by.
+"""What a request uses over the day: pulse waves, workload classes, and what running requests were seen to use.
+
+A usage section is a folder of data; `UsagePredictor` answers from it. `DayClock` is the local time of day that all is
+folded by.
 
 May import: `bundle` and what lies below it.
 """
 
 from sojourn.serving.usage.day_clock import DAY_S, DayClock
+from sojourn.serving.usage.live_usage import LiveUsage
+from sojourn.serving.usage.observed_use import N_REQUESTS_MAX
 from sojourn.serving.usage.pulse_wave import PulseWave
+from sojourn.serving.usage.usage_answer import UsageAnswer, answer_of
+from sojourn.serving.usage.usage_predictor import UsagePredictor, serve_section
+from sojourn.serving.usage.usage_section import (
+    OBSERVED_S,
+    USAGE_FILES,
+    WAVE_COLUMNS,
+    UsageSection,
+    check_usage_files,
+    load_usage,
+    usage_files,
+)
 from sojourn.serving.usage.usage_waves import UsageWaves
 from sojourn.serving.usage.workload_classes import (
     N_ENDS,
@@ -17,6 +33,7 @@ from sojourn.serving.usage.workload_classes import (
 )
 
 __all__ = [
-    "DAY_S", "N_ENDS", "N_HOURS", "N_SLOTS", "OWN_AFTER_S", "SEEN_S", "DayClock", "PulseWave", "UsageWaves",
-    "WorkloadClasses", "nearest_centre",
+    "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S", "SEEN_S", "USAGE_FILES",
+    "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsagePredictor", "UsageSection", "UsageWaves",
+    "WorkloadClasses", "answer_of", "check_usage_files", "load_usage", "nearest_centre", "serve_section", "usage_files",
 ]  # fmt: skip

@@ -1,0 +1,143 @@
+"""What is expected of one request's use: at a time, over an interval, and when it is busy next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.serving.checks import LATEST_S
+from sojourn.serving.errors import shown
+from sojourn.serving.usage.day_clock import DAY_S, DayClock
+from sojourn.serving.usage.observed_use import Seen
+from sojourn.serving.usage.usage_section import UsageSection
+from sojourn.serving.usage.usage_waves import UsageWaves
+from sojourn.serving.usage.workload_classes import N_SLOTS, OWN_AFTER_S
+
+SLOT_S = DAY_S // N_SLOTS
+INTERVAL_MAX_S = 366 * DAY_S
+_FLAT = 0.1
+_COVERED = 0.9
+_SMALLEST = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAnswer:
+    """Expected use of one request and resource, shares of what it reserved; it stays what it was when it was asked.
+
+    basis: `wave` = its own pulse wave, learnt before; `observed` = its own use, seen for a day; `class` = its own
+        maximum and its class's surplus; `reservation` = nothing but what it reserved.
+    class_id: the nearest class of what was seen of it; None where that is too little, and `reason` says why.
+    own_highest: the highest use seen since observation began; NaN = nothing seen.
+    version: of the usage section.
+    """
+
+    basis: str
+    class_id: int | None
+    reason: str
+    own_highest: float
+    version: str
+    _clock: DayClock
+    _waves: UsageWaves | None
+    _expected: np.ndarray
+    _highest: np.ndarray
+
+    def at(self, time_s: float) -> float:
+        """Expected use at a time, seconds on the trace's clock."""
+        time = _seconds(time_s, "time_s")
+        if self._waves is not None:
+            return float(self._waves.at(np.array([time]))[0])
+        return float(self._expected[self._slot(time)])
+
+    def peak(self, from_s: float, to_s: float) -> float:
+        """The most that it is expected to use at any time of [from_s, to_s), at most 366 days."""
+        begin, end = _seconds(from_s, "from_s"), _seconds(to_s, "to_s")
+        if not begin < end <= begin + INTERVAL_MAX_S:
+            raise ValueError(f"to_s must be after from_s and at most {INTERVAL_MAX_S} s later, got {end - begin} s")
+        slots = self._slots(begin, end)
+        highest = float(self._highest[slots].max())
+        if self._waves is not None:
+            return max(self._waves.largest(begin, end), highest)
+        return highest
+
+    def next_busy(self, from_s: float) -> tuple[float, float]:
+        """Begin and end of the next busy interval; one that is under way begins at `from_s`.
+
+        Busy = expected use above the middle between its least and its greatest. Where these differ by less than a tenth
+        of the greatest, or nothing is known, it is busy without end.
+        """
+        begin = _seconds(from_s, "from_s")
+        if self._waves is not None:
+            return self._waves.next_busy(begin)
+        least, most = float(self._expected.min()), float(self._expected.max())
+        if most - least <= _FLAT * most:
+            return begin, math.inf
+        is_busy = self._expected > (least + most) / 2
+        first = math.floor(begin / SLOT_S) * SLOT_S
+        times = first + SLOT_S * np.arange(2 * N_SLOTS + 1)
+        busy = is_busy[self._clock.slot(times, N_SLOTS)]
+        start = int(busy.argmax())
+        length = int((~busy[start:]).argmax())
+        return max(begin, float(times[start])), float(times[start + length])
+
+    def _slot(self, time_s: float) -> int:
+        return int(self._clock.slot(np.array([math.floor(time_s)], np.int64), N_SLOTS)[0])
+
+    def _slots(self, from_s: float, to_s: float) -> np.ndarray:
+        """The slots of the day that an interval touches."""
+        end = min(math.ceil(to_s), math.floor(from_s) + DAY_S)
+        times = np.append(np.arange(math.floor(from_s), end, SLOT_S), end - 1)
+        return self._clock.slot(times, N_SLOTS)
+
+
+def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen | None) -> UsageAnswer:
+    """The answer about a request from what was seen of it and what the section knows of it."""
+    if resource not in ("cpu", "mem"):
+        raise ValueError(f"resource must be cpu or mem, got {shown(resource)}")
+    waves = section.waves_of(request_id) if resource == "cpu" else None
+    classes = section.classes.get(resource)
+    profile = np.full(N_SLOTS, np.nan) if seen is None else seen.highest.astype(np.float64)
+    is_seen = ~np.isnan(profile)
+    own = float(profile[is_seen].max()) if is_seen.any() else math.nan
+    class_id, at, reason = None, None, ""
+    seen_s = _observed_s(seen, int(is_seen.sum()))
+    if classes is None:
+        reason = f"the section has no classes of {resource}"
+    elif seen_s < section.observed_s:
+        reason = f"observed in slots of {seen_s} s together, of {section.observed_s} s"
+    else:
+        at = classes.nearest(profile[None, :])
+        class_id = int(classes.ids[at[0]])
+    expected = highest = np.ones(N_SLOTS)
+    basis = "reservation"
+    if seen is not None and seen_s >= OWN_AFTER_S:
+        basis = "observed"
+        highest = np.full(N_SLOTS, own)
+        mean = seen.mean.astype(np.float64)
+        expected = np.where(np.isnan(mean), np.nanmean(mean), mean)
+    elif seen is not None and classes is not None and at is not None:
+        basis = "class"
+        now = int(section.clock.slot(np.array([seen.last_s], np.int64), N_SLOTS)[0])
+        highest = classes.needs(at, np.array([own]), np.array([seen_s]), now, np.arange(N_SLOTS))[0]
+        mean, shape = seen.mean.astype(np.float64), classes.means[at[0]]
+        scale = float(np.nanmean(mean)) / max(float(shape[is_seen].mean()), _SMALLEST)
+        expected = np.minimum(np.where(np.isnan(mean), shape * scale, mean), highest)
+    if waves is not None:
+        basis, highest = "wave", np.where(is_seen, profile, -math.inf)
+    return UsageAnswer(basis, class_id, reason, own, section.version, section.clock, waves, expected, highest)
+
+
+def _observed_s(seen: Seen | None, n_slots: int) -> int:
+    """How long the slots of the day are that were seen; a day, once a day has passed and nine tenths were seen."""
+    if seen is None:
+        return 0
+    is_day = n_slots >= _COVERED * N_SLOTS and seen.last_s - seen.first_s >= OWN_AFTER_S
+    return OWN_AFTER_S if is_day else min(n_slots * SLOT_S, OWN_AFTER_S)
+
+
+def _seconds(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) \
+            or not -LATEST_S < value < LATEST_S:
+        raise ValueError(f"{name} must be seconds on the trace's clock, got {shown(value)}")
+    return float(value)

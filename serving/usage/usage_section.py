@@ -1,0 +1,197 @@
+"""The usage section: a folder of data beside a lifetime bundle, each file with its hash.
+
+`usage.json` the clock, the observation time and the names of requests; `usage.npz` classes and pulse waves (plain
+arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn.serving import document_fields
+from sojourn.serving.bundle import MANIFEST, FolderFiles, read_arrays, version_of, write_arrays
+from sojourn.serving.checks import folder_path, whole_seconds
+from sojourn.serving.errors import BundleError, shown
+from sojourn.serving.usage.day_clock import DAY_S, DayClock
+from sojourn.serving.usage.pulse_wave import PulseWave
+from sojourn.serving.usage.usage_waves import UsageWaves
+from sojourn.serving.usage.workload_classes import SEEN_S, WorkloadClasses
+
+FORMAT_VERSION = 1
+DOCUMENT, ARRAYS = "usage.json", "usage.npz"
+USAGE_FILES = (DOCUMENT, ARRAYS)
+N_BYTES_MAX: Mapping[str, int] = {MANIFEST: 1 << 16, DOCUMENT: 1 << 27, ARRAYS: 1 << 28}
+"""The largest that each file may be."""
+N_CLASSES_MAX, N_WAVES_MAX = 256, 2_000_000
+WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
+"""Of the array `waves`; once more for the wave that is added, all NaN where there is none."""
+OBSERVED_S = SEEN_S[0]
+"""A newcomer is observed for so long before it gets a class."""
+RESOURCES = ("cpu", "mem")
+_KIND = "usage"
+_N_DIGITS = 64
+_LARGEST = 1e12
+_CLASS_ARRAYS = ("ids", "centres", "means", "surplus", "n_members")
+_FILES = FolderFiles("usage section", MANIFEST, BundleError)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSection:
+    """What is served of usage in time. All shares are of what a request reserved.
+
+    clock: local time of day on the trace's clock. observed_s: how long a newcomer is observed before it gets a class.
+    classes: by resource, `cpu` and perhaps `mem`. rows: request id as text -> row of `waves`. waves: float64 (n, 10),
+    pulse waves of CPU use of requests that ran at the trace's end, by WAVE_COLUMNS. document: the whole of usage.json,
+    with training window and metrics. version: the first 12 hex digits of the manifest's sha256.
+    """
+
+    clock: DayClock
+    observed_s: int
+    classes: Mapping[str, WorkloadClasses]
+    rows: Mapping[str, int]
+    waves: np.ndarray
+    document: Mapping[str, Any]
+    version: str
+
+    def waves_of(self, request_id: str) -> UsageWaves | None:
+        """The waves of a request that ran at the trace's end; None for any other."""
+        row = self.rows.get(request_id)
+        if row is None:
+            return None
+        numbers = self.waves[row].tolist()
+        first, second = PulseWave(*numbers[:len(WAVE_COLUMNS)]), numbers[len(WAVE_COLUMNS):]
+        return UsageWaves((first,) if second[0] != second[0] else (first, PulseWave(*second)))
+
+
+def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, WorkloadClasses], request_ids: Sequence[str],
+                waves: np.ndarray, about: Mapping[str, Any]) -> dict[str, bytes]:
+    """The section's files by name, MANIFEST.json among them; the same content gives the same bytes.
+
+    request_ids: of the rows of `waves`, float64 (n, 10). about: what else a reader should know; JSON values only.
+    """
+    document = {
+        "format_version": FORMAT_VERSION,
+        "kind": _KIND,
+        "clock": {"start_unix_s": clock.start_unix_s, "timezone": clock.timezone},
+        "observed_s": observed_s,
+        "request_ids": list(request_ids),
+        **about,
+    }  # fmt: skip
+    arrays = {"waves": np.asarray(waves, np.float64).reshape(-1)}  # an archive's second axis is at most 9 long
+    for resource, each in classes.items():
+        arrays |= {f"{resource}_{name}": getattr(each, name).reshape(-1) for name in _CLASS_ARRAYS}
+    packed = io.BytesIO()
+    write_arrays(packed, arrays)
+    contents = {DOCUMENT: (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(),
+                ARRAYS: packed.getvalue()}
+    manifest = {"format_version": FORMAT_VERSION,
+                "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}}
+    contents[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    return contents
+
+
+def load_usage(folder: str | Path) -> UsageSection:
+    """Read and verify a usage section; one that is replaced meanwhile is read as it was before or is after.
+
+    Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
+    """
+    contents = _FILES.whole(folder_path(folder, "folder"), _verified)
+    document = _FILES.document(contents[DOCUMENT], DOCUMENT)
+    try:
+        version, kind = document["format_version"], document["kind"]
+        if version != FORMAT_VERSION or kind != _KIND:
+            raise ValueError(f"format_version and kind must be {FORMAT_VERSION} and {_KIND!r}, got {shown(version)} "
+                             f"and {shown(kind)}")
+        clock = DayClock(whole_seconds(document["clock"]["start_unix_s"], "start_unix_s"),
+                         document_fields.text(document["clock"]["timezone"], "timezone"))
+        observed_s = whole_seconds(document["observed_s"], "observed_s")
+        if not SEEN_S[0] <= observed_s <= DAY_S:
+            raise ValueError(f"observed_s must be from {SEEN_S[0]} to {DAY_S}, got {observed_s}")
+        ids = document_fields.texts(document["request_ids"], "request_ids", N_WAVES_MAX)
+        rows = {request_id: row for row, request_id in enumerate(ids)}
+        if len(rows) < len(ids):
+            raise ValueError(f"request_ids must be unique, got {len(ids) - len(rows)} twice")
+    except BundleError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BundleError(f"{DOCUMENT} must be complete, got {type(error).__name__}: {error}") from error
+    try:
+        arrays = read_arrays(contents[ARRAYS])
+        classes = {resource: _classes(arrays, resource) for resource in RESOURCES
+                   if resource == "cpu" or f"{resource}_ids" in arrays}
+        waves = _waves(arrays.pop("waves"), len(ids))
+        if arrays:
+            raise ValueError(f"array {shown(next(iter(arrays)))}, which is not known")
+    except Exception as error:  # whatever arrays that do not fit make numpy raise
+        raise BundleError(f"{ARRAYS} must hold the section's arrays, got {type(error).__name__}: {error}") from error
+    return UsageSection(clock, observed_s, classes, rows, waves, document, version_of(contents[MANIFEST]))
+
+
+def check_usage_files(folder: str | Path) -> str:
+    """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
+    return version_of(_FILES.whole(Path(folder), _verified)[MANIFEST])
+
+
+def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:
+    ids, centres, means, surplus, n_members = (arrays.pop(f"{resource}_{name}") for name in _CLASS_ARRAYS)
+    if any(array.dtype != np.int64 or array.ndim != 1 for array in (ids, n_members)) or len(ids) > N_CLASSES_MAX:
+        raise ValueError(f"{resource}_ids and {resource}_n_members must be at most {N_CLASSES_MAX} int64")
+    if any(array.dtype != np.float64 or (array > _LARGEST).any() for array in (centres, means, surplus)):
+        raise ValueError(f"{resource}_centres, means and surplus must be float64 of at most {_LARGEST:g}")
+    return WorkloadClasses(ids, *(_rows(array, len(ids)) for array in (centres, means, surplus)), n_members)
+
+
+def _rows(array: np.ndarray, n_rows: int) -> np.ndarray:
+    """The array as rows of equal length; ValueError where it has two axes, or another number of elements."""
+    if array.ndim != 1 or not n_rows or len(array) % n_rows:
+        raise ValueError(f"an array of {n_rows} rows must have one axis and as many elements a row, got {array.shape}")
+    return array.reshape(n_rows, -1)
+
+
+def _waves(array: np.ndarray, n_rows: int) -> np.ndarray:
+    n_columns = len(WAVE_COLUMNS)
+    if array.dtype != np.float64 or array.shape != (n_rows * 2 * n_columns,):
+        raise ValueError(f"waves must be {n_rows * 2 * n_columns} float64, got {array.shape} {array.dtype}")
+    array = array.reshape(n_rows, 2 * n_columns)
+    first, second = array[:, :n_columns], array[:, n_columns:]
+    has_second = ~np.isnan(second).all(axis=1)
+    if not (_is_wave(first) & (~has_second | _is_wave(second) & np.isfinite(second[:, 2]) & np.isfinite(first[:, 2]))
+            ).all():
+        raise ValueError("waves must have finite levels and phases, periods above 0, and duties within (0, 1)")
+    return array
+
+
+def _is_wave(rows: np.ndarray) -> np.ndarray:
+    peak, trough, period_s, phase_s, duty = rows.T
+    is_small = (np.abs(rows[:, [0, 1, 3]]) <= _LARGEST).all(axis=1)
+    return is_small & (peak >= trough) & (period_s >= 1.0) & (duty > 0.0) & (duty < 1.0) \
+        & ((period_s <= _LARGEST) | (period_s == np.inf))
+
+
+def _verified(root: Path) -> dict[str, bytes]:
+    """The files of the folder, as its manifest vouches for them."""
+    with _FILES.opened(root) as folder:
+        contents = {MANIFEST: _FILES.read(root, folder, MANIFEST, N_BYTES_MAX[MANIFEST])}
+        document = _FILES.document(contents[MANIFEST], MANIFEST)
+        version, hashes = document.get("format_version"), document.get("sha256")
+        if version != FORMAT_VERSION:
+            raise BundleError(f"{MANIFEST}: format_version must be {FORMAT_VERSION}, got {shown(version)}")
+        if not isinstance(hashes, dict) or sorted(hashes) != sorted(USAGE_FILES):
+            raise BundleError(f"{MANIFEST}: sha256 must name exactly {', '.join(USAGE_FILES)}")
+        for name in USAGE_FILES:
+            expected = hashes[name]
+            if not isinstance(expected, str) or len(expected) != _N_DIGITS:
+                raise BundleError(f"{MANIFEST}: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
+            contents[name] = _FILES.read(root, folder, name, N_BYTES_MAX[name])
+            found = hashlib.sha256(contents[name]).hexdigest()
+            if found != expected:
+                raise BundleError(f"{name}: sha256 must be {expected} ({MANIFEST}), got {found}")
+    return contents
