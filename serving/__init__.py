@@ -15,7 +15,9 @@ from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.pool import CurvePool, HostExits, remaining_of
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
+from sojourn.serving.usage import UsageAnswer, UsagePredictor
 from sojourn.serving.watch import Watch, WatchEvent
 
-__all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "SnapshotError", "Watch",
-           "WatchEvent", "load_bundle", "prometheus_text", "remaining_at", "remaining_of"]
+__all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "SnapshotError",
+           "UsageAnswer", "UsagePredictor", "Watch", "WatchEvent", "load_bundle", "prometheus_text", "remaining_at",
+           "remaining_of"]

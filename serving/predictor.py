@@ -30,6 +30,16 @@ from sojourn.serving.live import (
 )
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
+from sojourn.serving.usage import (
+    USAGE_FILES,
+    LiveUsage,
+    UsageAnswer,
+    UsageFollower,
+    answer_of,
+    check_usage_files,
+    load_usage,
+    serve_section,
+)
 from sojourn.serving.watch import Watch, WatchEvent
 
 _INF = math.inf
@@ -60,11 +70,14 @@ class Predictor:
         self._names = {**history.names}  # what each version encodes a request to
         self._name_features(self._served)
         self._folder: Path | None = None
+        self._usage: LiveUsage | None = None
+        self._usage_folder: Path | None = None
         self._counts = dict.fromkeys(COUNTERS, 0)
         join_forks(self)
 
     @classmethod
-    def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None) -> Predictor:
+    def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None,
+             usage: str | Path | None = None) -> Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
@@ -72,6 +85,7 @@ class Predictor:
         completed yet (no folder, or none with its SNAPSHOT.json) it starts as without; `info()["is_restored"]` says
         which. SnapshotError where the snapshot is corrupted, of another format, or not of the bundle's history
         definition and clock, or where the folder holds anything else than a snapshot.
+        usage: the folder of a usage section, for `observe` and `usage`; BundleError as for the bundle.
         """
         kept = None if history is None else folder_path(history, "history")
         if kept is not None and not is_history_kept:
@@ -85,10 +99,15 @@ class Predictor:
             start = HistoryState(bundle.schema.encoder.history)
         predictor = cls(bundle, start)
         predictor._folder = Path(folder).absolute()
+        if usage is not None:
+            predictor._usage = LiveUsage(load_usage(usage))
+            predictor._usage_folder = folder_path(usage, "usage").absolute()
         return predictor
 
     def reload(self, folder: str | Path | None = None) -> str:
         """Serve what lies in the folder now (default: the one that was loaded); returns its version.
+
+        Without a folder, the usage section is loaded again, too, where there is one; see `reload_usage`.
 
         Calls under way end with the version that they began with, and what was admitted keeps its curve. The live
         owner history goes on, so the bundle's own is not read. BundleError where the bundle is missing, corrupted
@@ -105,14 +124,42 @@ class Predictor:
                 self._name_features(fresh)
                 self._served = fresh
                 self._counts["reloads"] += 1
+        if folder is None and self._usage is not None:
+            self.reload_usage()
         return fresh.version
+
+    def reload_usage(self, folder: str | Path | None = None) -> str:
+        """Serve the usage section that lies in the folder now (default: the one that was loaded); returns its version.
+
+        What was observed goes on. BundleError where the section is missing, corrupted or of another clock, ValueError
+        where none was loaded: the old one serves on.
+        """
+        live, source = self._with_usage(), self._usage_folder if folder is None else folder_path(folder, "folder")
+        if source is None:
+            raise ValueError("folder must be given, since this predictor loaded no usage section, got None")
+        with self._reloading:
+            try:
+                section = load_usage(source)
+                with self._lock:
+                    serve_section(live, section)
+                    self._counts["reloads"] += 1
+            except Exception:
+                self.count("reload_errors")
+                raise
+        return section.version
 
     def watch(self, *, interval_s: float = 5.0, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
         """Reload whenever another version is published in the folder that was loaded, until `stop` is called.
 
-        on_event: called from the watcher's thread with what was served or refused. Also a context manager.
+        A usage section is followed, too, by a thread of its own. on_event: called from the watchers' threads with what
+        was served or refused. Also a context manager.
         """
-        return Watch(self, self._followed(), interval_s, on_event)
+        folder, beside = self._followed(), None
+        if self._usage is not None and self._usage_folder is not None:
+            follower = UsageFollower(self)
+            beside = Watch(follower, self._usage_folder, interval_s, on_event, files=USAGE_FILES,
+                           check=check_usage_files)
+        return Watch(self, folder, interval_s, on_event, beside=beside)
 
     @property
     def version(self) -> str:
@@ -168,6 +215,8 @@ class Predictor:
                 if began_s < admission.arrival_s:
                     raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {began_s}")
                 self._running.remove(one)
+                if self._usage is not None:
+                    self._usage.ended(admission.id)
                 self._history.ended(admission, end_s, start_s)
                 self._record_time(end_s)
                 self._counts["ended"] += 1
@@ -184,11 +233,57 @@ class Predictor:
             with self._lock:
                 one = self._running.find(vm, self._history.token)
                 self._running.remove(one)
+                if self._usage is not None:
+                    self._usage.ended(one.admission.id)
                 self._history.withdraw(one.admission)
                 self._counts["withdrawn"] += 1
         except ValueError:
             self.count("errors")
             raise
+
+    def observe(self, vm: Lifetime | str, time_s: int, used: float, mem_used: float | None = None) -> bool:
+        """Take a sample of what a request used at a time; False where it is dropped (see `counters`).
+
+        vm: the handle or id of a running request, or the trace's id of one that the usage section has a wave of.
+        used, mem_used: shares of the cores, and of the memory, that it reserved. Samples may come in any order. What
+        was observed is forgotten when the request ends; it is not part of a snapshot.
+        ValueError for what is no sample, for a request that does not run, or where no usage section was loaded.
+        """
+        try:
+            live = self._with_usage()
+            with self._lock:
+                is_taken = live.observe(self._usage_id(live, vm), time_s, used, mem_used)
+                self._counts["observations" if is_taken else "observations_dropped"] += 1
+        except ValueError:
+            self.count("errors")
+            raise
+        return is_taken
+
+    def usage(self, vm: Lifetime | str, resource: str = "cpu") -> UsageAnswer:
+        """What a request is expected to use, by what was observed of it and what the usage section knows.
+
+        vm: as for `observe`. resource: `cpu` or `mem`. ValueError as there.
+        """
+        try:
+            live = self._with_usage()
+            with self._lock:
+                request_id = self._usage_id(live, vm)
+                section, seen = live.section, live.seen(request_id, resource)
+            return answer_of(section, request_id, resource, seen)
+        except ValueError:
+            self.count("errors")
+            raise
+
+    def forget_usage(self, request_id: str) -> bool:
+        """Forget what was observed of a request that was never admitted here; False where that is nothing."""
+        with self._lock:
+            return self._with_usage().ended(request_id)
+
+    @property
+    def usage_version(self) -> str | None:
+        """The version of the usage section that is served; None where there is none."""
+        live = self._usage
+        return None if live is None else live.section.version
 
     def running(self) -> list[str]:
         """Ids of what was admitted and neither ended nor withdrawn, in the order of their admissions."""
@@ -309,6 +404,7 @@ class Predictor:
             "is_compiled": served.builder.is_compiled,
             "walk": served.builder.walk,
             "is_restored": self._is_restored,
+            "usage": self.usage_version,
             "training": served.schema.document.get("training", {}),
         }
 
@@ -368,6 +464,17 @@ class Predictor:
                                                                       and _unknown_keys(served, one, own)))
                                                  for one, own in zip(chunk, slots, strict=True)])
         return answers
+
+    def _with_usage(self) -> LiveUsage:
+        if self._usage is None:
+            raise ValueError("usage must be given to Predictor.load for what is asked here, got None")
+        return self._usage
+
+    def _usage_id(self, live: LiveUsage, vm: Lifetime | str) -> str:
+        """The id that a request is observed by; the lock is held."""
+        if isinstance(vm, str) and vm in live.section.rows:
+            return vm
+        return self._running.find(vm, self._history.token).admission.id
 
     def _record_time(self, now_s: int) -> None:
         """Take note of the time of an admission or end; the lock is held."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -53,10 +53,13 @@ class Watch:
     version that was refused is not tried again until one of its files changes; one that could not be read is. The
     served version's own files are checked against their hashes when one of them changes, and at every 60th look. It
     runs in forked children, too. A folder that is missing for now is not an event: the served version serves on.
+
+    files, check: of the folder's kind, a lifetime bundle's by default. beside: a watcher that ends with this one.
     """
 
     def __init__(self, predictor: Reloadable, folder: Path, interval_s: float,
-                 on_event: Callable[[WatchEvent], object] | None = None) -> None:
+                 on_event: Callable[[WatchEvent], object] | None = None, *, files: Sequence[str] = FILES,
+                 check: Callable[[Path], str] = check_files, beside: Watch | None = None) -> None:
         is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
         if not is_number or not 0.0 < interval_s <= threading.TIMEOUT_MAX:
             raise ValueError(f"interval_s must be finite and above 0, got {interval_s!r}")
@@ -64,6 +67,8 @@ class Watch:
         self._folder = folder
         self._interval_s = interval_s
         self._on_event = on_event
+        self._files, self._check = tuple(files), check
+        self._beside = beside
         self._seen: tuple[object, ...] = ()
         self._n_looks = 0
         self._told: WatchEvent | None = None
@@ -81,6 +86,8 @@ class Watch:
         self._is_over.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        if self._beside is not None:
+            self._beside.stop()
 
     def poll(self) -> None:
         """Look once, as the thread does every interval; raises nothing."""
@@ -112,7 +119,7 @@ class Watch:
         except OSError:
             return
         # The other files, too: who copies into the folder may write the manifest first.
-        seen = (found, *(_stamp(self._folder / name) for name in FILES))
+        seen = (found, *(_stamp(self._folder / name) for name in self._files))
         self._n_looks += 1
         is_served = found == self._predictor.version
         if seen == self._seen and (not is_served or self._n_looks % N_LOOKS_UNCHECKED):
@@ -137,7 +144,7 @@ class Watch:
     def _checked(self, found: str) -> tuple[WatchEvent | None, bool]:
         """What is wrong with the files of the version that is served, and whether they were read."""
         try:
-            check_files(self._folder)
+            self._check(self._folder)
         except Exception as error:
             is_verdict = _is_verdict(error)
             return WatchEvent(found, False, f"{type(error).__name__}: {error}") if is_verdict else None, is_verdict

@@ -11,7 +11,7 @@ from sojourn.serving.usage.live_usage import LiveUsage
 from sojourn.serving.usage.observed_use import N_REQUESTS_MAX
 from sojourn.serving.usage.pulse_wave import PulseWave
 from sojourn.serving.usage.usage_answer import UsageAnswer, answer_of
-from sojourn.serving.usage.usage_predictor import UsagePredictor, serve_section
+from sojourn.serving.usage.usage_predictor import UsageFollower, UsagePredictor, serve_section
 from sojourn.serving.usage.usage_section import (
     OBSERVED_S,
     USAGE_FILES,
@@ -34,6 +34,7 @@ from sojourn.serving.usage.workload_classes import (
 
 __all__ = [
     "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S", "SEEN_S", "USAGE_FILES",
-    "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsagePredictor", "UsageSection", "UsageWaves",
-    "WorkloadClasses", "answer_of", "check_usage_files", "load_usage", "nearest_centre", "serve_section", "usage_files",
+    "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsageFollower", "UsagePredictor",
+    "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of", "check_usage_files", "load_usage", "nearest_centre",
+    "serve_section", "usage_files",
 ]  # fmt: skip

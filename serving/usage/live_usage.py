@@ -19,7 +19,8 @@ class LiveUsage:
 
     def __init__(self, section: UsageSection, n_most: int = N_REQUESTS_MAX) -> None:
         self._observed = ObservedUse(n_most)
-        self.serve(section)
+        self.section = section
+        self._slots = SlotClock(section.clock)
 
     def __len__(self) -> int:
         return len(self._observed)
@@ -31,10 +32,9 @@ class LiveUsage:
 
     def serve(self, section: UsageSection) -> None:
         """Answer by this section from now on; what was observed goes on. ValueError where its clock is another."""
-        if hasattr(self, "section") and section.clock != self.section.clock:
+        if section.clock != self.section.clock:
             raise ValueError(f"the usage section's clock must be {self.section.clock}, got {section.clock}")
         self.section = section
-        self._slots = SlotClock(section.clock)
 
     def observe(self, request_id: str, time_s: Any, cpu: Any, mem: Any = None) -> bool:
         """Take a sample; False where it is dropped. ValueError where it is no sample."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -66,8 +67,9 @@ class _Table:
 
     def _view(self) -> None:
         """Views of Python's own, whose elements are read and written several times as fast as an array's."""
-        self._highest, self._mean, self._count = (memoryview(array.reshape(-1)) for array in (
-            self.highest, self.mean, self.count))
+        arrays: tuple[Any, ...] = (self.highest, self.mean, self.count)
+        views: list[Any] = [memoryview(array.reshape(-1)) for array in arrays]
+        self._highest, self._mean, self._count = views
 
 
 class ObservedUse:

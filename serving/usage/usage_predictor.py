@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn.serving.checks import folder_path
 from sojourn.serving.errors import BundleError, shown
@@ -90,7 +90,8 @@ class UsagePredictor:
         """What is served, how many requests are observed in how many bytes, and how many samples were dropped."""
         with self._lock:
             section = self._live.section
-            return {"version": section.version, "n_classes": {name: len(each) for name, each in section.classes.items()},
+            return {"version": section.version,
+                    "n_classes": {name: len(each) for name, each in section.classes.items()},
                     "n_waves": len(section.rows), "observed_s": section.observed_s, "n_observed": len(self._live),
                     "n_bytes": self._live.n_bytes, "n_dropped": self._n_dropped}
 
@@ -103,6 +104,35 @@ class UsagePredictor:
         """Go on, in the parent and in the child."""
         self._lock.release()
         self._reloading.after_fork(is_child=is_child)
+
+
+class ServesUsage(Protocol):
+    """A predictor that serves a usage section beside something else."""
+
+    @property
+    def usage_version(self) -> str | None: ...
+    def reload_usage(self, folder: str | Path | None = None) -> str: ...
+    def count(self, name: str) -> None: ...
+
+
+class UsageFollower:
+    """What a watcher of a usage section asks, of a predictor that serves more than that."""
+
+    def __init__(self, predictor: ServesUsage) -> None:
+        self._predictor = predictor
+
+    @property
+    def version(self) -> str:
+        """Of the section that is served."""
+        return self._predictor.usage_version or ""
+
+    def reload(self, folder: Path) -> str:
+        """Serve the folder's section from now on."""
+        return self._predictor.reload_usage(folder)
+
+    def count(self, name: str) -> None:
+        """One more of what is counted under a name."""
+        self._predictor.count(name)
 
 
 def serve_section(live: LiveUsage, section: UsageSection) -> None:

@@ -146,7 +146,8 @@ def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:
         raise ValueError(f"{resource}_ids and {resource}_n_members must be at most {N_CLASSES_MAX} int64")
     if any(array.dtype != np.float64 or (array > _LARGEST).any() for array in (centres, means, surplus)):
         raise ValueError(f"{resource}_centres, means and surplus must be float64 of at most {_LARGEST:g}")
-    return WorkloadClasses(ids, *(_rows(array, len(ids)) for array in (centres, means, surplus)), n_members)
+    k = len(ids)
+    return WorkloadClasses(ids, _rows(centres, k), _rows(means, k), _rows(surplus, k), n_members)
 
 
 def _rows(array: np.ndarray, n_rows: int) -> np.ndarray:
@@ -170,7 +171,7 @@ def _waves(array: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def _is_wave(rows: np.ndarray) -> np.ndarray:
-    peak, trough, period_s, phase_s, duty = rows.T
+    peak, trough, period_s, _, duty = rows.T
     is_small = (np.abs(rows[:, [0, 1, 3]]) <= _LARGEST).all(axis=1)
     return is_small & (peak >= trough) & (period_s >= 1.0) & (duty > 0.0) & (duty < 1.0) \
         & ((period_s <= _LARGEST) | (period_s == np.inf))

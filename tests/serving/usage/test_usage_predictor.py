@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_usage import DAY_WORKER, FLAT, made_section
 
+from made_usage import DAY_WORKER, FLAT, made_section
 from sojourn.serving import BundleError
 from sojourn.serving.usage import DayClock, UsagePredictor
 
@@ -65,7 +65,8 @@ def test_after_a_day_its_own_use_answers(predictor: UsagePredictor) -> None:
     _feed(predictor, "a", 0, 12 * HOUR_S, 0.2)
     _feed(predictor, "a", 12 * HOUR_S, DAY_S, 0.6)
     answer = predictor.usage("a")
-    assert (answer.basis, answer.own_highest) == ("observed", pytest.approx(0.6))
+    assert answer.basis == "observed"
+    assert answer.own_highest == pytest.approx(0.6)
     assert answer.at(5 * DAY_S) == pytest.approx(0.2)
     assert answer.peak(5 * DAY_S, 5 * DAY_S + 60) == pytest.approx(0.6)
     assert answer.next_busy(DAY_S) == (1.5 * DAY_S, 2.0 * DAY_S)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_usage import made_contents, made_section, rehash
 
+from made_usage import made_contents, made_section, rehash
 from sojourn.publishing import publish_files
 from sojourn.serving import BundleError
 from sojourn.serving.bundle import read_arrays, write_arrays
@@ -89,13 +89,15 @@ def _set(name: str, at: int, value: float) -> Callable[[dict[str, np.ndarray]], 
 
 
 @pytest.mark.parametrize("change", [
-    lambda arrays: arrays.pop("waves"), lambda arrays: arrays.pop("cpu_centres"), lambda arrays: arrays.pop("mem_means"),
+    lambda arrays: arrays.pop("waves"), lambda arrays: arrays.pop("cpu_centres"),
+    lambda arrays: arrays.pop("mem_means"),
     lambda arrays: arrays.update(other=np.ones(3)), lambda arrays: arrays.update(waves=np.ones(7)),
     lambda arrays: arrays.update(waves=np.ones((2, 5))), lambda arrays: arrays.update(cpu_ids=np.array([1, 1])),
     lambda arrays: arrays.update(cpu_ids=np.array([1.0, 2.0])), lambda arrays: arrays.update(cpu_ids=np.arange(0)),
     lambda arrays: arrays.update(cpu_ids=np.arange(300)), lambda arrays: arrays.update(cpu_ids=np.array([[1], [2]])),
     lambda arrays: arrays.update(cpu_centres=np.ones(191)), lambda arrays: arrays.update(cpu_centres=np.ones((2, 2))),
-    lambda arrays: arrays.update(cpu_means=np.ones(192, np.int64)), lambda arrays: arrays.update(cpu_surplus=np.ones(2)),
+    lambda arrays: arrays.update(cpu_means=np.ones(192, np.int64)),
+    lambda arrays: arrays.update(cpu_surplus=np.ones(2)),
     lambda arrays: arrays.update(cpu_n_members=np.ones(3, np.int64)),
     _set("cpu_centres", 5, math.nan), _set("cpu_surplus", 5, math.inf), _set("cpu_means", 5, -0.1),
     _set("mem_centres", 0, 1e300), _set("waves", 0, math.nan), _set("waves", 1, 5.0), _set("waves", 2, 0.0),
@@ -109,7 +111,7 @@ def test_bad_arrays_are_refused(folder: Path, change: Callable[[dict[str, np.nda
     write_arrays(packed, arrays)
     (folder / "usage.npz").write_bytes(packed.getvalue())
     rehash(folder)
-    with pytest.raises(BundleError, match="usage.npz must hold the section's arrays"):
+    with pytest.raises(BundleError, match=r"usage\.npz must hold the section's arrays"):
         load_usage(folder)
 
 
@@ -119,7 +121,7 @@ def test_a_size_that_lies_is_refused(folder: Path) -> None:
     with zipfile.ZipFile(folder / "usage.npz", "w") as archive:
         archive.writestr("waves.npy", header)
     rehash(folder)
-    with pytest.raises(BundleError, match="usage.npz must hold"):
+    with pytest.raises(BundleError, match=r"usage\.npz must hold"):
         load_usage(folder)
 
 
