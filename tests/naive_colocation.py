@@ -6,13 +6,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sojourn.simulator.colocation import UNITS
+
 
 def naive_place(series: np.ndarray, n_hosts: int, order: Sequence[int],
-                score: Callable[[Sequence[int], Sequence[int], Sequence[int], int], int]) -> list[int]:
+                score: Callable[[Sequence[int], Sequence[int], Sequence[int], int], int],
+                is_fullest: bool = False) -> list[int]:
     """Host of each request; `score` of a host's load, the request's use, the sum of all use, and the requests so far.
 
-    series: int (n, n_slots). Ties go to the host with the least sum of load, then to the lowest index.
+    series: int (n, n_slots). Ties go to the host with the least sum of load (is_fullest: the greatest), then to the
+    lowest index.
     """
+    sign = -1 if is_fullest else 1
     rows = [[int(value) for value in row] for row in series]
     loads = [[0] * series.shape[1] for _ in range(n_hosts)]
     total = [0] * series.shape[1]
@@ -20,7 +25,8 @@ def naive_place(series: np.ndarray, n_hosts: int, order: Sequence[int],
     for n_sofar, request in enumerate(order, start=1):
         use = rows[request]
         total = [a + b for a, b in zip(total, use, strict=True)]
-        best = min(range(n_hosts), key=lambda host: (score(loads[host], use, total, n_sofar), sum(loads[host]), host))
+        best = min(range(n_hosts), key=lambda host: (score(loads[host], use, total, n_sofar), sign * sum(loads[host]),
+                                                   host))
         loads[best] = [a + b for a, b in zip(loads[best], use, strict=True)]
         hosts[request] = best
     return hosts
@@ -39,6 +45,11 @@ def period_aware_score(n_hosts: int) -> Callable[[Sequence[int], Sequence[int], 
 def per_request_score(load: Sequence[int], use: Sequence[int], total: Sequence[int], n_sofar: int) -> int:
     """Above the mean use of a request."""
     return added_violation(load, use, [value // n_sofar for value in total])
+
+
+def capacity_score(load: Sequence[int], use: Sequence[int], total: Sequence[int], n_sofar: int) -> int:
+    """Above the capacity."""
+    return added_violation(load, use, [UNITS] * len(load))
 
 
 def squares_score(load: Sequence[int], use: Sequence[int], total: Sequence[int], n_sofar: int) -> int:

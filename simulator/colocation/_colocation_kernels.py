@@ -64,8 +64,9 @@ def score_products(loads: np.ndarray, use: np.ndarray, scores: np.ndarray) -> No
 
 @kernel
 def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.ndarray, scores: np.ndarray,
-                is_changed: np.ndarray, changed: np.ndarray, chosen: np.ndarray) -> None:
-    """Places the requests of a block in order: least score, then least sum of load, then lowest host.
+                is_changed: np.ndarray, changed: np.ndarray, is_fullest: bool, chosen: np.ndarray) -> None:
+    """Places the requests of a block in order: least score, then least (is_fullest: greatest) sum of load, then lowest
+    host.
 
     sums: int64 (n_hosts,), of each host's load. room: no rows where the score is a product. scores: as computed with
     the loads before the block. is_changed: bool (n_hosts,), all False. changed: int64 (n_block,), room for hosts.
@@ -83,9 +84,10 @@ def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.n
                 else:
                     score += _product(loads[host, start:stop], use[k, start:stop])
             own[host] = score
-        best = 0
+        best, sign = 0, -1 if is_fullest else 1
         for host in range(1, len(loads)):
-            if own[host] < own[best] or (own[host] == own[best] and sums[host] < sums[best]):
+            is_tied = own[host] == own[best] and sign * sums[host] < sign * sums[best]
+            if own[host] < own[best] or is_tied:
                 best = host
         for slot in range(n_columns):
             loads[best, slot] += use[k, slot]

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sojourn.simulator.colocation._colocation_kernels import place_block, score_products, score_violations
-from sojourn.simulator.colocation.colocation import Colocation
+from sojourn.simulator.colocation.colocation import UNITS, Colocation
 
 _MOST_BLOCK = 64
 """Requests a block; see the kernels. A block never has more than a 32nd of the hosts."""
@@ -52,6 +52,19 @@ def squares(colocation: Colocation, order: np.ndarray, rng: np.random.Generator)
     return _greedy(colocation.modelled, colocation.n_hosts, order, "squares")
 
 
+def violation_fit(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the least increase of violations above the real capacity; ties go to the host with the greatest load.
+
+    increase(i) = sum over t of max(0, L_i(t) + f(t) - c) - max(0, L_i(t) - c). Most hosts tie at 0; the fullest of them
+    takes the request, so that hosts stay empty for requests that come later and need most of one.
+
+    >>> day = np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 0.0], [4.0, 0.0]])
+    >>> violation_fit(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 0, 0, 1]
+    """
+    return _greedy(colocation.modelled, colocation.n_hosts, order, "capacity")
+
+
 def oracle_series(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """As `squares`, by the real use: what a greedy policy gains if its model is perfect.
 
@@ -64,7 +77,7 @@ def oracle_series(colocation: Colocation, order: np.ndarray, rng: np.random.Gene
 
 
 def _greedy(series: np.ndarray, n_hosts: int, order: np.ndarray,
-            by: Literal["hosts", "requests", "squares"]) -> np.ndarray:
+            by: Literal["hosts", "requests", "squares", "capacity"]) -> np.ndarray:
     """series: int32 (n, n_columns), in units of a host's capacity."""
     n_columns = series.shape[1]
     loads = np.zeros((n_hosts, n_columns), np.int32)
@@ -80,12 +93,16 @@ def _greedy(series: np.ndarray, n_hosts: int, order: np.ndarray,
         if by == "squares":
             score_products(loads, use, scores)
         else:
-            sofar = total + np.cumsum(use, axis=0, dtype=np.int64)
-            total = sofar[-1]
-            among = np.int64(n_hosts) if by == "hosts" else np.arange(start + 1, start + len(rows) + 1)[:, None]
-            room = (sofar // among - use).astype(np.int32)
+            if by == "capacity":
+                room = np.int32(UNITS) - use
+            else:
+                sofar = total + np.cumsum(use, axis=0, dtype=np.int64)
+                total = sofar[-1]
+                among = np.int64(n_hosts) if by == "hosts" else np.arange(start + 1, start + len(rows) + 1)[:, None]
+                room = (sofar // among - use).astype(np.int32)
             score_violations(loads, use, room, scores)
         chosen = np.empty(len(rows), np.int64)
-        place_block(loads, sums, use, room, scores, is_changed, np.empty(len(rows), np.int64), chosen)
+        place_block(loads, sums, use, room, scores, is_changed, np.empty(len(rows), np.int64), by == "capacity",
+                    chosen)
         hosts[rows] = chosen
     return hosts

@@ -10,7 +10,13 @@ import numpy as np
 
 from sojourn.simulator.colocation.colocation import Colocation
 from sojourn.simulator.colocation.peaks import best_fit_peak, borg_peak, oracle_peak, random_host
-from sojourn.simulator.colocation.profiles import oracle_series, period_aware, period_aware_per_request, squares
+from sojourn.simulator.colocation.profiles import (
+    oracle_series,
+    period_aware,
+    period_aware_per_request,
+    squares,
+    violation_fit,
+)
 
 Rule = Callable[[Colocation, np.ndarray, np.random.Generator], np.ndarray]
 """Hosts, int64 (n,), of requests that come in an order, int64 (n,); ties go to the host with the least load by the
@@ -36,6 +42,8 @@ COLOCATION_POLICIES: Mapping[str, ColocationPolicy] = MappingProxyType({policy.n
     ColocationPolicy("period-aware-per-request", period_aware_per_request,
                      "the least increase of violations above the mean use of a request, as the paper prints it"),
     ColocationPolicy("squares", squares, "the least increase of squared load over time; ours"),
+    ColocationPolicy("violation-fit", violation_fit,
+                     "the least increase of violations above the capacity, ties to the fullest host; ours"),
     ColocationPolicy("oracle-peak", oracle_peak, "borg-peak by the largest real use", is_oracle=True),
     ColocationPolicy("oracle-series", oracle_series, "squares by the real use", is_oracle=True),
 )})

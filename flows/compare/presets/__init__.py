@@ -11,6 +11,10 @@ from sojourn.flows.compare.presets.lars import LARS
 from sojourn.flows.compare.presets.lava_readings import LAVA_READINGS
 from sojourn.flows.compare.presets.lava_table import LAVA_TABLE
 from sojourn.flows.compare.presets.load_sweep import LOAD_SWEEP
+from sojourn.flows.compare.presets.period_a import PERIOD_A
+from sojourn.flows.compare.presets.period_b import PERIOD_B
+from sojourn.flows.compare.presets.period_c import PERIOD_C
+from sojourn.flows.compare.presets.period_d import PERIOD_D
 from sojourn.flows.compare.presets.preset import GRID, Preset
 from sojourn.flows.compare.presets.recall_sweep import RECALL_SWEEP
 
@@ -24,5 +28,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-readings": LAVA_READINGS,
     "ab-pool": AB_POOL,
     "lars": LARS,
+    "period-a": PERIOD_A,
+    "period-b": PERIOD_B,
+    "period-c": PERIOD_C,
+    "period-d": PERIOD_D,
 })
 """By name. A policy that is not known is left out of a preset."""

@@ -13,6 +13,9 @@ OF_REPLAYS = ("store", "tracking_uri", "trace", "reader", "recipe", "n_requests"
               "policies", "loads", "seeds")
 """What an evaluation reads that replays with perfect lifetimes, in this process, and draws no page."""
 
+OF_USAGE = ("store", "tracking_uri", "trace", "reader", "seeds")
+"""What an evaluation of placement by usage reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_colocation import (
+    capacity_score,
     naive_best_fit,
     naive_borg,
     naive_place,
@@ -38,6 +39,7 @@ def test_rules_place_as_their_slow_twins(seed: int, n: int, n_hosts: int, n_slot
         "period-aware": naive_place(colocation.used, n_hosts, asked, period_aware_score(n_hosts)),
         "period-aware-per-request": naive_place(colocation.used, n_hosts, asked, per_request_score),
         "squares": naive_place(colocation.used, n_hosts, asked, squares_score),
+        "violation-fit": naive_place(colocation.used, n_hosts, asked, capacity_score, is_fullest=True),
         "oracle-series": naive_place(colocation.used, n_hosts, asked, squares_score),
         "borg-peak": naive_borg(peaks, n_hosts, asked),
         "oracle-peak": naive_borg(peaks, n_hosts, asked),
