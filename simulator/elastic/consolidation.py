@@ -26,6 +26,10 @@ class Consolidation:
     moving: `live` migrates a request, which holds room on both hosts for `move_s` (1,200 s: LAVA, section 4.4);
         `restart` ends it and starts it over on the other host at once, so that what it has run for is lost.
     move_cost_s: seconds of a host that one move counts for in `regret`, besides what it costs in room and lost work.
+    room_weight: how much of the room that a moved request takes on its target, until it leaves, counts as a cost in
+        `regret`, 0..1: 0 where nobody else would have used that room, 1 where a host had to be opened for who would.
+    trust: what share of the predicted saving counts in `regret`, 0..1. A host that is kept may fill again, and the
+        latest of several uncertain exits is predicted too late; both make the saving less than predicted.
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):
@@ -40,7 +44,8 @@ class Consolidation:
     moving: Moving = "live"
     move_s: int = 1_200
     move_cost_s: int = 0
-    room_weight: float = 0.5
+    room_weight: float = 1.0
+    trust: float = 1.0
 
     def __post_init__(self) -> None:
         for name, value, known in (("mode", self.mode, get_args(Mode)), ("moving", self.moving, get_args(Moving))):
@@ -50,5 +55,8 @@ class Consolidation:
                                      ("move_s", self.move_s, 1), ("move_cost_s", self.move_cost_s, 0)):
             if not least <= seconds < 2**40:
                 raise ValueError(f"{name} must be {least} or more, got {seconds!r}")
+        for name, share in (("room_weight", self.room_weight), ("trust", self.trust)):
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"{name} must be in 0..1, got {share!r}")
         if not 0.0 < self.utilisation_max < float("inf"):
             raise ValueError(f"utilisation_max must be finite and above 0, got {self.utilisation_max!r}")

@@ -98,7 +98,8 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
                 is_reset_by_events=consolidation.is_reset_by_events, after_s=consolidation.after_s,
                 recheck_s=consolidation.recheck_s, move_s=consolidation.move_s,
                 move_cost_s=consolidation.move_cost_s,
-                room_weight=consolidation.room_weight, utilisation_max=consolidation.utilisation_max),
+                room_weight=consolidation.room_weight, trust=consolidation.trust,
+                utilisation_max=consolidation.utilisation_max),
         np.zeros(n, MOVES), np.zeros(4 * n, LOG), workload.capacity)  # fmt: skip
     return Run(workload, policy, loop, world, (workload.trace.horizon_s,), [str(k) for k in range(n_places)])
 

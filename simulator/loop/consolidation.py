@@ -58,7 +58,7 @@ def saved_cost(world: Any, host: int, now: int) -> float:
     pool = world.pool[0]
     end_s = now if pool.is_restarting == 1 else now + pool.move_s
     left_s = host_exit_now(world, host, now) + pool.idle_release_s - end_s - pool.boot_s
-    return left_s * world.types[world.nodes[host].kind].price
+    return pool.trust * left_s * world.types[world.nodes[host].kind].price
 
 
 @inner

@@ -48,6 +48,7 @@ POOL = np.dtype([
     ("move_cost_s", np.int64),  # host-seconds that a move counts for besides
     ("room_weight", np.float64),  # of the room that a moved request takes on its target, in what it costs
     ("utilisation_max", np.float64),
+    ("trust", np.float64),  # in what emptying a host is predicted to save
     # counted
     ("n_ranked", np.int64),  # hosts in the ranking
     ("n_scanned", np.int64),  # one past the highest place that is not off

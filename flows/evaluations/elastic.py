@@ -1,0 +1,183 @@
+"""What an elastic pool costs: placement policies x ways of consolidation x predictors, each against best-fit with the
+timer that autoscalers use today.
+
+Pairs are of one seed: all of them replay the same requests. Host-hours that are saved are a share of the baseline's
+with the same way of moving requests, live or by a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.compare.learning import learn
+from sojourn.flows.compare.replay import source_of, workload_of
+from sojourn.flows.evaluations.elastic_figure import elastic_figure
+from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.predictor_text import parse_predictor
+from sojourn.flows.placement.predictors import PredictorSpec
+from sojourn.flows.placement.workload_spec import WorkloadSpec
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.versions.opening import open_store
+from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, Workload
+from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
+
+BASELINE = ("best-fit", "timer", "-")
+"""Policy, consolidation and predictor against which all are held."""
+WIDE = 0.85
+"""Below this share in use a host is looked at by regret where requests migrate live."""
+WAYS: Mapping[str, Mapping[str, Consolidation]] = MappingProxyType({
+    "live": MappingProxyType({
+        "empty": Consolidation("empty"),
+        "timer": Consolidation("timer"),
+        "timer-wide": Consolidation("timer", utilisation_max=WIDE),
+        "quiet": Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True),
+        "regret": Consolidation("regret", utilisation_max=WIDE, recheck_s=300, move_cost_s=600, trust=0.25),
+    }),
+    "restart": MappingProxyType({
+        "timer": Consolidation("timer", moving="restart"),
+        "timer-wide": Consolidation("timer", utilisation_max=WIDE, moving="restart"),
+        "quiet": Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True, moving="restart"),
+        "regret": Consolidation("regret", 60, recheck_s=300, moving="restart", trust=0.4),
+    }),
+})
+"""By way of moving. `timer`: the cluster autoscaler's defaults. `timer-wide`: the same below `WIDE`, to see what regret
+adds to a wider choice of hosts. `quiet`: Karpenter's consolidateAfter, any host on which nothing has come or gone for
+so long. Constants of `regret` were chosen on the synthetic trace and on openb, with noise:1."""
+_GROUP = ["workload", "moving", "policy", "consolidation", "predictor"]
+_PAIR = ["workload", "moving", "seed"]
+
+
+def run_elastic(config: CompareConfig) -> int:
+    """Print and log a table for each workload and way of moving; returns how many predictors could not be learnt."""
+    specs = list(dict.fromkeys(cell.workload for cell in config.cells()))
+    predictors = [parse_predictor(text) for text in config.predictors]
+    with stage("open the store"):
+        tracker = open_store(config)
+    failed: dict[str, str] = {}
+    learnt = [one for one in predictors if one.is_learnt]
+    if learnt:
+        with stage("learn"):
+            for trace in dict.fromkeys(spec.trace for spec in specs):
+                failed |= learn((trace, learnt), config.n_workers)
+    for name, reason in failed.items():
+        console.print(f"[red]✗[/] {name or 'the trace'}: {reason}", soft_wrap=True)
+    if "" in failed:
+        return len(learnt)
+    usable = [one for one in predictors if one.learnt_name not in failed]
+    rows: list[dict[str, Any]] = []
+    with stage("replay") as report:
+        for done, spec in enumerate(specs):
+            report(done, len(specs))
+            rows += [{"workload": spec.name, "load": spec.load, "seed": spec.seed, **row}
+                     for row in _replays(spec, config.policies, usable)]
+    replays = pd.DataFrame(rows)
+    summary = elastic_summary(replays)
+    descriptions = {spec.name: workload_of(spec).description for spec in reversed(specs)}
+    sections = [_section(own.droplevel([0, 1]).reset_index(), str(moving), descriptions[str(workload)])
+                for (workload, moving), own in summary.groupby(level=[0, 1], sort=False)]
+    for section in sections:
+        console.print()
+        console.print(section.table())
+    with stage("log"):
+        log_sections(tracker, config.preset, config.model_dump(mode="json"), specs[0].trace, sections,
+                     {"elastic": summary.reset_index(), "replays": replays},
+                     {"elastic": elastic_figure(summary.reset_index())})
+    return len(failed)
+
+
+def _replays(spec: WorkloadSpec, policies: tuple[str, ...],
+             predictors: list[PredictorSpec]) -> Iterator[dict[str, Any]]:
+    workload = workload_of(spec)
+    sources = {one.name: source_of(spec, one) for one in predictors}
+    yield from pool_rows(workload, dict.fromkeys(("best-fit", *policies)), sources)
+
+
+def pool_rows(workload: Workload, policies: Mapping[str, Any] | tuple[str, ...],
+              sources: Mapping[str, LifetimeSource]) -> Iterator[dict[str, Any]]:
+    """One row per way of moving, policy, consolidation and predictor; what asks for no prediction has predictor `-`."""
+    types = host_types(workload)
+    for moving, ways in WAYS.items():
+        for way, rules in ways.items():
+            pool = ElasticPool(types, consolidation=rules)
+            for policy in policies:
+                is_asked = way == "regret" or KNOWN_POLICIES[policy].predictions != "none"
+                for name, source in sources.items() if is_asked else [("-", None)]:
+                    result = simulate_pool(workload, pool, policy, source)
+                    yield {"moving": moving, "policy": policy, "consolidation": way, "predictor": name,
+                           **_figures(result)}
+
+
+def host_types(workload: Workload) -> tuple[MachineType, ...]:
+    """The distinct shapes of a workload's hosts; an hour costs 1 of the largest, and less by share of the cores."""
+    shapes = workload.hosts[list(workload.resources)].drop_duplicates(ignore_index=True)
+    largest = float(shapes["cpu_cores"].max())
+    return tuple(MachineType(f"type {k}", {name: float(row[name]) for name in workload.resources},
+                             float(row["cpu_cores"]) / largest)
+                 for k, row in enumerate(shapes.to_dict("records")))
+
+
+def _figures(result: PoolResult) -> dict[str, float]:
+    return {"host_h": result.host_h, "price": result.price, "bound_host_h": max(result.bound_host_h.values()),
+            "n_moves": result.n_moves, "lost_core_h": result.lost_core_h, "wait_p50_s": result.wait_p50_s,
+            "wait_p95_s": result.wait_p95_s, "mean_wait_s": result.mean_wait_s,
+            "utilisation_pct": max(result.utilisation_pct.values()), "most_hosts": result.most_hosts,
+            "n_opened": result.n_opened, "n_drained": result.n_drained, "n_rejected": result.n_rejected}
+
+
+def elastic_summary(replays: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds; `saved_pct`: host-hours below those of `BASELINE` of the same seed and way of moving, %,
+    positive = fewer, with its paired 95 % t-interval.
+
+    >>> two = pd.DataFrame({"workload": "w", "moving": "live", "seed": [0, 0, 1, 1], "consolidation": "timer",
+    ...     "policy": ["best-fit", "nilas"] * 2, "predictor": ["-", "oracle"] * 2,
+    ...     "host_h": [100.0, 90.0, 100.0, 80.0]})
+    >>> elastic_summary(two)["saved_pct"].tolist()
+    [0.0, 15.0]
+    """
+    keys = list(zip(replays["policy"], replays["consolidation"], replays["predictor"], strict=True))
+    base = replays[[key == BASELINE for key in keys]].set_index(_PAIR)["host_h"]
+    paired = base.reindex(pd.MultiIndex.from_frame(replays[_PAIR])).to_numpy(np.float64)
+    table = replays.assign(saved_pct=100 * (1 - replays["host_h"].to_numpy() / paired))
+    groups = table.groupby(_GROUP, sort=False)
+    numbers = [str(name) for name in table.select_dtypes("number") if name not in ("load", "seed")]
+    summary = groups[numbers].mean()
+    half = groups["saved_pct"].apply(lambda own: float(t_half_width(own.to_numpy()[:, None])[0]))
+    summary["saved_low_pct"], summary["saved_high_pct"] = summary["saved_pct"] - half, summary["saved_pct"] + half
+    summary.insert(0, "n_seeds", groups.size())
+    return summary
+
+
+_LEGEND = ("Saved: host-hours below those of best-fit with the timer, % (higher = better), with the paired 95 % "
+           "interval; level = it holds 0. Over bound: host-hours above those that demand would fill without a gap, % "
+           "(lower = better). Moves: migrations or restarts; lost: core-hours of work to be done again; wait: 95th "
+           "percentile from arrival to begin, s (all lower = better). Predictor -: none is asked.")
+
+
+def _section(summary: pd.DataFrame, moving: str, description: str) -> Section:
+    way = "requests migrate live" if moving == "live" else "requests start over"
+    titles = ("policy", "consolidation", "predictor", "host-hours", "saved %", "95 % interval", "verdict",
+              "over bound %", "price", "moves", "lost core-h", "wait p95 s", "used %", "most hosts", "rejected")
+    ordered = summary.sort_values("host_h", kind="stable")
+    return Section(f"Elastic pool, {way}", f"{description}; {int(summary['n_seeds'].max())} seeds.", titles,
+                   tuple(_shown(row) for row in ordered.to_dict("records")), 3, _LEGEND)
+
+
+def _shown(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    is_base = (row["policy"], row["consolidation"], row["predictor"]) == BASELINE
+    low, high = row["saved_low_pct"], row["saved_high_pct"]
+    interval = "-" if is_base or np.isnan(low) else f"{low:+.2f} {high:+.2f}"
+    verdict = "baseline" if is_base else "-" if np.isnan(low) else "better" if low > 0 else "worse" if high < 0 else (
+        "level")
+    return (row["policy"], row["consolidation"], row["predictor"], f"{row['host_h']:,.1f}",
+            "-" if is_base else f"{row['saved_pct']:+.2f}", interval, verdict,
+            f"{100 * (row['host_h'] / row['bound_host_h'] - 1):.1f}", f"{row['price']:,.1f}", f"{row['n_moves']:,.0f}",
+            f"{row['lost_core_h']:,.0f}", f"{row['wait_p95_s']:,.0f}", f"{row['utilisation_pct']:.1f}",
+            f"{row['most_hosts']:.0f}", f"{row['n_rejected']:.0f}")
