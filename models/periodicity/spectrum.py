@@ -25,7 +25,8 @@ class Found:
 class Band:
     """Bins of the FFT of `n_steps` samples in which a period is looked for; bin k = k periods in the span.
 
-    first: the least bin whose period is at most the longest one. last: the greatest whose period is not below the
+    first: the least bin whose period is at most the longest one; refined by up to half a bin, a period may lie a little
+    above. last: the greatest whose period is not below the
     cut-off. Empty where first is above last.
 
     >>> Band.of(8640, 12.0, 0.25)

@@ -124,6 +124,8 @@ class _Fitting:
         raw = np.empty((len(rows), n_steps), np.float32)
         for place, (row, first) in enumerate(zip(rows, block.first, strict=True)):
             raw[place] = self.values[row, first:first + n_steps]
+        if block.has_gaps:
+            raw[~np.isfinite(raw)] = np.nan
         earlier, none = n_steps * self.step_s / self.kept_s[rows], np.full(len(rows), np.nan)
         smooth, timing = self._timing(raw, none, earlier, fits, block)
         is_periodic, sums = np.isfinite(timing.period), timing.sums

@@ -56,6 +56,22 @@ def test_gaps_are_bridged_up_to_a_share() -> None:
     assert np.abs(fits.duty[:4] - known.duty[:4]).max() < 0.01
 
 
+def test_what_is_not_finite_is_missing() -> None:
+    values = known_waves(2, 1440, (72.0, 144.0), snr=10.0, seed=11).values
+    values[:, 100:103] = np.nan
+    odd = values.copy()
+    odd[0, 100:103], odd[1, 101] = np.inf, -np.inf
+    for settings in (PeriodicitySettings(), PeriodicitySettings(n_periods=2, levels="mean")):
+        assert bytes_of(fit_waves(usage_grid(odd), settings)) == bytes_of(fit_waves(usage_grid(values), settings))
+
+
+@pytest.mark.parametrize("shape", [(0, 100), (3, 0), (2, 1)])
+def test_a_grid_without_series_or_steps_has_no_period(shape: tuple[int, int]) -> None:
+    fits = fit_waves(usage_grid(np.zeros(shape)), PeriodicitySettings(n_periods=2))
+    assert len(fits) == shape[0]
+    assert not fits.is_periodic.any()
+
+
 def test_each_reason_is_given() -> None:
     known = known_waves(1, 2016, (72.0, 73.0), snr=10.0, seed=5).values[0]
     rng = np.random.default_rng(6)
