@@ -51,6 +51,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/held_exits.py
 	$(BIN)/python benchmarks/c_face.py
+	$(BIN)/python benchmarks/periodicity.py
 
 # some minutes; `make soak N=400000` for fewer operations
 soak: $(READY)

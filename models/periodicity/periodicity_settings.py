@@ -30,10 +30,12 @@ class PeriodicitySettings:
     duty_method: `joint` (with phase_method joint only), `error` or `changepoint` (section III-A5).
     close_share: for phase_method paper: use is "close to its peak" within this share of the swing; the paper gives no
         number. Half of it is where the edges of a pulse are; 0 = at the peak, which noise reaches anywhere in the busy
-        window (17 times farther from the truth at an SNR of 3).
+        window (some 20 times farther from the truth at an SNR of 3).
     epsilon: the filters of `paper` and `changepoint` keep times within this share of the period.
     n_periods: 1, or 2: a second wave is fitted to what the first one leaves.
     longest_share: the longest period as a share of the series' span. A quarter: 7.5 days of 30 days, 6 hours of a day.
+    longest_period_s: the longest period in seconds, where that is less. 25 hours leaves out what a month holds a few
+        times only: on bitbrains such periods are drift and say nothing about the next day (docs/usage.md).
     subharmonic_share: a frequency of a half or a third of the strongest one is taken in its place where it has at
         least this share of its power: a short busy window has nearly as much power at multiples of its frequency. Above
         1: never, as in the paper.
@@ -61,6 +63,7 @@ class PeriodicitySettings:
     epsilon: float = 0.1
     n_periods: Literal[1, 2] = 1
     longest_share: float = 0.25
+    longest_period_s: float = math.inf
     subharmonic_share: float = 0.5
     keep_share: float = 0.7
     most_gaps: float = 0.2
@@ -84,6 +87,7 @@ class PeriodicitySettings:
             "epsilon": (0.0 < self.epsilon <= 0.5, "above 0 and at most 0.5"),
             "n_periods": (self.n_periods in (1, 2), "1 or 2"),
             "longest_share": (0.0 < self.longest_share <= 0.5, "above 0 and at most 0.5"),
+            "longest_period_s": (self.longest_period_s > self.cutoff_s, "above cutoff_s"),
             "subharmonic_share": (self.subharmonic_share > 0.0, "above 0"),
             "keep_share": (self.keep_share > 0.0, "above 0"),
             "most_gaps": (0.0 <= self.most_gaps < 1.0, "from 0 to below 1"),

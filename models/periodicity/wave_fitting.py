@@ -167,7 +167,8 @@ class _Fitting:
             bridge_rows(raw, bridged)
         smoothed = self.low_pass().smooth(bridged)
         n_steps = raw.shape[1]
-        band = Band.of(n_steps, asked.cutoff_s / self.step_s, asked.longest_share)
+        longest_share = min(asked.longest_share, asked.longest_period_s / (n_steps * self.step_s))
+        band = Band.of(n_steps, asked.cutoff_s / self.step_s, longest_share)
         found = find_periods(smoothed, band, asked, excluded, earlier)
         strength = found.strength if asked.strength_scale == "variance" else found.magnitude
         reason = np.select(

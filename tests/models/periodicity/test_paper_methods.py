@@ -128,6 +128,7 @@ def test_joint_is_nearer_than_times_at_the_peak() -> None:
     ({"epsilon": 0.0}, "epsilon must be above 0 and at most 0.5, got 0.0"),
     ({"n_periods": 3}, "n_periods must be 1 or 2, got 3"),
     ({"longest_share": 0.6}, "longest_share must be above 0 and at most 0.5, got 0.6"),
+    ({"longest_period_s": 3600.0}, "longest_period_s must be above cutoff_s, got 3600.0"),
     ({"subharmonic_share": 0.0}, "subharmonic_share must be above 0, got 0.0"),
     ({"keep_share": 0.0}, "keep_share must be above 0, got 0.0"),
     ({"most_gaps": 1.0}, "most_gaps must be from 0 to below 1, got 1.0"),
