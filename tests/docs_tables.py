@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sojourn.features.readers import READERS
+from sojourn.features.usage import USAGE_READERS
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
@@ -42,6 +43,12 @@ def readers() -> str:
           each.no_role, names(each.options), f"`{each.recipe}`") for name, each in READERS.items()])
 
 
+def usage_readers() -> str:
+    return table(("reader", "path", "cpu is a share of", "a stamp is the", "usual interval, s", "options"), [
+        (f"`{name}`", each.path, each.cpu, each.stamp, str(each.step_s), names(each.options))
+        for name, each in USAGE_READERS.items()])
+
+
 def families() -> str:
     return table(("family", "what it is", "answers", "trained by `retrain`"), [
         (f"`{name}`", each.about, each.answers, each.trained) for name, each in LIFETIME_MODELS.items()])
@@ -75,6 +82,7 @@ def measures() -> str:
 
 TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "readers": ("traces.md", readers),
+    "usage-readers": ("usage.md", usage_readers),
     "families": ("lifetime.md", families),
     "policies": ("simulator/policies.md", policies),
     "variants": ("simulator/policies.md", variants),

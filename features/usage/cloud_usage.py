@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import read_trace
@@ -23,6 +24,9 @@ _TASK_USAGE = (
     "unmapped_page_cache", "total_page_cache", "max_memory", "disk_io_time", "local_disk_space", "max_cpu_rate",
     "max_disk_io_time", "cpi", "mai", "sample_portion", "aggregation_type", "sampled_cpu_usage")
 _TASK_WANTED = ("start_time", "job_id", "task_index", "cpu_rate", "canonical_memory")
+_TASK_EVENTS = ("time_us", "missing_info", "job_id", "task_index", "machine", "event", "user", "sched_class",
+                "priority", "cpu", "memory", "disk", "different_machine")
+_EVENTS_WANTED = ("job_id", "task_index", "cpu", "memory")
 _CONTAINER_USAGE = ("container", "machine", "time", "cpu", "mem", "cpi", "mem_gps", "mpki", "net_in", "net_out",
                     "disk_io")
 _MACHINE_USAGE = ("machine", "time", "cpu", "mem", "mem_gps", "mpki", "net_in", "net_out", "disk_io")
@@ -76,9 +80,11 @@ def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
     has_sizes = source.is_dir() and any(source.glob("task_events*"))
     table = RequestTable(is_growing=not has_sizes)
     if has_sizes:
-        requests = read_trace("google-2011", source)[0].requests
-        tasks = requests["request_id"].str.rsplit("-", n=1).str[0]
-        table.add(tasks.tolist(), requests["cpu_cores"].tolist(), requests["mem_gib"].tolist())
+        for file in sorted(source.glob("task_events*")):
+            for _, columns in csv_columns(file, _TASK_EVENTS, ReadLedger(), wanted=_EVENTS_WANTED, has_header=False):
+                asked = pd.DataFrame({"task": _tasks(columns), "cpu": numbers(columns["cpu"]),
+                                      "mem": numbers(columns["memory"])}).groupby("task").max().clip(lower=0).fillna(0)
+                table.add(asked.index.tolist(), asked["cpu"].tolist(), asked["mem"].tolist())
     sizes = table.requests()
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
@@ -86,8 +92,7 @@ def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
             has_header = first_line(file).startswith("start_time")
             for first_row, columns in csv_columns(file, _TASK_USAGE, ledger, wanted=_TASK_WANTED,
                                                   has_header=has_header):
-                job, index = (pd.Series(columns[name].to_pylist(), dtype="str") for name in ("job_id", "task_index"))
-                values, codes = np.unique((job + "-" + index).fillna("").to_numpy(object), return_inverse=True)
+                values, codes = np.unique(_tasks(columns).to_numpy(object), return_inverse=True)
                 rows = table.rows(values.tolist())[codes]
                 cpu, mem = numbers(columns["cpu_rate"]), numbers(columns["canonical_memory"])
                 odd = {}
@@ -152,6 +157,12 @@ def _sizes(reader: str, folder: Path, only_known: bool) -> RequestTable:
     table = RequestTable(is_growing=not only_known)
     table.add(requests["request_id"].tolist(), requests["cpu_cores"].tolist(), requests["mem_gib"].tolist())
     return table
+
+
+def _tasks(columns: Mapping[str, pa.Array]) -> pd.Series:
+    """Names of tasks, job-index; "" where one is missing."""
+    job, index = (pd.Series(columns[name].to_pylist(), dtype="str") for name in ("job_id", "task_index"))
+    return (job + "-" + index).fillna("")
 
 
 def _alibaba_machines(file: Path, timezone: str, max_cpu: float) -> UsageStream:

@@ -49,7 +49,8 @@ def periodicity_figure(found: UsageDescription) -> Figure:
 def _draw_errors(axes: Axes, found: UsageDescription) -> None:
     rows = found.table[found.table["is_periodic"]]
     title = "Errors of the periodic series, in-sample"
-    for name, label, colour in (("wave", "the wave", _BLUE), ("mean", "a constant mean", _GREY),
+    for name, label, colour in (("wave", "the wave, p95 and p5", _BLUE), ("shape", "the wave, at its means", _GREEN),
+                                ("mean", "a constant mean", _GREY),
                                 ("week", "the week before", _ORANGE)):
         errors = np.sort(rows[f"nrmse_{name}"].dropna().to_numpy())
         if len(errors):

@@ -9,7 +9,10 @@ from rich.table import Table
 from sojourn.flows.stages.describe_usage import UsageDescription, period_names
 from sojourn.serving.usage import DAY_S
 
-ERRORS = "NRMSE is in-sample: error at each step over the series' range (lower = better)"
+ERRORS = ("NRMSE is in-sample: error at each step over the series' range (lower = better). Wave: between p95 and p5 as "
+          "it is served; at means: between the means of its busy and its quiet time; mean: a constant; last week: the "
+          "value a week before")
+_WAYS = ("NRMSE\nwave", "NRMSE\nat means", "NRMSE\nmean", "NRMSE\nlast week")
 
 
 def summary_lines(found: UsageDescription) -> list[str]:
@@ -32,11 +35,12 @@ def summary_lines(found: UsageDescription) -> list[str]:
                      f"{100 * periodic['cpu_cores'].sum() / cores if cores else np.nan:.1f} % of the cores"),
     ]
     if len(periodic):
-        better = [(periodic["nrmse_wave"] < periodic[name])[periodic[name].notna()] for name in (
+        better = [(periodic["nrmse_shape"] < periodic[name])[periodic[name].notna()] for name in (
             "nrmse_mean", "nrmse_week")]
-        against = [f"{words} of {100 * each.mean():.0f} %" for words, each in zip(
-            ("that of a constant mean", "that of the week before"), better, strict=True) if len(each)]
-        rows.append(("wave's error", f"in-sample, below {' of the periodic series, below '.join(against)}"))
+        against = [f"{words} in {100 * each.mean():.0f} % of the series" for words, each in zip(
+            ("a constant mean's", "the week before's"), better, strict=True) if len(each)]
+        if against:
+            rows.append(("wave's error", f"at means, in-sample: below {', '.join(against)}"))
         names = period_names(periodic["period_s"]).value_counts(sort=False)
         commonest = names[names > 0].sort_values(ascending=False, kind="stable").head(3)
         rows.append(("periods", ", ".join(f"{name} {count:,}" for name, count in commonest.items())))
@@ -58,30 +62,28 @@ def _periods(table: pd.DataFrame) -> Table:
     shown = Table(title="Periodic series by the length of their period", title_justify="left", caption_justify="left",
                   caption=f"Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). "
                           f"{ERRORS}. Medians.")
-    for title in ("period", "series", "share, %", "cores", "strength", "busy, % of it", "NRMSE\nwave", "NRMSE\nmean",
-                  "NRMSE\nlast week"):
+    for title in ("period", "series", "share, %", "cores", "strength", "busy, % of it", *_WAYS):
         shown.add_column(title, justify="left" if title == "period" else "right", no_wrap=True)
     periodic = table[table["is_periodic"]]
     for name, rows in periodic.groupby(period_names(periodic["period_s"]), observed=True):
         shown.add_row(str(name), f"{len(rows):,}", f"{100 * len(rows) / len(table):.1f}",
                       f"{rows['cpu_cores'].sum():,.0f}", _median(rows["strength"], 2),
                       _median(100 * rows["duty"], 0), *(_median(rows[f"nrmse_{way}"], 3)
-                                                        for way in ("wave", "mean", "week")))
+                                                        for way in ("wave", "shape", "mean", "week")))
     return shown
 
 
 def _reasons(table: pd.DataFrame) -> Table:
     shown = Table(title="Why a series is periodic or not", title_justify="left", caption_justify="left",
                   caption=f"{ERRORS}; of an aperiodic series the wave is its peak at all times.")
-    for title in ("reason", "series", "share, %", "cores", "mean use, %", "NRMSE\nwave", "NRMSE\nmean",
-                  "NRMSE\nlast week"):
+    for title in ("reason", "series", "share, %", "cores", "mean use, %", *_WAYS):
         shown.add_column(title, justify="left" if title == "reason" else "right", no_wrap=title != "reason")
     groups = sorted(table.groupby("reason"), key=lambda group: -len(group[1]))
     for name, rows in groups:
         shown.add_row(str(name).removeprefix("aperiodic because "), f"{len(rows):,}",
                       f"{100 * len(rows) / len(table):.1f}", f"{rows['cpu_cores'].sum():,.0f}",
                       _median(100 * rows["mean"], 1), *(_median(rows[f"nrmse_{way}"], 3)
-                                                        for way in ("wave", "mean", "week")))
+                                                        for way in ("wave", "shape", "mean", "week")))
     return shown
 
 

@@ -18,7 +18,7 @@ from sojourn.features.usage import (
     UsageStream,
     store_usage,
 )
-from sojourn.models.periodicity import WaveFits, fit_waves
+from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves
 from sojourn.models.workload_class import cluster
 from sojourn.serving.usage import DAY_S
 
@@ -42,7 +42,8 @@ class UsageDescription:
     source, report: of the stream. step_s, start_s, n_steps: of the grid that waves were fitted to. timezone: of slots.
     table: one row a series; cpu is a share of what the request reserved:
         `request_id`, `cpu_cores`, `mem_gib`, `n_samples`, `mean`, `p95`, `peak`; `is_periodic`, `period_s`, `phase_s`,
-        `duty`, `strength` (0 to 1), `reason`; `nrmse_wave`, `nrmse_mean` (a constant mean), `nrmse_week` (the value a
+        `duty`, `strength` (0 to 1), `reason`; `nrmse_wave`, `nrmse_shape` (the same wave
+        at the means of its busy and quiet time), `nrmse_mean` (a constant mean), `nrmse_week` (the value a
         week before; NaN where the grid is shorter than eight days), all in-sample, lower = better; `class_id` (-1 =
         none: less than nine tenths of the day seen).
     centres: float64 (k, 96), of each class the mean of its members' highest use by slot of the local day.
@@ -108,11 +109,12 @@ def period_names(period_s: pd.Series) -> pd.Series:
 
 def _rows(grid: UsageGrid) -> pd.DataFrame:
     """The waves and errors of one grid, a row a request."""
-    fits = fit_waves(grid)
+    fits, at_means = fit_waves(grid), fit_waves(grid, PeriodicitySettings(levels="mean"))
     return pd.DataFrame({
         "request_id": grid.request_ids, "cpu_cores": grid.cpu_cores, "mem_gib": grid.mem_gib,
         "is_periodic": fits.is_periodic, "period_s": fits.period_s, "phase_s": fits.phase_s, "duty": fits.duty,
         "strength": fits.strength, "reason": fits.reason_text(), "nrmse_wave": fits.nrmse,
+        "nrmse_shape": np.where(fits.is_periodic, at_means.nrmse, errors_of_mean(grid.cpu)),
         "nrmse_mean": errors_of_mean(grid.cpu), "nrmse_week": errors_of_lag(grid.cpu, _WEEK_S // grid.step_s)})
 
 

@@ -257,7 +257,7 @@ def test_the_real_azure_fixture_has_readings_of_none_of_its_vms() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "path", "n_kept", "n_series"), [
     ("bitbrains", "bitbrains-rnd", 8_141_044, 500), ("surf", "opendc", 2_323_475, 6295),
-    ("google-2011", "google-2011", 9991, 9991),
+    ("google-2011", "google-2011", 9996, 9996),
 ])
 def test_large_real_counts(name: str, path: str, n_kept: int, n_series: int) -> None:
     stream = read_usage(name, DATA / path)
