@@ -94,10 +94,18 @@ def _check_out(out: Path) -> None:
 
 def _written(found: UsageDescription, out: Path) -> list[Path]:
     """Write the pictures and the table; the store is there already."""
-    from sojourn.flows.reports.usage_figures import classes_figure, examples_figure, periodicity_figure
+    from sojourn.flows.reports.periodicity_figures import period_figure, request_figure
+    from sojourn.flows.reports.usage_figures import classes_figure, errors_figure, examples_figure
+    from sojourn.models.periodicity import PeriodicitySettings
     from sojourn.publishing import whole_file
 
-    figures = {"periodicity.png": periodicity_figure(found), "series.png": examples_figure(found)}
+    figures = {"periods.png": period_figure(found.fits, found.source), "series.png": examples_figure(found)}
+    errors = errors_figure(found)
+    if errors is not None:
+        figures["errors.png"] = errors
+    if found.example_fits.is_periodic[0]:
+        figures["spectrum.png"] = request_figure(found.examples, found.example_fits, 0, PeriodicitySettings(),
+                                                 f"request {found.examples.request_ids[0]}")
     if len(found.centres):
         figures["classes.png"] = classes_figure(found)
     for name, figure in figures.items():

@@ -1,4 +1,4 @@
-"""Pictures of a trace's usage: strengths, periods and errors; single series with their waves; the days of classes."""
+"""Pictures of a trace's usage: errors of its waves, single series with their waves, the days of its classes."""
 
 from __future__ import annotations
 
@@ -7,71 +7,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sojourn.flows.reports.figures import plain
-from sojourn.flows.stages.describe_usage import PERIODS, UsageDescription, period_names
+from sojourn.flows.reports.periodicity_figures import error_figure
+from sojourn.flows.stages.describe_usage import WAYS, UsageDescription
 from sojourn.serving.usage import DAY_S
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _ORANGE, _GREY, _GREEN = "#2a6f97", "#d17a22", "#8c8c8c", "#1b7f79"
-_MAX_DAYS = 14
+_BLUE, _GREY, _GREEN = "#2a6f97", "#8c8c8c", "#1b7f79"
+_NAMES = ("wave, p95 and p5", "wave, at its means", "constant mean", "a week before")
+"""In the order of `WAYS`."""
+_MAX_DAYS = 31
 _MAX_CLASSES = 12
 
 
-def periodicity_figure(found: UsageDescription) -> Figure:
-    """Three panels: strength of all series, lengths of the periods, and the errors of the wave and its baselines."""
-    from matplotlib.figure import Figure
+def errors_figure(found: UsageDescription) -> Figure | None:
+    """Errors of the periodic series, in-sample and, where the trace has two days, of the last one (paper, figure 6).
 
-    figure = Figure(figsize=(16, 4.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    table = found.table
-    bins = np.linspace(0, 1, 41)
-    is_periodic = table["is_periodic"].to_numpy()
-    left.hist([table["strength"][is_periodic], table["strength"][~is_periodic]], bins=bins, stacked=True,
-              color=[_BLUE, _GREY], label=[f"periodic, {is_periodic.sum():,}", f"not, {(~is_periodic).sum():,}"])
-    left.set_xlabel("strength of the period, 0 to 1 (higher = more regular)")
-    left.set_ylabel("series")
-    left.set_xlim(0, 1)
-    left.set_title("How regular", loc="left")
-    left.legend(frameon=False)
-    names = [name for _, name in PERIODS]
-    counts = period_names(table["period_s"][is_periodic]).value_counts(sort=False).reindex(names, fill_value=0)
-    middle.barh(names[::-1], counts.to_numpy()[::-1], color=_BLUE)
-    middle.set_xlabel("periodic series")
-    middle.set_title("Length of the period", loc="left")
-    _draw_errors(right, found)
-    for axes in (left, middle, right):
-        plain(axes)
-    return figure
-
-
-def _draw_errors(axes: Axes, found: UsageDescription) -> None:
-    rows = found.table[found.table["is_periodic"]]
-    title = "Errors of the periodic series, in-sample"
-    for name, label, colour in (("wave", "the wave, p95 and p5", _BLUE), ("shape", "the wave, at its means", _GREEN),
-                                ("mean", "a constant mean", _GREY),
-                                ("week", "the week before", _ORANGE)):
-        errors = np.sort(rows[f"nrmse_{name}"].dropna().to_numpy())
-        if len(errors):
-            share = 100 * np.arange(1, len(errors) + 1) / len(errors)
-            axes.step(errors, share, where="post", color=colour, label=label)
-    axes.set_xlim(left=0)
-    axes.set_ylim(0, 102)
-    axes.set_xlabel("NRMSE: error over the series' range (lower = better)")
-    axes.set_ylabel("share of series with at most that, %")
-    axes.set_title(title, loc="left")
-    if axes.lines:
-        axes.legend(frameon=False, loc="lower right")
-    else:
-        axes.text(0.5, 0.5, "no periodic series", ha="center", va="center", transform=axes.transAxes, color="#444444")
+    None where no series is periodic.
+    """
+    panels = {}
+    for label, title in (("in_sample", "in-sample"), ("next_day", "next day: the last 24 hours")):
+        rows = found.table[found.table[f"{label}_is_periodic"].to_numpy(bool)]
+        if rows[f"{label}_wave"].notna().any():
+            panels[title] = {name: rows[f"{label}_{way}"].to_numpy() for way, name in zip(WAYS, _NAMES, strict=True)}
+    return error_figure(panels, found.source) if panels else None
 
 
 def examples_figure(found: UsageDescription) -> Figure:
-    """A panel for each example: its series over the last two weeks at most, and its wave."""
+    """A panel for each example: its series over the last 31 days at most, and its wave."""
     from matplotlib.figure import Figure
 
-    grid, fits = found.examples, found.fits
+    grid, fits = found.examples, found.example_fits
     n = len(grid)
     figure = Figure(figsize=(15, 2.9 * n), layout="constrained")
     time_s = grid.time_s()
@@ -80,7 +47,8 @@ def examples_figure(found: UsageDescription) -> Figure:
         shown = slice(max(seen[0], seen[-1] + 1 - _MAX_DAYS * DAY_S // grid.step_s), seen[-1] + 1)
         days = time_s[shown] / DAY_S
         axes.plot(days, 100 * grid.cpu[k, shown], color=_GREY, linewidth=0.7, label="use")
-        axes.plot(days, 100 * fits.waves(k).at(time_s[shown]), color=_BLUE, linewidth=1.4, label="wave")
+        wave = fits.waves(k).at(time_s[shown] + grid.step_s / 2)
+        axes.plot(days, 100 * wave, color=_BLUE, linewidth=1.4, label="wave")
         axes.set_xlim(days[0], days[-1])
         axes.set_ylim(bottom=0)
         axes.set_ylabel("% of its cores")

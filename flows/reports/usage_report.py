@@ -6,13 +6,10 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from sojourn.flows.stages.describe_usage import UsageDescription, period_names
+from sojourn.flows.stages.describe_usage import WAYS, UsageDescription, period_names
 from sojourn.serving.usage import DAY_S
 
-ERRORS = ("NRMSE is in-sample: error at each step over the series' range (lower = better). Wave: between p95 and p5 as "
-          "it is served; at means: between the means of its busy and its quiet time; mean: a constant; last week: the "
-          "value a week before")
-_WAYS = ("NRMSE\nwave", "NRMSE\nat means", "NRMSE\nmean", "NRMSE\nlast week")
+_WAYS = ("wave,\np95 and p5", "wave,\nat its means", "constant\nmean", "a week\nbefore")
 
 
 def summary_lines(found: UsageDescription) -> list[str]:
@@ -35,12 +32,6 @@ def summary_lines(found: UsageDescription) -> list[str]:
                      f"{100 * periodic['cpu_cores'].sum() / cores if cores else np.nan:.1f} % of the cores"),
     ]
     if len(periodic):
-        better = [(periodic["nrmse_shape"] < periodic[name])[periodic[name].notna()] for name in (
-            "nrmse_mean", "nrmse_week")]
-        against = [f"{words} in {100 * each.mean():.0f} % of the series" for words, each in zip(
-            ("a constant mean's", "the week before's"), better, strict=True) if len(each)]
-        if against:
-            rows.append(("wave's error", f"at means, in-sample: below {', '.join(against)}"))
         names = period_names(periodic["period_s"]).value_counts(sort=False)
         commonest = names[names > 0].sort_values(ascending=False, kind="stable").head(3)
         rows.append(("periods", ", ".join(f"{name} {count:,}" for name, count in commonest.items())))
@@ -52,7 +43,7 @@ def usage_tables(found: UsageDescription) -> list[Table]:
     """Periods with their strength and errors, reasons for none, and classes."""
     tables = [_reasons(found.table)]
     if found.table["is_periodic"].any():
-        tables.insert(0, _periods(found.table))
+        tables = [_periods(found.table), _errors(found.table), *tables]
     if len(found.centres):
         tables.append(_classes(found))
     return tables
@@ -60,30 +51,51 @@ def usage_tables(found: UsageDescription) -> list[Table]:
 
 def _periods(table: pd.DataFrame) -> Table:
     shown = Table(title="Periodic series by the length of their period", title_justify="left", caption_justify="left",
-                  caption=f"Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). "
-                          f"{ERRORS}. Medians.")
-    for title in ("period", "series", "share, %", "cores", "strength", "busy, % of it", *_WAYS):
+                  caption="Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). "
+                          "Strength and busy time are medians.")
+    for title in ("period", "series", "share, %", "cores", "strength", "busy, % of it"):
         shown.add_column(title, justify="left" if title == "period" else "right", no_wrap=True)
     periodic = table[table["is_periodic"]]
     for name, rows in periodic.groupby(period_names(periodic["period_s"]), observed=True):
         shown.add_row(str(name), f"{len(rows):,}", f"{100 * len(rows) / len(table):.1f}",
                       f"{rows['cpu_cores'].sum():,.0f}", _median(rows["strength"], 2),
-                      _median(100 * rows["duty"], 0), *(_median(rows[f"nrmse_{way}"], 3)
-                                                        for way in ("wave", "shape", "mean", "week")))
+                      _median(100 * rows["duty"], 0))
     return shown
+
+
+def _errors(table: pd.DataFrame) -> Table:
+    """In-sample and next-day errors of the periodic series, and how often the wave is the better one."""
+    shown = Table(title="Errors of the periodic series", title_justify="left", caption_justify="left",
+                  caption="NRMSE: root mean squared error over the series' range, median (lower = better). "
+                          "Next day: the last 24 hours, by what was known before. Better: series in which the wave at "
+                          "its means is nearer than that, % (higher = the period says more).")
+    titles = ("judged", "series", *_WAYS, "better than\nthe constant", "better than\na week before")
+    for title in titles:
+        shown.add_column(title, justify="left" if title == "judged" else "right", no_wrap=True)
+    for label, name in (("in_sample", "in-sample"), ("next_day", "next day")):
+        rows = table[table[f"{label}_is_periodic"].to_numpy(bool) & table[f"{label}_wave"].notna()]
+        if rows.empty:
+            continue
+        shown.add_row(name, f"{len(rows):,}", *(_median(rows[f"{label}_{way}"], 3) for way in WAYS),
+                      *(_better(rows[f"{label}_at_means"], rows[f"{label}_{way}"]) for way in WAYS[2:]))
+    return shown
+
+
+def _better(wave: pd.Series, other: pd.Series) -> str:
+    is_judged = wave.notna() & other.notna()
+    return f"{100 * (wave < other)[is_judged].mean():.0f}" if is_judged.any() else "-"
 
 
 def _reasons(table: pd.DataFrame) -> Table:
     shown = Table(title="Why a series is periodic or not", title_justify="left", caption_justify="left",
-                  caption=f"{ERRORS}; of an aperiodic series the wave is its peak at all times.")
-    for title in ("reason", "series", "share, %", "cores", "mean use, %", *_WAYS):
+                  caption="Mean use: median of the series, % of the cores reserved.")
+    for title in ("reason", "series", "share, %", "cores", "mean use, %"):
         shown.add_column(title, justify="left" if title == "reason" else "right", no_wrap=title != "reason")
     groups = sorted(table.groupby("reason"), key=lambda group: -len(group[1]))
     for name, rows in groups:
         shown.add_row(str(name).removeprefix("aperiodic because "), f"{len(rows):,}",
                       f"{100 * len(rows) / len(table):.1f}", f"{rows['cpu_cores'].sum():,.0f}",
-                      _median(100 * rows["mean"], 1), *(_median(rows[f"nrmse_{way}"], 3)
-                                                        for way in ("wave", "shape", "mean", "week")))
+                      _median(100 * rows["mean"], 1))
     return shown
 
 

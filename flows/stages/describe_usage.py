@@ -18,7 +18,14 @@ from sojourn.features.usage import (
     UsageStream,
     store_usage,
 )
-from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves
+from sojourn.models.periodicity import (
+    PeriodicitySettings,
+    WaveErrors,
+    WaveFits,
+    fit_waves,
+    in_sample_errors,
+    next_day_errors,
+)
 from sojourn.models.workload_class import cluster
 from sojourn.serving.usage import DAY_S
 
@@ -30,7 +37,10 @@ PERIODS: Sequence[tuple[float, str]] = (
 """Upper bound of each class of periods, seconds, and what it is called."""
 N_EXAMPLES = 3
 N_SLOTS = 96
-_WEEK_S = 7 * DAY_S
+AT_MEANS = PeriodicitySettings(levels="mean")
+"""Levels that have the least squared error: what the period itself explains."""
+WAYS = ("wave", "at_means", "constant", "last_week")
+"""What is compared: the wave between p95 and p5, the wave at its means, a constant mean, the value a week before."""
 _COVERED = 0.9
 """Share of a day's slots that a series must have for a class, as in `models.workload_class`."""
 
@@ -42,12 +52,13 @@ class UsageDescription:
     source, report: of the stream. step_s, start_s, n_steps: of the grid that waves were fitted to. timezone: of slots.
     table: one row a series; cpu is a share of what the request reserved:
         `request_id`, `cpu_cores`, `mem_gib`, `n_samples`, `mean`, `p95`, `peak`; `is_periodic`, `period_s`, `phase_s`,
-        `duty`, `strength` (0 to 1), `reason`; `nrmse_wave`, `nrmse_shape` (the same wave
-        at the means of its busy and quiet time), `nrmse_mean` (a constant mean), `nrmse_week` (the value a
-        week before; NaN where the grid is shorter than eight days), all in-sample, lower = better; `class_id` (-1 =
-        none: less than nine tenths of the day seen).
+        `duty`, `strength` (0 to 1), `reason`; `in_sample_` and `next_day_` with each of `WAYS`: NRMSE, lower = better,
+        NaN = not judged; next-day is the last 24 hours, by waves of what lies before, and `next_day_is_periodic`
+        whether these have a period; `class_id` (-1 = none: less than nine tenths of the day seen).
+    fits: of all series, in the order of the store's files, between p95 and p5 as they are served.
     centres: float64 (k, 96), of each class the mean of its members' highest use by slot of the local day.
-    examples: the grid of up to 3 series, the strongest of each of the commonest periods; fits: their waves.
+    examples: the grid of up to 3 series, the strongest of each of the commonest periods, by strength;
+        example_fits: their waves.
     """
 
     source: str
@@ -58,8 +69,9 @@ class UsageDescription:
     timezone: str
     table: pd.DataFrame
     centres: np.ndarray
-    examples: UsageGrid
     fits: WaveFits
+    examples: UsageGrid
+    example_fits: WaveFits
 
 
 def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 20, folder: Path | None = None,
@@ -79,10 +91,11 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
 
     with TemporaryDirectory() as temporary:
         store = store_usage(stream, folder or Path(temporary) / "usage", progress=tell(0))
-        parts, n_done, total = [], 0, stream.report().n_series
+        parts, all_fits, n_done, total = [], [], 0, stream.report().n_series
         start_s = n_steps = 0
         for grid in store.grids(step_s):
-            parts.append(_rows(grid))
+            all_fits.append(fit_waves(grid))
+            parts.append(_rows(grid, all_fits[-1]))
             n_done += len(grid)
             start_s, n_steps = grid.start_s, grid.cpu.shape[1]
             tell(50)(n_done, total)
@@ -94,7 +107,7 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
         table = table.sort_values(["is_periodic", "strength"], ascending=False, kind="stable").reset_index(drop=True)
         examples = _examples(store, table, step_s)
     return UsageDescription(stream.source, stream.report(), step_s, start_s, n_steps, stream.clock.timezone, table,
-                            centres, examples, fit_waves(examples))
+                            centres, _all(all_fits), examples, fit_waves(examples))
 
 
 def period_names(period_s: pd.Series) -> pd.Series:
@@ -107,55 +120,37 @@ def period_names(period_s: pd.Series) -> pd.Series:
     return pd.cut(period_s, bounds, labels=[name for _, name in PERIODS])
 
 
-def _rows(grid: UsageGrid) -> pd.DataFrame:
+def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:
     """The waves and errors of one grid, a row a request."""
-    fits, at_means = fit_waves(grid), fit_waves(grid, PeriodicitySettings(levels="mean"))
-    return pd.DataFrame({
+    columns = {
         "request_id": grid.request_ids, "cpu_cores": grid.cpu_cores, "mem_gib": grid.mem_gib,
         "is_periodic": fits.is_periodic, "period_s": fits.period_s, "phase_s": fits.phase_s, "duty": fits.duty,
-        "strength": fits.strength, "reason": fits.reason_text(), "nrmse_wave": fits.nrmse,
-        "nrmse_shape": np.where(fits.is_periodic, at_means.nrmse, errors_of_mean(grid.cpu)),
-        "nrmse_mean": errors_of_mean(grid.cpu), "nrmse_week": errors_of_lag(grid.cpu, _WEEK_S // grid.step_s)})
+        "strength": fits.strength, "reason": fits.reason_text()}
+    at_means = fit_waves(grid, AT_MEANS)
+    columns |= _errors("in_sample", in_sample_errors(grid, fits), in_sample_errors(grid, at_means))
+    last_s = grid.start_s + grid.step_s * grid.cpu.shape[1] - DAY_S  # the last 24 hours
+    if last_s - grid.start_s >= DAY_S:
+        columns |= _errors("next_day", next_day_errors(grid, last_s), next_day_errors(grid, last_s, AT_MEANS))
+    else:
+        columns |= {f"next_day_{way}": np.full(len(grid), np.nan) for way in WAYS}
+        columns["next_day_is_periodic"] = np.zeros(len(grid), bool)
+    return pd.DataFrame(columns)
 
 
-def errors_of_mean(values: np.ndarray) -> np.ndarray:
-    """In-sample NRMSE of each row's own mean, float64 (n,): root of the mean squared error over greatest minus least.
-
-    NaN where a row is constant or has no sample. Lower = better.
-
-    >>> errors_of_mean(np.array([[0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, np.nan]])).tolist()
-    [0.5, nan]
-    """
-    return _errors(values, values - _mean(values)[:, None])
+def _errors(label: str, served: WaveErrors, at_means: WaveErrors) -> dict[str, np.ndarray]:
+    found = (served.wave, at_means.wave, served.constant, served.last_week)
+    return {f"{label}_{way}": error for way, error in zip(WAYS, found, strict=True)} | {
+        f"{label}_is_periodic": served.is_periodic}
 
 
-def errors_of_lag(values: np.ndarray, n_steps: int) -> np.ndarray:
-    """NRMSE of the value `n_steps` before, over the steps that have both, float64 (n,); scaled as `errors_of_mean`.
+def _all(fits: Sequence[WaveFits]) -> WaveFits:
+    """Several fits as one, in the order given; at least one."""
 
-    NaN where the series is not longer than that by a seventh, or no step has both.
+    def of(name: str) -> np.ndarray:
+        return np.concatenate([getattr(each, name) for each in fits])
 
-    >>> errors_of_lag(np.array([[0.0, 1.0, 0.0, 1.0, 1.0]]), 2).round(3).tolist()
-    [0.577]
-    """
-    if values.shape[1] < n_steps + max(n_steps // 7, 1):
-        return np.full(len(values), np.nan)
-    return _errors(values, values[:, n_steps:].astype(np.float64) - values[:, :-n_steps])
-
-
-def _errors(values: np.ndarray, off: np.ndarray) -> np.ndarray:
-    is_seen = ~np.isnan(values)
-    most = np.where(is_seen, values, -np.inf).max(1)
-    least = np.where(is_seen, values, np.inf).min(1)
-    spread = np.where(np.isfinite(most) & (most > least), most.astype(np.float64) - least, np.nan)
-    return np.sqrt(_mean(np.square(off))) / spread
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean of the numbers of each row, float64 (n,), NaN where there is none."""
-    is_seen = ~np.isnan(values)
-    n = is_seen.sum(1)
-    total = np.where(is_seen, values, 0.0).sum(1, dtype=np.float64)
-    return np.divide(total, n, out=np.full(len(values), np.nan), where=n > 0)
+    return WaveFits(of("request_ids"), of("peak"), of("trough"), of("period_s"), of("phase_s"), of("duty"),
+                    of("strength"), of("magnitude"), of("reason"), of("nrmse"))
 
 
 def _of_samples(profiles: UsageProfiles) -> pd.DataFrame:
@@ -185,4 +180,5 @@ def _examples(store: UsageStore, table: pd.DataFrame, step_s: int) -> UsageGrid:
         name = period_names(periodic["period_s"])
         common = name.value_counts(sort=False).sort_values(ascending=False, kind="stable").index[:N_EXAMPLES]
         chosen = pd.concat([periodic[name == each].head(1) for each in common])
+        chosen = chosen.sort_values("strength", ascending=False, kind="stable")
     return store.grid(chosen["request_id"].tolist(), step_s)

@@ -30,7 +30,7 @@ def test_describe_prints_tables_and_writes_pictures(tmp_path: Path) -> None:
     for words in ("6; 994 requests without one", "Why a series is periodic or not", "Classes of series", "in-sample"):
         assert words in text
     assert sorted(path.name for path in out.iterdir()) == [
-        "classes.png", "periodicity.png", "series.parquet", "series.png", "usage"]
+        "classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png", "usage"]
     assert all(path.stat().st_size > 10_000 for path in out.glob("*.png"))
     assert len(pd.read_parquet(out / "series.parquet")) == 6
     assert UsageStore.open(out / "usage").header["n_series"] == 6

@@ -12,7 +12,7 @@ from sojourn.features.read_report import ReadLedger
 from sojourn.features.usage import UsageStore, UsageStream
 from sojourn.features.usage.usage_block import RequestTable
 from sojourn.features.usage.usage_stream import RawSamples
-from sojourn.flows.reports.usage_figures import classes_figure, examples_figure, periodicity_figure
+from sojourn.flows.reports.usage_figures import classes_figure, errors_figure, examples_figure
 from sojourn.flows.reports.usage_report import summary_lines, usage_tables
 from sojourn.flows.stages.describe_usage import UsageDescription, describe_usage
 from sojourn.serving.usage import DAY_S, DayClock
@@ -65,8 +65,23 @@ def test_periodic_series_have_their_period_and_the_others_their_reason(found: Us
 def test_errors_stand_beside_those_of_a_mean_and_of_the_week_before(found: UsageDescription) -> None:
     rows = found.table.set_index("request_id")
     day = rows.loc["day-a"]
-    assert day["nrmse_shape"] <= day["nrmse_wave"] < day["nrmse_mean"] and day["nrmse_week"] < day["nrmse_mean"]
-    assert np.isnan(rows["nrmse_mean"].to_dict()["flat"])
+    for label in ("in_sample", "next_day"):
+        assert day[f"{label}_at_means"] <= day[f"{label}_wave"] < day[f"{label}_constant"]
+        assert day[f"{label}_last_week"] < day[f"{label}_constant"] and day[f"{label}_is_periodic"]
+    assert np.isnan(rows["in_sample_constant"].to_dict()["flat"])
+
+
+def test_next_day_waves_do_not_see_the_day_that_judges_them(found: UsageDescription) -> None:
+    """The last day is another one: the constant's error follows it, and whether there was a period stays."""
+    changed = {name: values.copy() for name, values in SERIES.items()}
+    for values in changed.values():
+        values[14 * 96:] = 0.9
+    before, after = (each.table.sort_values("request_id") for each in (
+        found, describe_usage(stream(changed), step_s=900, n_classes=3)))
+    assert before["next_day_is_periodic"].tolist() == after["next_day_is_periodic"].tolist()
+    kept = before["next_day_is_periodic"].to_numpy(bool)
+    errors = [each["next_day_constant"].to_numpy()[kept] for each in (before, after)]
+    assert kept.sum() == 4 and (errors[1] > errors[0]).all()
 
 
 def test_series_with_the_same_day_share_a_class_and_short_ones_have_none(found: UsageDescription) -> None:
@@ -78,7 +93,8 @@ def test_series_with_the_same_day_share_a_class_and_short_ones_have_none(found: 
 
 def test_the_examples_are_the_strongest_of_the_commonest_periods(found: UsageDescription) -> None:
     strength = dict(zip(found.table["request_id"], found.table["strength"], strict=True))
-    assert found.examples.request_ids.tolist() == [max(("day-a", "day-b", "night"), key=strength.__getitem__), "six"]
+    strongest = [max(("day-a", "day-b", "night"), key=strength.__getitem__), "six"]
+    assert found.examples.request_ids.tolist() == sorted(strongest, key=strength.__getitem__, reverse=True)
 
 
 def test_the_store_stays_where_it_is_asked_for_and_progress_reaches_its_end(tmp_path: Path) -> None:
@@ -98,16 +114,17 @@ def test_words_and_tables(found: UsageDescription) -> None:
     lines = "\n".join(summary_lines(found))
     assert "7; 1 requests without one, 0 series without a request" in lines
     assert "4 series (57.1 %) with 57.1 % of the cores" in lines
-    assert "periods       about a day 3, 2 to 7 h 1" in lines
-    assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Periodic", "Why", "Classes"]
-    assert [column.header for column in usage_tables(found)[0].columns][-4:] == [
-        "NRMSE\nwave", "NRMSE\nat means", "NRMSE\nmean", "NRMSE\nlast week"]
+    assert "periods   about a day 3, 2 to 7 h 1" in lines
+    assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Periodic", "Errors", "Why", "Classes"]
+    assert list(usage_tables(found)[1].columns[0].cells) == ["in-sample", "next day"]
 
 
 def test_pictures_name_their_axes(found: UsageDescription) -> None:
-    left, middle, right = periodicity_figure(found).axes
-    assert left.get_xlabel().startswith("strength") and middle.get_xlabel() == "periodic series"
-    assert "lower = better" in right.get_xlabel() and len(right.lines) == 4
+    errors = errors_figure(found)
+    assert errors is not None
+    left, right = errors.axes
+    assert [axes.get_title(loc="left") for axes in (left, right)] == ["in-sample", "next day: the last 24 hours"]
+    assert "lower = better" in right.get_xlabel() and len(right.lines) == 5
     assert [axes.get_title(loc="left").split(":")[0] for axes in examples_figure(found).axes] == \
         found.examples.request_ids.tolist()
     assert "local hour of day (UTC)" in str(classes_figure(found).get_supxlabel())
@@ -118,7 +135,7 @@ def test_a_trace_without_a_period_or_a_whole_day_is_described_all_the_same() -> 
     assert not found.table["is_periodic"].any() and len(found.centres) == 0
     assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Why"]
     assert "periodic  0 series (0.0 %)" in "\n".join(summary_lines(found))
-    assert not periodicity_figure(found).axes[2].lines and len(examples_figure(found).axes) == 1
+    assert errors_figure(found) is None and len(examples_figure(found).axes) == 1
 
 
 def test_bad_settings_are_refused() -> None:
