@@ -179,7 +179,7 @@ def line(row: Row) -> str:
     below = [f"{value:.0f}" if np.isfinite(value) else "-"
              for value in (row.wave_below_pct, row.constant_below_pct, row.last_week_below_pct)]
     interval = f" ({row.ratio_low:.2f} to {row.ratio_high:.2f})" if np.isfinite(row.ratio_low) else ""
-    ratio = f"{row.ratio:.2f}{interval}"
+    ratio = f"{row.ratio:.2f}{interval}" if np.isfinite(row.ratio) else "-"
     return (f"| {row.data} | {row.label} | {row.way} | {row.n:,} | {row.periodic_pct:.0f} | {' | '.join(shown)} | "
             f"{' / '.join(below)} | {ratio} |")
 
