@@ -8,8 +8,9 @@ with the same way of moving requests, live or by a restart.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,20 +34,22 @@ BASELINE = ("best-fit", "timer", "-")
 """Policy, consolidation and predictor against which all are held."""
 WIDE = 0.85
 """Below this share in use a host is looked at by regret where requests migrate live."""
+_TIMERS: Mapping[str, Consolidation] = MappingProxyType({
+    "timer": Consolidation("timer"),
+    "timer-wide": Consolidation("timer", utilisation_max=WIDE),
+    "quiet": Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True),
+})
+RECHECK_S = 300
+"""After how long a host that was kept is looked at again, in all ways alike."""
+_BY_MOVING: tuple[tuple[Literal["live", "restart"], Mapping[str, Consolidation]], ...] = (
+    ("live", {**_TIMERS, "empty": Consolidation("empty"),
+              "regret": Consolidation("regret", utilisation_max=WIDE, move_cost_s=600, trust=0.25)}),
+    ("restart", {**_TIMERS, "regret": Consolidation("regret", after_s=60, trust=0.4)}),
+)
 WAYS: Mapping[str, Mapping[str, Consolidation]] = MappingProxyType({
-    "live": MappingProxyType({
-        "empty": Consolidation("empty"),
-        "timer": Consolidation("timer"),
-        "timer-wide": Consolidation("timer", utilisation_max=WIDE),
-        "quiet": Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True),
-        "regret": Consolidation("regret", utilisation_max=WIDE, recheck_s=300, move_cost_s=600, trust=0.25),
-    }),
-    "restart": MappingProxyType({
-        "timer": Consolidation("timer", moving="restart"),
-        "timer-wide": Consolidation("timer", utilisation_max=WIDE, moving="restart"),
-        "quiet": Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True, moving="restart"),
-        "regret": Consolidation("regret", 60, recheck_s=300, moving="restart", trust=0.4),
-    }),
+    moving: MappingProxyType({
+        name: replace(rules, moving=moving, recheck_s=RECHECK_S) for name, rules in ways.items()})
+    for moving, ways in _BY_MOVING
 })
 """By way of moving. `timer`: the cluster autoscaler's defaults. `timer-wide`: the same below `WIDE`, to see what regret
 adds to a wider choice of hosts. `quiet`: Karpenter's consolidateAfter, any host on which nothing has come or gone for
@@ -164,10 +167,12 @@ _LEGEND = ("Saved: host-hours below those of best-fit with the timer, % (higher 
 def _section(summary: pd.DataFrame, moving: str, description: str) -> Section:
     way = "requests migrate live" if moving == "live" else "requests start over"
     titles = ("policy", "consolidation", "predictor", "host-hours", "saved %", "95 % interval", "verdict",
-              "over bound %", "price", "moves", "lost core-h", "wait p95 s", "used %", "most hosts", "rejected")
+              "over bound %", "price", "moves", "lost core-h", "wait p95 s")
     ordered = summary.sort_values("host_h", kind="stable")
-    return Section(f"Elastic pool, {way}", f"{description}; {int(summary['n_seeds'].max())} seeds.", titles,
-                   tuple(_shown(row) for row in ordered.to_dict("records")), 3, _LEGEND)
+    n_rejected = float(summary["n_rejected"].max())
+    caption = f"{description}; {int(summary['n_seeds'].max())} seeds; at most {n_rejected:g} requests rejected."
+    return Section(f"Elastic pool, {way}", caption, titles, tuple(_shown(row) for row in ordered.to_dict("records")),
+                   3, _LEGEND)
 
 
 def _shown(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
@@ -179,5 +184,4 @@ def _shown(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
     return (row["policy"], row["consolidation"], row["predictor"], f"{row['host_h']:,.1f}",
             "-" if is_base else f"{row['saved_pct']:+.2f}", interval, verdict,
             f"{100 * (row['host_h'] / row['bound_host_h'] - 1):.1f}", f"{row['price']:,.1f}", f"{row['n_moves']:,.0f}",
-            f"{row['lost_core_h']:,.0f}", f"{row['wait_p95_s']:,.0f}", f"{row['utilisation_pct']:.1f}",
-            f"{row['most_hosts']:.0f}", f"{row['n_rejected']:.0f}")
+            f"{row['lost_core_h']:,.0f}", f"{row['wait_p95_s']:,.0f}")
