@@ -112,6 +112,8 @@ def compare(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
+    batch_trace: Annotated[Path | None, typer.Option(
+        help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table.")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
     cluster: Annotated[str | None, typer.Option(
         help="Address of a Dask scheduler whose workers see the store's folder; instead of processes here.")] = None,
@@ -127,7 +129,7 @@ def compare(
         CompareConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, recipe=recipe, policies=policy,
         predictors=predictor, loads=load, seeds=seeds, starts=start, n_requests=n_requests,
         host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib, preset=preset, store=store, page=page,
-        n_workers=n_workers, cluster=cluster)
+        batch_trace=batch_trace, n_workers=n_workers, cluster=cluster)
     from sojourn.flows.jobs.preflight import check_before_work
 
     check_before_work(settings)

@@ -29,6 +29,8 @@ class CompareConfig(TraceSettings):
     """A key of WORKLOADS; default: the reader's own where it has one, else `trace`."""
     n_requests: int = Field(60_000, ge=1_000)
     """Requests of the synthetic trace."""
+    batch_trace: Path | None = None
+    """Table of batch tasks (reader alibaba-2018) for the preset `ctcl-table`, whose services are the trace's."""
     policies: tuple[str, ...] = tuple(POLICIES)
     """Best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)

@@ -43,6 +43,7 @@ class MixParameters:
     noise: float = 0.15
     spike_share: float = 0.003
     spike: float = 0.3
+    late_share: float = 0.3
     batch_cores: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0)
     batch_gib_per_core: tuple[float, ...] = (0.5, 1.0, 2.0)
     n_templates: int = 60
@@ -89,7 +90,10 @@ def _services(rng: np.random.Generator, settings: MixParameters) -> Services:
     mem = np.clip(rng.uniform(*settings.mem_level, size=n)[:, None] + drift + 0.02 * (daily - 1), 0.05, 1.0)
     reserved = np.stack([cores * 1000, gib * 1024], axis=1)
     used = np.stack([cpu, mem], axis=2) * reserved[:, None, :]
-    return Services(np.rint(reserved).astype(np.int64), np.rint(used).astype(np.int64), np.zeros(n, np.int64),
+    is_late = rng.random(n) < settings.late_share
+    first = np.where(is_late, rng.integers(max(n_intervals - _N_PER_DAY, 1), size=n), 0)
+    used[np.arange(n_intervals) < first[:, None]] = 0.0
+    return Services(np.rint(reserved).astype(np.int64), np.rint(used).astype(np.int64), first.astype(np.int64),
                     np.full(n, n_intervals), np.full(n, -1))
 
 

@@ -87,12 +87,16 @@ def _windows(values: np.ndarray, n_days: int, n_slots: int, end: int) -> tuple[n
 
 def _by_hour(above: np.ndarray, quantile: float) -> np.ndarray:
     """The quantile of each hour of the day, float64 (24,), NaN where nothing was seen."""
+    if not len(above):
+        return np.full(N_HOURS, np.nan)
     width = N_SLOTS // N_HOURS
     around = np.hstack([above[:, -_BESIDE:], above, above[:, :_BESIDE]])
-    found = np.full(N_HOURS, np.nan)
-    for hour in range(N_HOURS):
-        values = around[:, hour * width:(hour + 1) * width + 2 * _BESIDE]
-        values = values[~np.isnan(values)]
-        if len(values):
-            found[hour] = np.quantile(values, quantile)
-    return found
+    columns = np.arange(N_HOURS)[:, None] * width + np.arange(width + 2 * _BESIDE)
+    values = np.sort(around.T[columns].reshape(N_HOURS, -1), axis=1)  # one sort of all hours; NaN comes last
+    n = (~np.isnan(values)).sum(axis=1)
+    place = np.maximum(n - 1, 0) * quantile
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, np.maximum(n - 1, 0))
+    hours = np.arange(N_HOURS)
+    below, beyond = values[hours, low].astype(np.float64), values[hours, high].astype(np.float64)
+    return np.where(n > 0, below + (beyond - below) * (place - low), np.nan)

@@ -23,7 +23,7 @@ NONE, BOOTING, READY = 0, 1, 2
 SHORTEST_RUNTIME, LARGEST_EXCESS, RANDOM = 0, 1, 2
 USED, CAPACITY, N_READY, N_IN_USE, N_OVERLOADED, N_ABOVE, N_PENDING = 0, 2, 4, 5, 6, 7, 8
 MOST_READY, MOST_IN_USE = 9, 10
-"""Columns of `World.series`: integrals over an interval in ms: used and capacity of two resources, counts; two peaks."""
+"""Columns of `World.series`: integrals over an interval, ms: used and capacity of two resources, counts; two peaks."""
 N_COLUMNS = 11
 
 COUNTS = np.dtype([(name, np.int64) for name in (

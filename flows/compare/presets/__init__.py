@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sojourn.flows.compare.presets.ab_pool import AB_POOL
 from sojourn.flows.compare.presets.ablations import ABLATIONS
+from sojourn.flows.compare.presets.ctcl_table import CTCL_TABLE
 from sojourn.flows.compare.presets.elastic import ELASTIC
 from sojourn.flows.compare.presets.lars import LARS
 from sojourn.flows.compare.presets.lava_readings import LAVA_READINGS
@@ -34,5 +35,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "period-c": PERIOD_C,
     "period-d": PERIOD_D,
     "elastic": ELASTIC,
+    "ctcl-table": CTCL_TABLE,
 })
 """By name. A policy that is not known is left out of a preset."""
