@@ -73,9 +73,14 @@ def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLAS
 
 
 def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Centres, float64, and the label of each row, int64."""
+    """Centres, float64, and the label of each row, int64.
+
+    A centre is the mean of its rows, so it lies within their extent; KMeans shifts the values by their mean, which can
+    leave it a rounding error outside, as below 0 where all are 0.
+    """
     fitted: Any = KMeans(**settings).fit(values)
-    return np.asarray(fitted.cluster_centers_, np.float64), np.asarray(fitted.labels_, np.int64)
+    centres = np.clip(np.asarray(fitted.cluster_centers_, np.float64), values.min(), values.max())
+    return centres, np.asarray(fitted.labels_, np.int64)
 
 
 def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:

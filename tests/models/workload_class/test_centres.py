@@ -25,6 +25,13 @@ def test_fewer_requests_than_classes_are_a_class_each() -> None:
     assert found.ids[found.labels].tolist() == [0, 0, 1]  # the larger class first
 
 
+def test_a_centre_of_zeros_is_not_below_zero() -> None:
+    # KMeans subtracts the mean of all rows and adds it again: -1.1e-16 here, which no class may have
+    rows = np.vstack([np.zeros((5, 4)), 0.5 + np.random.default_rng(0).random((11, 4))])
+    before = Centres(np.array([0, 1]), np.array([np.zeros(4), np.ones(4)]), np.zeros(16, np.int64), 2)
+    assert cluster_again(rows, before, 2).centres.min() == 0.0
+
+
 @pytest.mark.parametrize("rows", [np.empty((0, 4)), np.full((2, 4), np.nan), np.ones(4)])
 def test_what_cannot_be_clustered_is_refused(rows: np.ndarray) -> None:
     with pytest.raises(ValueError, match="profiles must be"):
