@@ -31,6 +31,8 @@ def summary_lines(found: UsageDescription) -> list[str]:
         ("periodic", f"{len(periodic):,} series ({100 * len(periodic) / n:.1f} %) with "
                      f"{100 * periodic['cpu_cores'].sum() / cores if cores else np.nan:.1f} % of the cores"),
     ]
+    rows.append(("by chance", f"{100 * found.noise_share:.0f} % of series of white noise on these steps would be "
+                              "called periodic"))
     if len(periodic):
         names = period_names(periodic["period_s"]).value_counts(sort=False)
         commonest = names[names > 0].sort_values(ascending=False, kind="stable").head(3)

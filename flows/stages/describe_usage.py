@@ -37,6 +37,7 @@ PERIODS: Sequence[tuple[float, str]] = (
 """Upper bound of each class of periods, seconds, and what it is called."""
 N_EXAMPLES = 3
 N_SLOTS = 96
+_N_NOISE = 200
 AT_MEANS = PeriodicitySettings(levels="mean")
 """Levels that have the least squared error: what the period itself explains."""
 WAYS = ("wave", "at_means", "constant", "last_week")
@@ -56,6 +57,8 @@ class UsageDescription:
         NaN = not judged; next-day is the last 24 hours, by waves of what lies before, and `next_day_is_periodic`
         whether these have a period; `class_id` (-1 = none: less than nine tenths of the day seen).
     fits: of all series, in the order of the store's files, between p95 and p5 as they are served.
+    noise_share: of 200 series of white noise on the same steps, the share that the fit calls periodic, 0 to 1; where it
+        is far above 0, a short series is called periodic by chance.
     centres: float64 (k, 96), of each class the mean of its members' highest use by slot of the local day.
     examples: the grid of up to 3 series, the strongest of each of the commonest periods, by strength;
         example_fits: their waves.
@@ -68,6 +71,7 @@ class UsageDescription:
     n_steps: int
     timezone: str
     table: pd.DataFrame
+    noise_share: float
     centres: np.ndarray
     fits: WaveFits
     examples: UsageGrid
@@ -107,7 +111,7 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
         table = table.sort_values(["is_periodic", "strength"], ascending=False, kind="stable").reset_index(drop=True)
         examples = _examples(store, table, step_s)
     return UsageDescription(stream.source, stream.report(), step_s, start_s, n_steps, stream.clock.timezone, table,
-                            centres, _all(all_fits), examples, fit_waves(examples))
+                            noise_share(examples, seed), centres, _all(all_fits), examples, fit_waves(examples))
 
 
 def period_names(period_s: pd.Series) -> pd.Series:
@@ -118,6 +122,20 @@ def period_names(period_s: pd.Series) -> pd.Series:
     """
     bounds = [0.0, *(bound for bound, _ in PERIODS)]
     return pd.cut(period_s, bounds, labels=[name for _, name in PERIODS])
+
+
+def noise_share(grid: UsageGrid, seed: int = 0) -> float:
+    """Share of 200 series of white noise on the steps of a grid that the fit calls periodic, 0 to 1.
+
+    >>> from sojourn.serving.usage import DayClock
+    >>> noise_share(UsageGrid(np.array([1]), np.zeros((1, 288), np.float32), None, np.ones(1), np.ones(1), 0, 300,
+    ...                       DayClock()))
+    1.0
+    """
+    noise = np.random.default_rng(seed).random((_N_NOISE, grid.cpu.shape[1]), np.float32)
+    ones = np.ones(_N_NOISE)
+    made = UsageGrid(np.arange(_N_NOISE), noise, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
+    return float(fit_waves(made).is_periodic.mean())
 
 
 def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:

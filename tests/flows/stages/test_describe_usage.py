@@ -114,7 +114,8 @@ def test_words_and_tables(found: UsageDescription) -> None:
     lines = "\n".join(summary_lines(found))
     assert "7; 1 requests without one, 0 series without a request" in lines
     assert "4 series (57.1 %) with 57.1 % of the cores" in lines
-    assert "periods   about a day 3, 2 to 7 h 1" in lines
+    assert "periods    about a day 3, 2 to 7 h 1" in lines
+    assert "of series of white noise on these steps would be called periodic" in lines
     assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Periodic", "Errors", "Why", "Classes"]
     assert list(usage_tables(found)[1].columns[0].cells) == ["in-sample", "next day"]
 
@@ -134,7 +135,7 @@ def test_a_trace_without_a_period_or_a_whole_day_is_described_all_the_same() -> 
     found = describe_usage(stream({"short": SERIES["short"], "brief": SERIES["flat"][:3]}), step_s=900)
     assert not found.table["is_periodic"].any() and len(found.centres) == 0
     assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Why"]
-    assert "periodic  0 series (0.0 %)" in "\n".join(summary_lines(found))
+    assert "periodic   0 series (0.0 %)" in "\n".join(summary_lines(found))
     assert errors_figure(found) is None and len(examples_figure(found).axes) == 1
 
 
