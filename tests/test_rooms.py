@@ -26,7 +26,7 @@ COMPILED = ("simulator/loop", "simulator/policies")
 COMPILERS = {"simulator/jit.py", "simulator/engine/compilation.py", "simulator/engine/policy_check.py",
              "serving/kernel.py", "serving/jitable.py", "simulator/__init__.py"}
 """Files that compile, or pass on what compiles."""
-NESTED = {"simulator/policies/wrappers": "above", "flows/compare/presets": "below"}
+NESTED = {"simulator/policies/usage": "above", "simulator/policies/wrappers": "above", "flows/compare/presets": "below"}
 """Rooms within rooms, and whether they stand above or below the files around them in the order of imports."""
 
 

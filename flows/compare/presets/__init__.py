@@ -12,6 +12,7 @@ from sojourn.flows.compare.presets.elastic import ELASTIC
 from sojourn.flows.compare.presets.lars import LARS
 from sojourn.flows.compare.presets.lava_readings import LAVA_READINGS
 from sojourn.flows.compare.presets.lava_table import LAVA_TABLE
+from sojourn.flows.compare.presets.lifetime_period import LIFETIME_PERIOD
 from sojourn.flows.compare.presets.load_sweep import LOAD_SWEEP
 from sojourn.flows.compare.presets.period_a import PERIOD_A
 from sojourn.flows.compare.presets.period_b import PERIOD_B
@@ -30,6 +31,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-readings": LAVA_READINGS,
     "ab-pool": AB_POOL,
     "lars": LARS,
+    "lifetime-period": LIFETIME_PERIOD,
     "period-a": PERIOD_A,
     "period-b": PERIOD_B,
     "period-c": PERIOD_C,
