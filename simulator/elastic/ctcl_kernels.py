@@ -1,116 +1,46 @@
-"""The event loop of services and batch requests on an elastic pool, compiled. Slow twin: tests/naive_ctcl.py.
-
-Times are whole milliseconds, amounts milli-cores and MiB, so that all sums are exact. A request has one number:
-services are 0..n_services - 1, batch requests follow.
-"""
+"""The event loop of services and batch requests on an elastic pool, compiled. Slow twin: tests/naive_ctcl.py."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.elastic.autoscaler_kernels import scale_out
+from sojourn.simulator.elastic.ctcl_heap_kernels import push, remove
+from sojourn.simulator.elastic.ctcl_state import (
+    BOOTING,
+    CAPACITY,
+    CHOSEN,
+    ENDED,
+    LARGEST_EXCESS,
+    MACHINE,
+    MEMBERS,
+    MOST_IN_USE,
+    MOST_READY,
+    N_ABOVE,
+    N_IN_USE,
+    N_OVERLOADED,
+    N_PENDING,
+    N_READY,
+    NONE,
+    ORDER,
+    PENDING,
+    RANDOM,
+    RANKS,
+    READY,
+    ROWS,
+    RUNNING,
+    SIZES,
+    SLOT_OF,
+    TOO_LARGE,
+    TYPE_OF,
+    USED,
+    Rules,
+    World,
+)
 from sojourn.simulator.elastic.evictor_kernels import evict, is_overloaded
 from sojourn.simulator.elastic.least_requested_kernels import requested_share
 from sojourn.simulator.jit import inner, kernel
-
-WAITING, PENDING, RUNNING, ENDED, TOO_LARGE = 0, 1, 2, 3, 4
-"""Of a request: it has not arrived, is in the queue, runs, has ended, is larger than every machine type."""
-NONE, BOOTING, READY = 0, 1, 2
-"""Of a slot of a machine."""
-SHORTEST_RUNTIME, LARGEST_EXCESS, RANDOM = 0, 1, 2
-USED, CAPACITY, N_READY, N_IN_USE, N_OVERLOADED, N_ABOVE, N_PENDING = 0, 2, 4, 5, 6, 7, 8
-MOST_READY, MOST_IN_USE = 9, 10
-"""Columns of `World.series`: integrals over an interval, ms: used and capacity of two resources, counts; two peaks."""
-N_COLUMNS = 11
-
-COUNTS = np.dtype([(name, np.int64) for name in (
-    "now", "interval", "heap_size", "next_service", "next_batch", "n_services_pending", "n_pending", "n_scanned",
-    "n_refused", "is_freed", "is_cut", "is_checked", "next_ready", "next_release", "n_lags", "n_serials", "clock",
-    "n_placed", "n_evictions", "n_ready", "n_in_use", "n_overloaded", "n_above", "n_short_of_slots")])
-
-
-ROWS, ORDER, MACHINE, TYPE_OF, SLOT_OF, MEMBERS, CHOSEN = 0, 1, 2, 3, 4, 5, 6
-"""Rows of `World.scratch`."""
-SIZES, RANKS = 0, 1
-"""Rows of `World.scores`."""
-
-REQUESTS = np.dtype([(name, np.int64) for name in (
-    "status", "host", "after", "before", "bound", "not_on", "own_machine")])
-"""host: slot it runs on; after, before: its neighbours in the host's list; bound: slot of the machine ordered for it;
-not_on: serial number of the machine it was evicted from; -1 = none each."""
-SERVICES = np.dtype([("first", np.int64), ("last", np.int64), *(
-    (name, np.int64, 2) for name in ("reserved", "counted", "using"))])
-BATCH = np.dtype([*((name, np.int64) for name in (
-    "arrival", "duration", "peak_at", "longest", "drawn_rank", "level", "started", "ended", "evicted_at", "n_evicted",
-    "cost", "event", "position", "heap")), *((name, np.int64, 2) for name in ("used", "peak", "seen"))])
-"""event, position, heap: a binary heap by (next event, number); level: 1 once its use is at its peak."""
-HOSTS = np.dtype([*((name, np.int64) for name in (
-    "state", "kind", "serial", "ready", "idle_since", "n_services", "n_batch", "first_service", "first_batch",
-    "is_over", "is_above")), *((name, np.int64, 2) for name in (
-        "capacity", "limit", "reserved", "need", "batch_demand", "used", "bound"))])
-
-
-class Rules(NamedTuple):
-    """A scheduler, as numbers. by_need: the equation by which services are filtered counts needs, not reservations.
-    by_use: batch requests are filtered by what is used now, which they must leave below the
-    threshold. is_first_fit: the first host, not the least requested.
-    is_raised: eviction raises the demand to what was seen. is_long: a rescheduled request needs room for `longest`.
-    order: of eviction. most_at_once: machines in a round, 0 = a fixed pool. resources' amounts are in `World`."""
-
-    horizon: int
-    interval: int
-    cycle: int
-    decision: int
-    start: int
-    eviction: int
-    idle_release: int
-    most_at_once: int
-    by_need: bool
-    by_use: bool
-    is_first_fit: bool
-    is_raised: bool
-    is_long: bool
-    is_by_trace: bool
-    order: int
-    day: int
-    threshold: float
-
-
-class World(NamedTuple):
-    """All state. demand: int64 (n_requests, 2). service_use: int64 (n_services, n_intervals, 2). need: the same, what a
-    service counts for in an interval; ahead: as predicted, -1 where unknown. limits: what batch requests may fill of
-    each type. totals: used and capacity of all machines;
-    n_of_type: how many are ready; type_ms: their time. room, two: int64 (2,); member_use: int64 (n, 2): scratch."""
-
-    counts: np.ndarray
-    series: np.ndarray
-    requests: np.ndarray
-    demand: np.ndarray
-    services: np.ndarray
-    service_order: np.ndarray
-    service_use: np.ndarray
-    need: np.ndarray
-    ahead: np.ndarray
-    batch: np.ndarray
-    hosts: np.ndarray
-    totals: np.ndarray
-    n_of_type: np.ndarray
-    type_ms: np.ndarray
-    capacities: np.ndarray
-    limits: np.ndarray
-    prices: np.ndarray
-    weights: np.ndarray
-    lags: np.ndarray
-    service_queue: np.ndarray
-    queue: np.ndarray
-    scratch: np.ndarray
-    scores: np.ndarray
-    member_use: np.ndarray
-    room: np.ndarray
-    two: np.ndarray
 
 
 @inner
@@ -191,69 +121,6 @@ def unlink(world: World, rules: Rules, request: int, now: int) -> None:
         world.hosts[host].idle_since = now
         if rules.most_at_once > 0:
             world.counts[0].next_release = min(world.counts[0].next_release, now + rules.idle_release)
-
-
-# -- the heap of batch requests by (next event, number) ---------------------------------------------------------------
-
-
-@inner
-def is_sooner(world: World, a: int, b: int) -> bool:
-    return world.batch[a].event < world.batch[b].event or (world.batch[a].event == world.batch[b].event and a < b)
-
-
-@inner
-def put(world: World, at: int, batch: int) -> None:
-    world.batch[at].heap = batch
-    world.batch[batch].position = at
-
-
-@inner
-def rise(world: World, at: int) -> int:
-    batch = world.batch[at].heap
-    while at > 0:
-        parent = (at - 1) >> 1
-        if not is_sooner(world, batch, world.batch[parent].heap):
-            break
-        put(world, at, world.batch[parent].heap)
-        at = parent
-    put(world, at, batch)
-    return at
-
-
-@inner
-def sink(world: World, at: int) -> None:
-    batch, n = world.batch[at].heap, world.counts[0].heap_size
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            break
-        if child + 1 < n and is_sooner(world, world.batch[child + 1].heap, world.batch[child].heap):
-            child += 1
-        if not is_sooner(world, world.batch[child].heap, batch):
-            break
-        put(world, at, world.batch[child].heap)
-        at = child
-    put(world, at, batch)
-
-
-@inner
-def push(world: World, batch: int, time: int) -> None:
-    world.batch[batch].event = time
-    at = world.counts[0].heap_size
-    world.counts[0].heap_size = at + 1
-    put(world, at, batch)
-    rise(world, at)
-
-
-@inner
-def remove(world: World, batch: int) -> None:
-    at = world.batch[batch].position
-    last = world.counts[0].heap_size - 1
-    world.counts[0].heap_size = last
-    world.batch[batch].position = -1
-    if at != last:
-        put(world, at, world.batch[last].heap)
-        sink(world, rise(world, at))
 
 
 # -- filter and ranking -----------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.elastic.autoscaler import RESOURCES, WEIGHTS
-from sojourn.simulator.elastic.ctcl_kernels import (
+from sojourn.simulator.elastic.ctcl_kernels import replay
+from sojourn.simulator.elastic.ctcl_state import (
     BATCH,
     CAPACITY,
     CHOSEN,
@@ -31,7 +32,6 @@ from sojourn.simulator.elastic.ctcl_kernels import (
     USED,
     Rules,
     World,
-    replay,
 )
 from sojourn.simulator.elastic.machine_types import type_capacities
 from sojourn.simulator.elastic.mixed_result import MixedResult
