@@ -65,6 +65,39 @@ def retrain(
     run(settings)
 
 
+@app.command("train-usage", cls=RegistryCommand)
+@plain_errors
+def train_usage(
+    trace: Annotated[Path, typer.Argument(help="File or folder of usage series.")],
+    reader: Annotated[str | None, typer.Option(
+        help="How to read the usage: {usage_readers}. [default: parquet]")] = None,
+    option: Annotated[list[str] | None, typer.Option(
+        "--set", help="Option of the reader, as NAME=VALUE (month=2013-7); repeat.")] = None,
+    timezone: Annotated[str | None, typer.Option(
+        help="IANA name; decides the local time of day. [default: UTC]")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    n_classes: Annotated[int | None, typer.Option(help="Workload classes, at most. [default: 20]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
+    model_name: Annotated[str | None, typer.Option(
+        help="Name in the model registry; it gets the ending -usage.")] = None,
+) -> None:
+    """Learn pulse waves and workload classes from usage series, and promote them if they beat the own maximum."""
+    from sojourn.flows.commands.usage import reader_options
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.usage_config import TrainUsageConfig
+
+    options = reader_options(reader or "parquet", option) if option else None
+    settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,
+                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name)
+    if not trace.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
+    keep_prefect_in(settings.store)
+    from sojourn.flows.jobs.train_usage import train_usage as run
+
+    run(settings)
+
+
 @app.command(cls=RegistryCommand)
 @plain_errors
 def evaluate(

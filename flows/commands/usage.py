@@ -41,7 +41,7 @@ def usage_describe(
     from sojourn.flows.reports.usage_report import summary_lines, usage_tables
     from sojourn.flows.stages.describe_usage import describe_usage
 
-    stream = read_usage(reader, path, timezone=timezone, **_options(reader, option or []))
+    stream = read_usage(reader, path, timezone=timezone, **reader_options(reader, option or []))
     if out is not None:
         _check_out(out)
     with stage("read and fit") as report:
@@ -59,7 +59,7 @@ def usage_describe(
             typer.echo(f"written  {written}")
 
 
-def _options(reader: str, given: list[str]) -> dict[str, Any]:
+def reader_options(reader: str, given: list[str]) -> dict[str, Any]:
     """Options of the reader, in the type of their default; text where that is None."""
     from sojourn.features.usage import USAGE_READERS
 

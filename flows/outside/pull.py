@@ -19,6 +19,7 @@ from typing import Protocol
 from sojourn.publishing import publish_files
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
+from sojourn.serving.usage import USAGE_FILES, load_usage
 
 _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
 
@@ -84,7 +85,7 @@ def find_version(registry: Registry, uri: ModelUri) -> int:
 
 
 def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
-    """Publish a registered version's bundle in a folder, at once and only if a predictor can serve it.
+    """Publish a registered version's bundle or usage section in a folder, at once and only if it can be served.
 
     Raises BundleError where it cannot, OSError where the registry or the disk fails, ValueError where the folder
     holds anything else than a bundle. The folder then stays as it was.
@@ -93,11 +94,12 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
     target.parent.mkdir(parents=True, exist_ok=True)
     with _swept(target), tempfile.TemporaryDirectory(prefix=f".{target.name}.pull.", dir=target.parent) as fresh:
         fetched = registry.fetch(name, version, Path(fresh))
-        found = Predictor.load(fetched).version
+        files = USAGE_FILES if (fetched / USAGE_FILES[0]).is_file() else FILES
+        found = load_usage(fetched).version if files == USAGE_FILES else Predictor.load(fetched).version
         is_new = not _holds(target, found)
         if is_new:
             # Only what is verified: the registry keeps an MLmodel file beside the bundle.
-            contents = {file: (fetched / file).read_bytes() for file in (*FILES, MANIFEST)}
+            contents = {file: (fetched / file).read_bytes() for file in (*files, MANIFEST)}
             publish_files(target, contents, MANIFEST)
     return Pulled(name, version, found, is_new)
 
@@ -169,7 +171,7 @@ def _swept(target: Path) -> Iterator[None]:
 
 def _holds(folder: Path, version: str) -> bool:
     try:
-        return load_bundle(folder).version == version
+        return (load_usage if (folder / USAGE_FILES[0]).is_file() else load_bundle)(folder).version == version
     except BundleError:
         return False
 

@@ -149,6 +149,11 @@ class Tracker:
             self._client.log_text(run_id, text, f"{BUNDLE}/{name}")
         return f"{self._client.get_run(run_id).info.artifact_uri}/{BUNDLE}"
 
+    def log_section(self, run_id: str, folder: Path) -> str:
+        """Log a usage section's folder; returns its URI. No model of MLflow: it answers about what was observed."""
+        self._client.log_artifacts(run_id, str(folder), BUNDLE)
+        return f"{self._client.get_run(run_id).info.artifact_uri}/{BUNDLE}"
+
     def end(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run; within `run`, to give it another end than FINISHED."""
         self._client.set_terminated(run_id, status)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from sojourn.serving.bundle import FILES, MANIFEST
 from sojourn.serving.errors import BundleError
+from sojourn.serving.usage import USAGE_FILES
 
 CANDIDATES = "candidates"
 """Folder of a store: the bundles of runs, whether they are promoted or not."""
@@ -39,16 +40,18 @@ class BundleBytes:
 
     @classmethod
     def read(cls, folder: Path) -> BundleBytes:
-        """From a folder; BundleError naming the file that is missing or is not what the manifest says."""
-        files = {}
-        for name in (MANIFEST, *FILES):
-            try:
-                files[name] = (folder / name).read_bytes()
-            except OSError as error:
-                raise BundleError(f"{folder / name} must be a readable file of the bundle, got {error}") from error
+        """From a folder, of a lifetime bundle or a usage section.
+
+        BundleError naming the file that is missing or is not what the manifest says.
+        """
+        files = {MANIFEST: _content(folder, MANIFEST)}
         try:
             hashes = json.loads(files[MANIFEST])["sha256"]
-            wrong = [name for name in FILES if hashlib.sha256(files[name]).hexdigest() != hashes[name]]
+            names = USAGE_FILES if sorted(hashes) == sorted(USAGE_FILES) else FILES
+            files |= {name: _content(folder, name) for name in names}
+            wrong = [name for name in names if hashlib.sha256(files[name]).hexdigest() != hashes[name]]
+        except BundleError:
+            raise
         except (ValueError, KeyError, TypeError) as error:
             raise BundleError(f"{folder / MANIFEST} must name the sha256 of each file, got {error!r}") from error
         if wrong:
@@ -60,6 +63,13 @@ class BundleBytes:
         if self.sha256 != sha256:
             raise BundleError(f"{what} must hold the bundle that the gates judged ({sha256[:12]}), got "
                               f"{self.sha256[:12]}")
+
+
+def _content(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise BundleError(f"{folder / name} must be a readable file of the bundle, got {error}") from error
 
 
 def read_sha256(folder: Path) -> str | None:

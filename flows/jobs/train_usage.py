@@ -1,0 +1,112 @@
+"""The job of usage in time: read series, judge waves and classes on the last days, write the usage section, promote."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sojourn.flows.environment import be_quiet
+
+be_quiet()
+
+from sojourn import __version__  # noqa: E402
+from sojourn.features.usage import UsageGrid, read_usage, store_usage  # noqa: E402
+from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
+from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
+from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
+from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
+from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes  # noqa: E402
+from sojourn.flows.versions.opening import open_store  # noqa: E402
+from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
+from sojourn.publishing import publish_files  # noqa: E402
+from sojourn.serving.bundle import MANIFEST  # noqa: E402
+from sojourn.serving.usage import load_usage, usage_files  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedUsage:
+    """What a run leaves: the section's folder, the promotion, and the measures.
+
+    section: in `bundles` where it was promoted, else in `candidates`.
+    """
+
+    section: Path
+    promotion: Promotion
+    scores: Mapping[str, float]
+
+
+@job("train-usage")
+def train_usage(config: TrainUsageConfig) -> TrainedUsage:
+    """Judge on the last days, fit on all of them, and promote the section where its classes beat the own maximum."""
+    with stage("open the store"):
+        tracker = open_store(config, (config.registered_name,))
+    with stage("read series") as report, TemporaryDirectory() as folder:
+        stream = read_usage(config.usage_reader, config.usage_trace, timezone=config.timezone, **config.usage_options)
+        grid = store_usage(stream, Path(folder) / "usage", progress=report).grid(step_s=config.step_s)
+    with stage("judge on the last days"):
+        scores = judge_usage(grid, config.n_classes, config.seed, config.n_threads)
+    with stage("fit"):
+        fitted = fit_usage(grid, config.n_classes, config.seed, config.n_threads)
+    gates = usage_gates(scores)
+    tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": "usage",
+            "code_version": __version__}
+    with tracker.run(f"train-usage {config.usage_trace.name}", tags) as run, stage("check and promote"):
+        folder_of_run = _write(config, run, grid, fitted, scores, tags)
+        sha256 = BundleBytes.read(folder_of_run).sha256
+        source = _log(tracker, run, config, folder_of_run, sha256, fitted, scores, stream.report().text())
+        judged = Judged(config.registered_name, run, source, sha256,
+                        tracker.version_of(config.registered_name, CHAMPION), gates)
+        promotion = promote(tracker, config.store, judged, _card(config, scores) + gate_lines(gates), tags)
+    section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
+    for gate in promotion.gates:
+        console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.found}", soft_wrap=True)
+    console.print(f"{promotion.name} version {promotion.version} is {promotion.alias}\nsection  {section}",
+                  soft_wrap=True)
+    return TrainedUsage(section, promotion, scores)
+
+
+def data_hash(grid: UsageGrid) -> str:
+    """sha256 hex of what was read: requests, reservations and samples on the grid."""
+    digest = hashlib.sha256(repr((grid.start_s, grid.step_s, grid.clock, grid.request_ids.tolist())).encode())
+    for array in (grid.cpu, grid.mem, grid.cpu_cores, grid.mem_gib):
+        if array is not None:
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, scores: Mapping[str, float],
+           tags: Mapping[str, str]) -> Path:
+    """The section in its run's folder, read back as a predictor would."""
+    about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
+                          "n_requests": len(grid)},
+             "metrics": {name: value for name, value in scores.items() if value == value}}
+    files = usage_files(grid.clock, config.observed_s, fitted.classes, fitted.request_ids, fitted.waves, about)
+    folder = candidate_folder(config.store, config.registered_name, run)
+    publish_files(folder, files, MANIFEST)
+    load_usage(folder)
+    return folder
+
+
+def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha256: str, fitted: FittedUsage,
+         scores: Mapping[str, float], report: str) -> str:
+    """Log both kinds and the section, the section last; returns its URI. BundleError where it is not its bytes."""
+    kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.request_ids)}
+    tracker.log(run, config.resolved(), {**scores, **kinds})
+    tracker.log_text(run, report, "read-report.txt")
+    source = tracker.log_section(run, folder)
+    with TemporaryDirectory(prefix=".fetch.", dir=config.store) as fetched:
+        BundleBytes.read(tracker.download(source, Path(fetched), f"run {run}")).check(sha256, f"run {run}")
+    tracker.tag(run, BUNDLE_TAG, sha256)
+    return source
+
+
+def _card(config: TrainUsageConfig, scores: Mapping[str, float]) -> str:
+    lines = [f"Usage section of {config.usage_trace.name}: pulse waves of requests and workload classes.\n\n"]
+    lines += [f"- {name}: {value:.4g}\n" for name, value in scores.items() if value == value]
+    return "".join([*lines, "\n"])

@@ -1,0 +1,64 @@
+"""Fitting and judging usage: what a section is made of, gates, and no look at the days that are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_days import made_grid
+
+from sojourn.flows.stages.usage_fit import HOURS, fit_usage, judge_usage, usage_gates
+from sojourn.serving.usage import load_usage, usage_files
+
+
+def test_a_section_is_made_and_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    grid = made_grid(n_days=4)
+    cpu = grid.cpu.copy()
+    cpu[5, -20:] = np.nan  # ended before the trace did
+    fitted = fit_usage(replace(grid, cpu=cpu), 3, 0)
+    assert sorted(fitted.classes) == ["cpu", "mem"]
+    assert "5" not in fitted.request_ids and len(fitted.request_ids) == 23
+    folder = tmp_path_factory.mktemp("section")
+    for name, content in usage_files(grid.clock, 10_800, fitted.classes, fitted.request_ids, fitted.waves, {}).items():
+        (folder / name).write_bytes(content)
+    section = load_usage(folder)
+    wave = section.waves_of("0")
+    assert wave is not None and wave.is_periodic
+    assert wave.waves[0].period_s == pytest.approx(86_400, rel=0.02)
+    flat = section.waves_of("2")
+    assert flat is not None and not flat.is_periodic
+
+
+def test_a_grid_without_a_whole_day_is_refused() -> None:
+    with pytest.raises(ValueError, match="the series must hold a request whose day was seen"):
+        fit_usage(replace(made_grid(), cpu=np.full((24, 96), np.nan, np.float32), mem=None), 3, 0)
+
+
+def test_the_classes_pass_on_workers_by_day_and_night() -> None:
+    scores = judge_usage(made_grid(n=60, n_days=9), 3, 0)
+    assert [gate.is_passed for gate in usage_gates(scores)] == [True] * len(HOURS)
+    assert scores["class.6h.under_served.combined"] < 0.5 * scores["class.6h.under_served.own"]
+    assert scores["wave.next_day.nrmse.wave"] < scores["wave.next_day.nrmse.mean"]
+    assert {"wave.next_day.nrmse.day_before", "wave.next_day.nrmse.week_before"} <= set(scores)
+
+
+def test_what_follows_the_judged_days_changes_nothing_of_the_prediction() -> None:
+    grid = made_grid(n=20, n_days=5)
+    cpu = grid.cpu.copy()
+    cpu[:, -4:] = 0.0  # the last hour of the last day, which no prediction may have read
+    scores, other = (judge_usage(each, 3, 0) for each in (grid, replace(grid, cpu=cpu)))
+    name = "class.24h.over_reserved.reservation"
+    assert scores[name] < other[name]  # it is judged
+    same = "wave.share_periodic"  # of fits that end a day before
+    assert scores[same] == other[same]
+
+
+def test_gates_refuse_what_is_worse_equal_or_not_judged() -> None:
+    names = {f"class.{hours}h.under_served.{method}": 0.1 for hours in HOURS for method in ("combined", "own")}
+    passed = {gate.name: gate.is_passed for gate in usage_gates(names)}
+    assert passed == {"under-served after 3 h": False, "under-served after 6 h": False, "under-served after 12 h": True,
+                      "under-served after 24 h": True}
+    assert not any(gate.is_passed for gate in usage_gates({**names, "class.12h.under_served.combined": 0.2})[:3])
+    assert all("not judged" in gate.found and not gate.is_passed for gate in usage_gates({}))
+    assert judge_usage(made_grid(n_days=2), 3, 0) == {}
