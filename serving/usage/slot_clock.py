@@ -12,27 +12,27 @@ _N_KEPT = 1_024
 
 
 class SlotClock:
-    """Slots of the day of whole seconds on the trace's clock; for one thread at a time.
+    """Slots of the day of whole seconds on the trace's clock.
 
     >>> SlotClock(DayClock(1_364_684_400, "Europe/Berlin")).slot(7200)
     12
     """
 
     def __init__(self, clock: DayClock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._is_utc = clock.timezone == "UTC"
         self._offsets: dict[int, int] = {}
 
     def slot(self, time_s: int) -> int:
         """0 to 95."""
-        unix_s = time_s + self._clock.start_unix_s
+        unix_s = time_s + self.clock.start_unix_s
         if not self._is_utc:
             quarter = unix_s // _QUARTER_S
             offset = self._offsets.get(quarter)
             if offset is None:
                 if len(self._offsets) >= _N_KEPT:
                     self._offsets.clear()
-                offset = int(self._clock.local_s(np.array([time_s], np.int64))[0]) - unix_s
+                offset = int(self.clock.local_s(np.array([time_s], np.int64))[0]) - unix_s
                 self._offsets[quarter] = offset
             unix_s += offset
         return unix_s % DAY_S * N_SLOTS // DAY_S

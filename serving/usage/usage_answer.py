@@ -9,8 +9,9 @@ import numpy as np
 
 from sojourn.serving.checks import LATEST_S
 from sojourn.serving.errors import shown
-from sojourn.serving.usage.day_clock import DAY_S, DayClock
+from sojourn.serving.usage.day_clock import DAY_S
 from sojourn.serving.usage.observed_use import Seen
+from sojourn.serving.usage.slot_clock import SlotClock
 from sojourn.serving.usage.usage_section import UsageSection
 from sojourn.serving.usage.usage_waves import UsageWaves
 from sojourn.serving.usage.workload_classes import N_SLOTS, OWN_AFTER_S
@@ -38,7 +39,7 @@ class UsageAnswer:
     reason: str
     own_highest: float
     version: str
-    _clock: DayClock
+    _clock: SlotClock
     _waves: UsageWaves | None
     _expected: np.ndarray
     _highest: np.ndarray
@@ -48,7 +49,7 @@ class UsageAnswer:
         time = _seconds(time_s, "time_s")
         if self._waves is not None:
             return float(self._waves.at(np.array([time]))[0])
-        return float(self._expected[self._slot(time)])
+        return float(self._expected[self._clock.slot(math.floor(time))])
 
     def peak(self, from_s: float, to_s: float) -> float:
         """The most that it is expected to use at any time of [from_s, to_s), at most 366 days."""
@@ -76,19 +77,16 @@ class UsageAnswer:
         is_busy = self._expected > (least + most) / 2
         first = math.floor(begin / SLOT_S) * SLOT_S
         times = first + SLOT_S * np.arange(2 * N_SLOTS + 1)
-        busy = is_busy[self._clock.slot(times, N_SLOTS)]
+        busy = is_busy[self._clock.clock.slot(times, N_SLOTS)]
         start = int(busy.argmax())
         length = int((~busy[start:]).argmax())
         return max(begin, float(times[start])), float(times[start + length])
-
-    def _slot(self, time_s: float) -> int:
-        return int(self._clock.slot(np.array([math.floor(time_s)], np.int64), N_SLOTS)[0])
 
     def _slots(self, from_s: float, to_s: float) -> np.ndarray:
         """The slots of the day that an interval touches."""
         end = min(math.ceil(to_s), math.floor(from_s) + DAY_S)
         times = np.append(np.arange(math.floor(from_s), end, SLOT_S), end - 1)
-        return self._clock.slot(times, N_SLOTS)
+        return self._clock.clock.slot(times, N_SLOTS)
 
 
 def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen | None) -> UsageAnswer:
@@ -102,6 +100,7 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
     own = float(profile[is_seen].max()) if is_seen.any() else math.nan
     class_id, at, reason = None, None, ""
     seen_s = _observed_s(seen, int(is_seen.sum()))
+    clock = SlotClock(section.clock)
     if classes is None:
         reason = f"the section has no classes of {resource}"
     elif seen_s < section.observed_s:
@@ -115,17 +114,17 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
         basis = "observed"
         highest = np.full(N_SLOTS, own)
         mean = seen.mean.astype(np.float64)
-        expected = np.where(np.isnan(mean), np.nanmean(mean), mean)
+        expected = np.where(is_seen, mean, mean[is_seen].mean())
     elif seen is not None and classes is not None and at is not None:
         basis = "class"
-        now = int(section.clock.slot(np.array([seen.last_s], np.int64), N_SLOTS)[0])
-        highest = classes.needs(at, np.array([own]), np.array([seen_s]), now, np.arange(N_SLOTS))[0]
+        highest = classes.needs(at, np.array([own]), np.array([seen_s]), clock.slot(seen.last_s),
+                                np.arange(N_SLOTS))[0]
         mean, shape = seen.mean.astype(np.float64), classes.means[at[0]]
-        scale = float(np.nanmean(mean)) / max(float(shape[is_seen].mean()), _SMALLEST)
-        expected = np.minimum(np.where(np.isnan(mean), shape * scale, mean), highest)
+        scale = float(mean[is_seen].mean()) / max(float(shape[is_seen].mean()), _SMALLEST)
+        expected = np.minimum(np.where(is_seen, mean, shape * scale), highest)
     if waves is not None:
         basis, highest = "wave", np.where(is_seen, profile, -math.inf)
-    return UsageAnswer(basis, class_id, reason, own, section.version, section.clock, waves, expected, highest)
+    return UsageAnswer(basis, class_id, reason, own, section.version, clock, waves, expected, highest)
 
 
 def _observed_s(seen: Seen | None, n_slots: int) -> int:

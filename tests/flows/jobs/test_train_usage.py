@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_days import made_grid
 
+from made_days import made_grid
 from sojourn.features.trace import Trace
 from sojourn.flows.outside.pull import pull
 from sojourn.flows.outside.tracking import CHAMPION, Tracker

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_days import made_grid
 
+from made_days import made_grid
 from sojourn.flows.stages.usage_fit import HOURS, fit_usage, judge_usage, usage_gates
 from sojourn.serving.usage import load_usage, usage_files
 
