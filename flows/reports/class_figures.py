@@ -1,4 +1,4 @@
-"""Pictures of workload classes: their use over the local day (figures 3 and 4 of the CTCL paper), and what they cost."""
+"""Pictures of workload classes: their use over the local day (CTCL, figures 3 and 4), and what they cost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _draw(axes: Axes, classes: WorkloadClasses) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xticks(range(0, 25, 3))
     axes.set_xlabel("local hour of the day")
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
 def newcomer_figure(rows: Mapping[str, Mapping[int, Mapping[str, tuple[float, float]]]]) -> Figure:
