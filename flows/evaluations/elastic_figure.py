@@ -34,12 +34,16 @@ def elastic_figure(summary: pd.DataFrame) -> Figure:
                           markersize=6)
         axes.axhline(0.0, color="#444444", lw=0.8)
         axes.set_xscale("symlog", linthresh=10)
+        least, most = float(own["n_moves"].min()), float(own["n_moves"].max())
+        axes.set_xlim(-2.0 if least < 10 else least / 2, max(2 * most, 10.0))
         axes.set_xlabel("moves (lower = better)")
         axes.set_ylabel("host-hours saved against best-fit with the timer, %\n(higher = better)")
         axes.set_title("requests migrate live" if moving == "live" else "requests start over", fontsize=11, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
     axes = figure.axes[-1]
     for name, colour in _COLOURS.items():
+        if not (summary["consolidation"] == name).any():
+            continue
         axes.plot([], [], color=colour, marker="s", ls="", label=name)
     for policy, shape in marker.items():
         axes.plot([], [], color="#444444", marker=shape, ls="", markerfacecolor="white", label=policy)
