@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -106,7 +107,7 @@ def data_sets(data: Path) -> dict[str, Callable[[], tuple[list[Case], tuple[int,
     if bitbrains.is_dir():
         for name, month in (("july", "2013-7"), ("august", "2013-8")):
             for resource in ("cpu", "mem"):
-                sets[f"bitbrains-{name}-{resource}"] = lambda month=month, resource=resource: months(month, resource)
+                sets[f"bitbrains-{name}-{resource}"] = partial(months, month, resource)
     if planetlab.is_dir():
         days = ("20110303", "20110306", "20110309", "20110322", "20110325", "20110403", "20110409", "20110411",
                 "20110412", "20110420")
