@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from sojourn.kept_kernels import keep
+
 KERNEL_OPTIONS: Mapping[str, Any] = MappingProxyType({"error_model": "numpy", "_nrt": False})
 """How everything in the loop is compiled."""
 _njit: Any = numba.njit  # its stubs do not know these options
@@ -26,6 +28,12 @@ def kernel(function: _Function) -> _Function:
     if not isinstance(function, FunctionType):
         raise ValueError(f"function must be a plain Python function, got {what(function)}")
     return cast(_Function, _njit(boundscheck=not is_own(function), **KERNEL_OPTIONS)(function))
+
+
+def kept_kernel(function: _Function) -> _Function:
+    """A kernel of our own that Python calls, kept on disk under a hash of all source that is compiled into it. For one
+    whose callees are fixed; a loop composed with a policy is kept by `engine/compilation.py`."""
+    return cast(_Function, keep(kernel(function), function))
 
 
 def is_kernel(function: Any) -> bool:

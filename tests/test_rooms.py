@@ -52,7 +52,8 @@ def bypassed(text: str, folder: tuple[str, ...]) -> Iterator[str]:
 
 def is_compiled(text: str, folder: tuple[str, ...]) -> bool:
     """Whether a source text asks for numba, or for what makes kernels, in whatever form."""
-    doors = {("sojourn", "simulator", "jit"), ("sojourn", "serving", "kernel")}
+    doors = {("sojourn", "simulator", "jit"), ("sojourn", "serving", "kernel"),
+             ("sojourn", "kept_kernels")}
     package = ("sojourn", *folder)
     return (any(module[0] in ("numba", "llvmlite") or module in doors for module in modules_of(text, package))
             or any(module[0] == "sojourn" and name == "kernel" for module, name in imported(text, package)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.jit import inner, kernel
+from sojourn.simulator.jit import inner, kept_kernel
 
 
 @inner
@@ -43,7 +43,7 @@ def efficiency(left: np.ndarray, capacity: np.ndarray, weights: np.ndarray) -> f
     return score
 
 
-@kernel
+@kept_kernel
 def scale_out(demand: np.ndarray, order: np.ndarray, n: int, capacities: np.ndarray, prices: np.ndarray,
               weights: np.ndarray, most: int, machine: np.ndarray, type_of: np.ndarray, left: np.ndarray) -> int:
     """How many machines are ordered for demand[order[:n]]; `machine` (n,) is the machine of each, -1 = none, `type_of`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.jit import inner, kernel
+from sojourn.simulator.jit import inner, kept_kernel
 
 
 @inner
@@ -19,7 +19,7 @@ def is_overloaded(used: np.ndarray, capacity: np.ndarray, weights: np.ndarray, t
     return overall > threshold
 
 
-@kernel
+@kept_kernel
 def evict(used: np.ndarray, rank: np.ndarray, n: int, host_used: np.ndarray, capacity: np.ndarray, weights: np.ndarray,
           threshold: float, chosen: np.ndarray) -> int:
     """How many are evicted of the batch requests used[:n], by rising `rank`, equal ones by position, until the host is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.jit import inner, kernel
+from sojourn.simulator.jit import inner, kept_kernel
 
 
 @inner
@@ -25,7 +25,7 @@ def fits(available: np.ndarray, need: np.ndarray) -> bool:
     return True
 
 
-@kernel
+@kept_kernel
 def least_requested(available: np.ndarray, capacity: np.ndarray, is_open: np.ndarray, need: np.ndarray,
                     weights: np.ndarray) -> int:
     """The open host with the least requested share among those that fit, the first of equal ones; -1 = none."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sojourn
-from sojourn.serving import kernel as compiling
+from sojourn import kept_kernels as compiling
 from sojourn.serving.forest._walk_kernels import goes_true
 from sojourn.serving.kernel import kernel
 
