@@ -68,6 +68,7 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     figures["bound_empty_hosts_pct"] = result.bound_empty_hosts_pct
     for measure in MEASURES.values():
         figures |= measure.of(workload, result)
+        arrays |= measure.over_time(workload, result) if measure.over_time is not None else {}
     about = {"description": workload.description, "n_hosts": len(workload.hosts), "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)

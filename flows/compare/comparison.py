@@ -28,12 +28,12 @@ from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.measures import HostMap
+from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
 from sojourn.simulator.page import ComparisonData
 
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
-_SERIES = ["time_s", "empty_hosts_pct", "bound_empty_hosts_pct"]
+_SERIES = ("time_s", "empty_hosts_pct", "bound_empty_hosts_pct", *VIOLATION_SERIES)
 _Found = Sequence[tuple[Cell, CellResult]]
 
 
@@ -138,7 +138,8 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     spec = min(specs, key=lambda one: abs(one.load - MAIN_LOAD))
     shown = {cell.label: result for cell, result in found if cell.workload == spec}
     about = next(iter(shown.values())).about
-    series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES}) for label, result in shown.items()}
+    series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES if name in result.arrays})
+              for label, result in shown.items()}
     maps = {label: _host_map(result.arrays) for label, result in shown.items()}
     cells_shown = [cell for cell, _ in found if cell.workload == spec]
     unlearnt = _learn(cells_shown, local_workers(1))  # where all cells were kept, their curves need not be

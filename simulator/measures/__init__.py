@@ -10,8 +10,9 @@ from sojourn.simulator.measures.measure import Column, Measure
 from sojourn.simulator.measures.registry import MEASURES
 from sojourn.simulator.measures.stranding import Stranding, stranding
 from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
+from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
 
 __all__ = [
-    "COLUMNS", "MEASURES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics", "host_map", "stranding",
-    "usage_metrics",
+    "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics", "host_map",
+    "stranding", "usage_metrics", "usage_series",
 ]  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from sojourn.simulator.engine import Result
 from sojourn.simulator.workloads import Workload
 
@@ -47,7 +49,9 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Measure:
     """of: the figures of a replay of a workload by name, units in the names; {} where it can't tell. columns: by name,
-    of the figures that tables show; a comparison logs the others too."""
+    of the figures that tables show; a comparison logs the others too. over_time: series over the bins of the result's
+    own series, by name, float64 (n_bins,); {} where it can't tell, None = it has none."""
 
     of: Callable[[Workload, Result], Mapping[str, float]]
     columns: Mapping[str, Column]
+    over_time: Callable[[Workload, Result], Mapping[str, np.ndarray]] | None = None

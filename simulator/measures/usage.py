@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.engine import Result
+from sojourn.simulator.measures.host_use import UNITS_PER_MILLI, HostUse, has_usage, host_use
 from sojourn.simulator.measures.measure import Column, Measure
+from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
 from sojourn.simulator.workloads import Workload
-
-_UNITS_PER_MILLI = 1000
-"""Use is counted in whole micro-cores, so that sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +53,24 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
     >>> found.used_cpu_pct, found.violation_rate_pct, found.violation_severity_pct
     (40.0, 10.0, 25.0)
     """
-    if result.is_disturbed:
-        raise ValueError("result must be of a replay in which requests are placed when they arrive and stay there, got "
-                         f"one of policy {result.policy!r} with migrations, waiting or failures")
     from_s, to_s = workload.warmup_s, workload.trace.horizon_s
     span_s = to_s - from_s
     cpu = workload.resources.index("cpu_cores")
-    row, start_s, end_s, use = _segments(workload, result, workload.trace.usage if usage is None else usage, cpu)
-    is_used = end_s > start_s
-    host, time_s, load = _levels(result.host[row[is_used]], start_s[is_used], end_s[is_used], use[is_used])
-    last_s = np.append(time_s[1:], 0)
-    held_s = np.where(np.append(host[1:] == host[:-1], False),
-                      np.clip(last_s, from_s, to_s) - np.clip(time_s, from_s, to_s), 0)
-    excess = np.maximum(load - workload.capacity[host, cpu] * _UNITS_PER_MILLI, 0)
+    steps = host_use(workload, result, usage)
+    held_s = np.clip(steps.end_s(), from_s, to_s) - np.clip(steps.time_s, from_s, to_s)
+    excess = steps.excess(workload)
     violated_s = np.where(excess > 0, held_s, 0)
-    used = float((load * held_s).sum(dtype=np.float64))  # of all hosts it may pass 2^63
-    capacity = int(workload.capacity[:, cpu].sum()) * _UNITS_PER_MILLI * span_s
+    used = float((steps.load * held_s).sum(dtype=np.float64))  # of all hosts it may pass 2^63
+    capacity = int(workload.capacity[:, cpu].sum()) * UNITS_PER_MILLI * span_s
     stay_s = np.maximum(np.clip(workload.departure_s, from_s, to_s) - np.clip(workload.placed_s, from_s, to_s), 0)
     allocated = np.where(result.host >= 0, workload.need[:, cpu] * stay_s, 0)
-    is_covered = np.isin(np.arange(len(stay_s)), row)
     is_there = (stay_s > 0) & (result.host >= 0)
-    from_start_s, from_end_s = (_violated_before(workload, result, moment_s, host, time_s, violated_s)
+    from_start_s, from_end_s = (_violated_before(workload, result, moment_s, steps, violated_s)
                                 for moment_s in (workload.placed_s, workload.departure_s))
     suffered = ((from_end_s - from_start_s) / np.maximum(stay_s, 1))[is_there]
     return UsageMetrics(
         used_cpu_pct=100 * used / max(capacity, 1),
-        covered_pct=float(100 * allocated[is_covered].sum() / max(allocated.sum(), 1)),
+        covered_pct=float(100 * allocated[steps.is_covered].sum() / max(allocated.sum(), 1)),
         violation_rate_pct=float(100 * violated_s.sum() / (span_s * len(workload.capacity))),
         request_violation_rate_pct=float(100 * suffered.sum() / max(len(suffered), 1)),
         violation_severity_pct=float(100 * (excess * held_s).sum(dtype=np.float64) / max(used, 1.0)),
@@ -88,10 +79,15 @@ def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None
 
 def _of_known_usage(workload: Workload, result: Result) -> dict[str, float]:
     """Nothing where the trace has no usage of these requests."""
-    usage = workload.trace.usage
-    if usage is None or not workload.request_ids.isin(usage["request_id"]).any():
+    return asdict(usage_metrics(workload, result)) if has_usage(workload) else {}
+
+
+def _over_time(workload: Workload, result: Result) -> dict[str, np.ndarray]:
+    """The same over time."""
+    if not has_usage(workload):
         return {}
-    return asdict(usage_metrics(workload, result))
+    series = usage_series(workload, result)
+    return {name: series[name].to_numpy() for name in VIOLATION_SERIES}
 
 
 USAGE = Measure(_of_known_usage, {
@@ -103,56 +99,13 @@ USAGE = Measure(_of_known_usage, {
               "core-seconds used (lower = better)."),
     "violation_severity_pct": Column("violation severity", "% of core-seconds used", "lower", table="where known",
                                      text_digits=3),
-})
+}, _over_time)
 
 
-def _segments(workload: Workload, result: Result, usage: pd.DataFrame | None,
-              cpu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Row, start, end and use (micro-cores) of every sample of a placed request; int64 (n_samples,)."""
-    if usage is None:
-        raise ValueError("usage must be given for a workload whose trace has none, got None")
-    row = workload.request_ids.get_indexer(pd.Index(usage["request_id"]))
-    is_placed = (row >= 0) & (result.host[row] >= 0)
-    if not is_placed.any():
-        raise ValueError(f"usage must be of requests that are placed, got {len(usage)} samples of none of them")
-    row, time_s = row[is_placed], usage["time_s"].to_numpy(np.int64)[is_placed]
-    share = usage["cpu_frac"].to_numpy(np.float64)[is_placed]
-    is_bad = ~np.isfinite(share) | (share < 0)
-    if is_bad.any():
-        k = int(np.argmax(is_bad))
-        raise ValueError(f"cpu_frac must be finite and >= 0, got {share[k]} "
-                         f"(request {_name(workload, row[k])} at {time_s[k]} s)")
-    order = np.lexsort((time_s, row))
-    row, time_s, share = row[order], time_s[order], share[order]
-    is_first = np.append(True, row[1:] != row[:-1])
-    if (~is_first[1:] & (time_s[1:] == time_s[:-1])).any():
-        k = int(np.argmax(~is_first[1:] & (time_s[1:] == time_s[:-1])))
-        raise ValueError(f"time_s must rise within a series, got {time_s[k]} twice "
-                         f"(request {_name(workload, row[k])})")
-    from_s, to_s = workload.placed_s[row], workload.departure_s[row]
-    start_s = np.clip(np.where(is_first, from_s, time_s), from_s, to_s)
-    end_s = np.clip(np.where(np.append(is_first[1:], True), to_s, np.append(time_s[1:], 0)), from_s, to_s)
-    use = np.rint(share * workload.need[row, cpu] * _UNITS_PER_MILLI).astype(np.int64)
-    return row, start_s, end_s, use
-
-
-def _name(workload: Workload, row: int) -> str:
-    return repr(workload.request_ids[[row]].tolist()[0])
-
-
-def _levels(host: np.ndarray, start_s: np.ndarray, end_s: np.ndarray,
-            use: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Use of each host as a step function: host, time, and use from then on (0 at a host's last step)."""
-    hosts, times = np.concatenate([host, host]), np.concatenate([start_s, end_s])
-    order = np.lexsort((times, hosts))
-    hosts, times, level = hosts[order], times[order], np.cumsum(np.concatenate([use, -use])[order])
-    is_last = np.append((hosts[1:] != hosts[:-1]) | (times[1:] != times[:-1]), True)
-    return hosts[is_last], times[is_last], level[is_last]
-
-
-def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, host: np.ndarray, step_s: np.ndarray,
+def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, steps: HostUse,
                      violated_s: np.ndarray) -> np.ndarray:
     """Seconds up to a time of each request's own in which its host was above capacity, warm-up left out."""
+    host, step_s = steps.host, steps.time_s
     reach = max(int(step_s.max(initial=0)), int(time_s.max(initial=0))) + 1
     upto = np.append(0, np.cumsum(violated_s))
     k = np.searchsorted(host * reach + step_s, np.maximum(result.host, 0) * reach + time_s, side="right") - 1

@@ -24,7 +24,8 @@ class ComparisonData:
         points, higher is better; paired 95 % t-interval over the seeds, NaN for one seed), `gap_closed_pct` (mean
         gain as a share of best-fit's mean distance to the bound). The gain, its interval and the gap are of the
         `n_pairs` seeds at which best-fit was replayed too, the other means of all `n_seeds`.
-    series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`.
+    series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`;
+        where usage is known also `violated_hosts_pct` and `excess_pct` (see `measures.usage_series`).
     host_maps: by label, of the same replays; may be empty.
     decisions: explained placements, one mapping each; may be empty. `policy`, `predictor`, `request` (its plain
         values), `time_s`, `chosen` (host id or None), `columns` (a `name` and a `meaning` per scorer, in order),

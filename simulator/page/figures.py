@@ -105,7 +105,8 @@ def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Fi
     """A line per label, some of them shown, the bound dotted, the warm-up shaded."""
     first = next(iter(data.series.values()))
     unit, unit_s = time_unit(int(first["time_s"].iloc[-1]))
-    lines = _lines(data, colour_of, lambda time_s, pct: (time_s / unit_s, pct))
+    lines = [_bound(first["time_s"] / unit_s, first["bound_empty_hosts_pct"]),
+             *_lines(data, colour_of, lambda time_s, pct: (time_s / unit_s, pct))]
     layout = {
         "height": 420, "hovermode": "x unified",
         "xaxis": {"title": {"text": f"time since the start ({unit})"}},
@@ -113,6 +114,19 @@ def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Fi
         **_warmup(data.warmup_s / unit_s),
     }  # fmt: skip
     return {"data": lines, "layout": layout}
+
+
+def violations_figure(data: ComparisonData, colour_of: Mapping[str, str], name: str) -> Figure:
+    """A line per label as in `empty_hosts_figure`, over time: `violated_hosts_pct` or `excess_pct` of the series."""
+    unit, unit_s = time_unit(int(next(iter(data.series.values()))["time_s"].iloc[-1]))
+    words = {"violated_hosts_pct": "hosts above capacity (%)", "excess_pct": "use above capacity (% of capacity)"}
+    layout = {
+        "height": 320, "hovermode": "x unified",
+        "xaxis": {"title": {"text": f"time since the start ({unit})"}},
+        "yaxis": {"title": {"text": words[name]}, "rangemode": "tozero"},
+        **_warmup(data.warmup_s / unit_s),
+    }  # fmt: skip
+    return {"data": _lines(data, colour_of, lambda time_s, pct: (time_s / unit_s, pct), name), "layout": layout}
 
 
 def distribution_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
@@ -130,28 +144,33 @@ def distribution_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> F
         "xaxis": {"title": {"text": "empty hosts (%)"}},
         "yaxis": {"title": {"text": "time with at least so many (%)"}, "range": [0, 102]},
     }  # fmt: skip
-    return {"data": _lines(data, colour_of, spread), "layout": layout}
+    first = next(iter(data.series.values()))
+    bound = _bound(*spread(first["time_s"], first["bound_empty_hosts_pct"]))
+    return {"data": [bound, *_lines(data, colour_of, spread)], "layout": layout}
+
+
+def _bound(x: Any, y: Any) -> dict[str, Any]:
+    """The bound's line, dotted."""
+    return _line("bound", x, y, {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"})
 
 
 def _lines(data: ComparisonData, colour_of: Mapping[str, str],
-           points: Callable[[pd.Series, pd.Series], tuple[Any, Any]]) -> list[dict[str, Any]]:
-    """A line per label, and the bound, dotted. Shown are best-fit, the best of what can be deployed, and the best that
-    knows the future.
+           points: Callable[[pd.Series, pd.Series], tuple[Any, Any]],
+           name: str = "empty_hosts_pct") -> list[dict[str, Any]]:
+    """A line per label. Shown are best-fit, the best of what can be deployed, and the best that knows the future.
 
-    points: x and y of times and percentages of empty hosts.
+    points: x and y of times and of the series `name`.
     """
-    first = next(iter(data.series.values()))
     rows = data.at_main_load().set_index("label")
     more = set(rows.index[is_rejecting_more(rows)])
     best = rows[rows["policy"] != BASELINE].sort_values("gain_pp", ascending=False, kind="stable")
     is_known = best["predictor"].map(knows_the_future).astype(bool)
     known = best.index[is_known][:max(1, N_LINES - 2 - int((~is_known).sum()))]
     shown = {*rows.index[rows["policy"] == BASELINE], *known, *best.index[~is_known][:N_LINES - 2 - len(known)]}
-    lines = [_line("bound", *points(first["time_s"], first["bound_empty_hosts_pct"]),
-                   {"color": BOUND_COLOUR, "width": 1.5, "dash": "dot"})]
+    lines: list[dict[str, Any]] = []
     styles = line_styles((rows["policy"][label] for label in data.series), colour_of)
     for (label, series), (colour, dash) in zip(data.series.items(), styles, strict=True):
-        line = _line(label, *points(series["time_s"], series["empty_hosts_pct"]),
+        line = _line(label, *points(series["time_s"], series[name]),
                      {"color": colour, "width": 2, "dash": _DASHES[dash]})
         if label in more:
             line["name"] += f"<br>{MORE_REJECTED}"

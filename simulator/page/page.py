@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, evidence_of, knows_the_future
+from sojourn.simulator.measures import VIOLATION_SERIES
 from sojourn.simulator.page.colours import colours_of
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.decisions import shown_decision
@@ -22,6 +23,7 @@ from sojourn.simulator.page.figures import (
     gain_figure,
     host_map_figure,
     sweep_figure,
+    violations_figure,
 )
 from sojourn.simulator.page.headline import compared, count, headline
 from sojourn.simulator.page.sweeps import sweeps
@@ -81,6 +83,8 @@ def _figures(data: ComparisonData) -> dict[str, Any]:
     if data.series:
         figures["empty-hosts"] = empty_hosts_figure(data, colour_of)
         figures["distribution"] = distribution_figure(data, colour_of)
+    for name in _known_violations(data):
+        figures[f"violations-{name.removesuffix('_pct')}"] = violations_figure(data, colour_of, name)
     for sweep in sweeps(data):
         figures[f"sweep-{sweep.name}"] = sweep_figure(sweep, colour_of)
     return figures
@@ -106,6 +110,9 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
             "How many hosts are empty for how much of the time", "First seed, after the warm-up: the share of the time "
             "with at least so many hosts empty; a line farther to the right is better, a steep one is steady.",
             _plot("distribution")))
+    violated = [name for name in figures if name.startswith("violations-")]
+    if violated:
+        sections.append(_section("Violations over time", _violation_words(data), "".join(map(_plot, violated))))
     if data.host_maps:
         sections.append(_section(
             "Hosts over time", "First seed. One row per host, the most often empty on top. A host's lifetime class is "
@@ -128,6 +135,20 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
         sections.append(_section("Every replay", "", f"<details><summary>{count(len(cells), 'replay')}</summary>"
                                  f'<div class="wide">{html_table(cells)}</div></details>'))
     return sections
+
+
+def _known_violations(data: ComparisonData) -> list[str]:
+    """Names of the series of violations that every label has."""
+    return [name for name in VIOLATION_SERIES if data.series and all(name in own for own in data.series.values())]
+
+
+def _violation_words(data: ComparisonData) -> str:
+    none = [label for label, own in data.series.items() if not own["excess_pct"].any()]
+    words = ("First seed, lower is better. A host is above capacity while its requests use more cores than it has. "
+             "Requests without a usage series count as using none.")
+    if len(none) == len(data.series):
+        return f"{words} No host was ever above capacity."
+    return f"{words} Never above capacity: {', '.join(none)}." if none else words
 
 
 def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:

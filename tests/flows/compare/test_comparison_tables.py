@@ -133,5 +133,6 @@ def test_series_are_of_the_first_start_at_the_load_nearest_to_four_fifths(tmp_pa
     main = next(result for cell, result in found
                 if (cell.workload.start, cell.workload.load, cell.workload.seed) == ("cold", 0.75, 4))
     np.testing.assert_array_equal(data.series["best-fit"]["empty_hosts_pct"], main.arrays["empty_hosts_pct"])
+    assert list(data.series["best-fit"]) == ["time_s", "empty_hosts_pct", "bound_empty_hosts_pct"]  # no usage
     assert data.description == f"{main.about['description']}; cold start"
     assert data.warmup_s == main.about["warmup_s"]

@@ -14,6 +14,7 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.simulator.measures.usage import usage_metrics
+from sojourn.simulator.measures.usage_series import usage_series
 
 
 def workload_of(rows: list[Any], horizon: int, n_hosts: int, warmup_s: int = 0) -> sim.Workload:
@@ -40,6 +41,28 @@ def test_golden_numbers() -> None:
     assert found.violation_severity_pct == 10
     assert found.request_violation_rate_pct == pytest.approx(100 * (1 / 2 + 1 / 3 + 0) / 3)
     assert found.covered_pct == pytest.approx(100 * 400 / 460)
+
+
+def test_golden_numbers_over_time() -> None:
+    # The same host: 10 of 8 cores in 40..60, the whole span of 100 s in bins of 1 s. 2 of 8 cores above: 25 %.
+    workload = workload_of([(0, 60, 4.0, 1.0), (0, 80, 4.0, 1.0), (70, 100, 2.0, 1.0)], 100, 1, warmup_s=20)
+    found = usage_series(workload, sim.simulate(workload), series((0, 0, 0.5), (0, 40, 1.5), (1, 30, 1.0)))
+    assert found["time_s"].tolist() == list(range(100))
+    is_above = found["time_s"].between(40, 59)
+    assert found["violated_hosts_pct"].tolist() == np.where(is_above, 100.0, 0.0).tolist()
+    assert found["excess_pct"].tolist() == np.where(is_above, 25.0, 0.0).tolist()
+
+
+def test_bins_of_several_seconds_hold_means() -> None:
+    # 4,000 s: bins of several seconds. One of two hosts is above capacity by 4 of 16 cores from 1,001 s to 3,000 s.
+    workload = workload_of([(0, 4000, 8.0, 1.0)], 4000, 2)
+    found = usage_series(workload, sim.simulate(workload), series((0, 0, 1.0), (0, 1001, 1.5), (0, 3000, 0.0)))
+    span_s = np.diff(np.append(found["time_s"], 4000))
+    assert span_s.max() > 1
+    assert (found["violated_hosts_pct"] * span_s).sum() == pytest.approx(50 * 1999)
+    assert (found["excess_pct"] * span_s).sum() == pytest.approx(25 * 1999)
+    assert found["violated_hosts_pct"].max() == 50
+    assert (found.loc[found["time_s"] >= 3000, "excess_pct"] == 0).all()
 
 
 def test_exactly_full_is_no_violation() -> None:
@@ -95,6 +118,10 @@ def test_equals_a_sum_over_seconds(case: tuple[sim.Workload, pd.DataFrame]) -> N
                 stays[i] += 1
                 suffered[i] += load > 8
     found = usage_metrics(workload, result, usage)
+    over_time = usage_series(workload, result, usage)
+    kept = over_time["time_s"] >= workload.warmup_s
+    assert (over_time["violated_hosts_pct"] / 100 * len(workload.hosts))[kept].sum() == pytest.approx(violated)
+    assert (over_time["excess_pct"] / 100 * len(workload.hosts) * 8)[kept].sum() == pytest.approx(excess)
     span = (30 - workload.warmup_s) * len(workload.hosts)
     shares = [s / n for s, n in zip(suffered, stays, strict=True) if n]
     assert found.used_cpu_pct == pytest.approx(100 * used / (8 * span))
@@ -127,5 +154,7 @@ def test_bad_input_is_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             usage_metrics(workload, result, usage)
+        with pytest.raises(ValueError, match=message):
+            usage_series(workload, result, usage)
     with pytest.raises(ValueError, match="and stay there, got one of policy 'best-fit' with migrations, waiting"):
         usage_metrics(workload, replace(result, is_disturbed=True), series((0, 0, 0.5)))

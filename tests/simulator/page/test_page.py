@@ -330,6 +330,28 @@ def test_the_distribution_is_of_the_time_after_the_warm_up() -> None:
     assert set(bound["x"]) == {40}
 
 
+def test_violations_are_drawn_where_every_line_has_them(tmp_path: Path) -> None:
+    summary = summary_of({("nilas", "km"): 1.0})
+    own = {"time_s": [0, 3600], "empty_hosts_pct": 30.0, "bound_empty_hosts_pct": 40.0}
+    series = {label: pd.DataFrame({**own, "violated_hosts_pct": [0.0, pct], "excess_pct": [0.0, pct / 8]})
+              for label, pct in (("best-fit", 2.0), ("nilas (km)", 0.0))}
+    data = ComparisonData("", "", pd.DataFrame(), summary, series, {}, [], 60)
+    page = Page(write_page(tmp_path / "page.html", data))
+    assert "Violations over time" in page.headings
+    hosts, excess = (page.data["figures"][f"violations-{name}"] for name in ("violated_hosts", "excess"))
+    assert [(line["meta"], line["y"]) for line in hosts["data"]] == [("best-fit", [0, 2]), ("nilas (km)", [0, 0])]
+    assert [line["y"] for line in excess["data"]] == [[0, 0.25], [0, 0]]
+    assert hosts["data"][0]["x"] == [0, 60]  # minutes
+    assert hosts["layout"]["shapes"][0]["x1"] == 1  # the warm-up
+    assert "Never above capacity: nilas (km)." in page.text
+    never = {label: frame.assign(violated_hosts_pct=0.0, excess_pct=0.0) for label, frame in series.items()}
+    page = Page(write_page(tmp_path / "never.html", replace(data, series=never)))
+    assert "No host was ever above capacity." in page.text
+    partly = {**series, "nilas (km)": pd.DataFrame(own)}
+    page = Page(write_page(tmp_path / "partly.html", replace(data, series=partly)))
+    assert "Violations over time" not in page.headings
+
+
 def test_host_map_rows_are_sorted_by_use() -> None:
     # Three moments; host 0 is empty twice, host 1 never, host 2 once.
     classes = np.array([[0, 1, 4], [0, 2, 0], [3, 3, 4]], np.int8)
