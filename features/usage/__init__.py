@@ -17,6 +17,7 @@ from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB
 from sojourn.features.usage.one_series_usage import AWS_NAB, AZURE_2019, GOOGLE_2019
 from sojourn.features.usage.streamed_profiles import streamed_profiles
 from sojourn.features.usage.surf_usage import SURF
+from sojourn.features.usage.table_usage import TABLE
 from sojourn.features.usage.trace_usage import PARQUET, SYNTHETIC, grid_of
 from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
 from sojourn.features.usage.usage_grid import UsageGrid
@@ -45,6 +46,7 @@ USAGE_READERS: Mapping[str, UsageReader] = MappingProxyType({
     "planetlab": PLANETLAB,
     "surf": SURF,
     "synthetic": SYNTHETIC,
+    "table": TABLE,
 })
 """Name in commands and docs -> reader of usage series."""
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import record_batches
@@ -26,8 +27,20 @@ def parquet_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[int, Map
     """Number of the first row, from 1, and the columns `names` of each block; refuses as `record_batches` does."""
     first_row = 1
     for batch in record_batches(path, names, BLOCK_ROWS):
-        yield first_row, {name: batch.column(name) for name in names}
+        try:
+            columns = {name: batch.column(name) for name in names}
+        except KeyError as error:
+            raise ValueError(f"{path} must hold each column once, got {error}") from error
+        yield first_row, columns
         first_row += batch.num_rows
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file; ValueError where it is none."""
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} must be a Parquet file, got {error}") from error
 
 
 def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted: Sequence[str] = (),
@@ -89,9 +102,14 @@ def first_line(path: Path) -> str:
 def numbers(column: pa.Array) -> np.ndarray:
     """The column as float64 (n,); what is missing or no number is NaN.
 
+    Refused with ValueError: a column of times, of lists or of truth values, in which no cell is a number.
+
     >>> numbers(pa.array(["1.5", "x", None])).tolist()
     [1.5, nan, nan]
     """
+    if pa.types.is_temporal(column.type) or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+        shown = f" such as {column[0]}" if len(column) else ""
+        raise ValueError(f"a column of numbers must have numbers, got {column.type}{shown}")
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.float64)
     try:
@@ -101,13 +119,31 @@ def numbers(column: pa.Array) -> np.ndarray:
 
 
 def unix_seconds(column: pa.Array) -> np.ndarray:
-    """A column of time stamps as seconds since 1970, float64 (n,), NaN where missing."""
+    """A column of time stamps as seconds since 1970, float64 (n,), NaN where missing; ValueError of another type."""
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        raise ValueError(f"a column of time stamps must have time stamps, got {column.type}")
     micro = pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)))
     return numbers(pc.cast(micro, pa.int64())) / 1e6
 
 
 def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (n,) as int64 or str objects ("" = missing), and their rows in the table, int32 (n,)."""
+    """Ids (n,) as int64 or str objects ("" = missing), and their rows in the table, int32 (n,).
+
+    Bytes are read as UTF-8. Refused with ValueError: ids that are neither text nor numbers.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        try:
+            column = column.cast(kind).cast(pa.binary()).cast(pa.string())
+        except pa.ArrowException as error:
+            raise ValueError(f"ids must be text or whole numbers, got {error}") from error
+    elif not _is_id(kind):
+        raise ValueError(f"ids must be text or whole numbers, got {column.type}")
+    elif pa.types.is_unsigned_integer(kind) and kind.bit_width == 64:
+        try:
+            column = column.cast(kind).cast(pa.int64())
+        except pa.ArrowException as error:
+            raise ValueError(f"ids must be below 2**63, got {error}") from error
     coded = column.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     values = coded.dictionary.to_pylist()
@@ -116,3 +152,8 @@ def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.
     rows = np.append(table.rows(values), np.int32(-1)).astype(np.int32)
     names = np.array([*values, missing], np.int64 if is_number else object)
     return names[codes], rows[codes]
+
+
+def _is_id(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+                or pa.types.is_string_view(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))

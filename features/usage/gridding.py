@@ -31,6 +31,18 @@ class Series:
         """Requests, those without samples included."""
         return len(self.interval_s)
 
+    def rows(self, lo: int, hi: int) -> Series:
+        """The requests lo <= row < hi, numbered from 0.
+
+        >>> both = Series(np.array([0, 1]), np.array([5, 6]), np.float32([0.1, 0.2]), None, np.full(2, np.nan))
+        >>> both.rows(1, 2).time_s.tolist()
+        [6]
+        """
+        begin, end = np.searchsorted(self.idx_request, (lo, hi))
+        mem = None if self.mem is None else self.mem[begin:end]
+        return Series(self.idx_request[begin:end] - lo, self.time_s[begin:end], self.cpu[begin:end], mem,
+                      self.interval_s[lo:hi])
+
 
 def median_intervals_s(idx_request: np.ndarray, time_s: np.ndarray, n_requests: int) -> np.ndarray:
     """Median time between consecutive samples of each request, float64 (n_requests,), NaN where it has less than two.

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
-from sojourn.features.usage._columns import BLOCK_ROWS, numbers, parquet_columns, request_rows
+from sojourn.features.usage._columns import BLOCK_ROWS, numbers, parquet_columns, parquet_names, request_rows
 from sojourn.features.usage.gridding import Series, Take, gridded, median_intervals_s
 from sojourn.features.usage.usage_block import RequestTable
 from sojourn.features.usage.usage_grid import UsageGrid
@@ -60,7 +59,7 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
     stream = stream_of(trace, timezone=timezone)
     blocks = list(stream.blocks())
     if not blocks:
-        raise ValueError(f"usage must hold a sample that keeps the rules, got {dict(stream.report().read.refused)}")
+        raise stream.nothing_kept()
     if step_s < 1:
         raise ValueError(f"step_s must be at least 1, got {step_s!r}")
     request, time_s, cpu = (np.concatenate([getattr(block, name) for block in blocks])
@@ -93,9 +92,10 @@ def stream_parquet(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
     source = Path(path)
     file = source / "usage.parquet"
     if not file.is_file():
-        raise FileNotFoundError(f"trace folder must hold usage.parquet, got {str(source)!r}")
+        hint = "; the reader `table` reads a file of one's own" if source.is_file() else ""
+        raise FileNotFoundError(f"trace folder must hold usage.parquet, got {str(source)!r}{hint}")
     trace = Trace.load(source, with_usage=False)
-    has_mem = "mem_frac" in pq.read_schema(file).names
+    has_mem = "mem_frac" in parquet_names(file)
     names = ("request_id", "time_s", "cpu_frac", *(["mem_frac"] if has_mem else []))
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sojourn.features.usage.gridding import Series, Take, gridded, median_intervals_s
+from sojourn.features.usage.spool_folder import spool_folder
+from sojourn.features.usage.stored_files import (
+    MARK,
+    REQUESTS,
+    check_only_ours,
+    part_name,
+    read_header,
+    read_stored,
+    write_header,
+)
 from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
 from sojourn.features.usage.usage_grid import UsageGrid
 from sojourn.features.usage.usage_profiles import UsageProfiles, joined, series_profiles
@@ -24,8 +31,10 @@ from sojourn.publishing import publish_folder
 from sojourn.serving.usage import DayClock
 
 N_PARTS = 16
-MARK = "usage.json"
-FORMAT_VERSION = 1
+MAX_CELLS = 1 << 25
+"""Most cells of a grid of `grids`: 128 MiB; a file with more is given in several grids."""
+MAX_CELLS_AT_ONCE = 1 << 31
+"""Most cells of the one grid of `grid`: 8 GiB."""
 _RAW = np.dtype([("request", "<i4"), ("time_s", "<i8"), ("cpu", "<f4"), ("mem", "<f4")])
 
 
@@ -49,19 +58,14 @@ class UsageStore:
 
     @classmethod
     def open(cls, folder: str | Path) -> UsageStore:
-        """The store in `folder`; FileNotFoundError where there is none, ValueError where it is of another format."""
+        """The store in `folder`; FileNotFoundError where it or its table of requests is missing.
+
+        ValueError where it is of another format, or where a file is not the one that was stored. The files of samples
+        are checked when they are read.
+        """
         source = Path(folder)
-        path = source / MARK
-        if not path.is_file():
-            raise FileNotFoundError(f"usage folder must hold {MARK}, got {str(source)!r}")
-        try:
-            header = json.loads(path.read_text())
-            version = header["format_version"]
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} must be a usage header, got {error}") from error
-        if version != FORMAT_VERSION:
-            raise ValueError(f"{path}: format_version must be {FORMAT_VERSION}, got {version!r}")
-        table = pq.read_table(source / "requests.parquet")
+        header = read_header(source)
+        table = read_stored(source, REQUESTS, header)
         columns = {name: table.column(name).to_numpy() for name in table.column_names}
         requests = UsageRequests(columns["request_id"], columns["cpu_cores"], columns["mem_gib"])
         return cls(source, requests, columns["part"], columns["interval_s"], header["start_s"], header["end_s"],
@@ -69,25 +73,38 @@ class UsageStore:
 
     def grids(self, step_s: int = 300, *, start_s: int | None = None, end_s: int | None = None, take: Take = "mean",
               bridge_steps: int = 0) -> Iterator[UsageGrid]:
-        """One grid per file, each of its requests with a series; the rules of a step are those of `gridded`.
+        """Grids of the requests with a series, file by file; the rules of a step are those of `gridded`.
 
         start_s, end_s: the window start_s <= t < end_s on the trace's clock; by default all samples, from the multiple
-        of step_s at or before the first. All grids have the same steps.
+        of step_s at or before the first. All grids have the same steps. A grid has at most `MAX_CELLS` cells, so a file
+        with more gives several. Refused: steps that are more than that for one request.
         """
         begin_s, n_steps = self._steps(step_s, start_s, end_s)
+        if n_steps > MAX_CELLS:
+            raise ValueError(f"step_s must give at most {MAX_CELLS:,} steps, got {n_steps:,} of {step_s} s between "
+                             f"{begin_s} and {begin_s + n_steps * step_s} s; is a stamp far from the others?")
+        n_rows = MAX_CELLS // n_steps
         for part in range(self.header["n_parts"]):
             idx = np.flatnonzero(self.part == part)
-            if len(idx):
-                yield self._grid(self._series(part, idx), idx, begin_s, step_s, n_steps, take, bridge_steps)
+            if not len(idx):
+                continue
+            series = self._series(part, idx)
+            for lo in range(0, len(idx), n_rows):
+                yield self._grid(series.rows(lo, min(lo + n_rows, len(idx))), idx[lo:lo + n_rows], begin_s, step_s,
+                                 n_steps, take, bridge_steps)
 
     def grid(self, request_ids: Iterable[int | str] | None = None, step_s: int = 300, *, start_s: int | None = None,
              end_s: int | None = None, take: Take = "mean", bridge_steps: int = 0) -> UsageGrid:
         """The requests named, in that order, as one grid; None = all that have a series, in the trace's order.
 
-        A request named without a series has a row of NaN. Refused: an id that is not in the trace, or twice.
+        A request named without a series has a row of NaN. Refused: an id that is not in the trace, or twice; more cells
+        than `MAX_CELLS_AT_ONCE`.
         """
         begin_s, n_steps = self._steps(step_s, start_s, end_s)
         idx = np.flatnonzero(self.part >= 0) if request_ids is None else self._rows(request_ids)
+        if len(idx) * n_steps > MAX_CELLS_AT_ONCE:
+            raise ValueError(f"a grid must have at most {MAX_CELLS_AT_ONCE:,} cells, got {len(idx):,} requests x "
+                             f"{n_steps:,} steps; use grids, or a longer step_s")
         cpu = np.full((len(idx), n_steps), np.nan, np.float32)
         mem = np.full_like(cpu, np.nan) if self.header["has_mem"] else None
         for part in np.unique(self.part[idx]):
@@ -127,6 +144,8 @@ class UsageStore:
         return begin_s, -(-(stop_s - begin_s) // step_s)
 
     def _rows(self, request_ids: Iterable[int | str]) -> np.ndarray:
+        if isinstance(request_ids, int | str):
+            raise ValueError(f"request_ids must be a list of ids, got {request_ids!r}")
         of = {name: row for row, name in enumerate(self.requests.request_ids.tolist())}
         names = list(request_ids)
         missing = [name for name in names if name not in of]
@@ -138,7 +157,7 @@ class UsageStore:
 
     def _series(self, part: int, idx: np.ndarray) -> Series:
         """The samples of the requests in the rows `idx`, all of the file `part`, numbered in that order."""
-        table = pq.read_table(self.folder / _name(part), use_threads=False)
+        table = read_stored(self.folder, part_name(part), self.header)
         request = table.column("request").to_numpy()
         time_s, cpu = (table.column(name).to_numpy() for name in ("time_s", "cpu"))
         mem = table.column("mem").to_numpy() if self.header["has_mem"] else None
@@ -169,14 +188,16 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
     one time the first stays, the others are refused (`SAME_TIME`); samples out of order are sorted and counted
     (`UNORDERED`). progress: called with (done, total) samples where the total is known.
 
-    Refused with ValueError: n_parts not in 1 .. 4096, a stream without one sample, a folder with anything else in it.
+    What a killed process left beside the folder is removed first.
+
+    Refused with ValueError: n_parts not in 1 .. 4096, a stream without one sample, a folder with anything else in it,
+    also beside an older store (before a sample is read).
     """
     if not 1 <= n_parts <= 4096:
         raise ValueError(f"n_parts must be between 1 and 4096, got {n_parts!r}")
     target = Path(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    check_only_ours(target)
+    with spool_folder(target) as fresh:
         start_s, end_s, has_mem = _spooled(stream, fresh, n_parts, progress)
         requests = stream.requests()
         part, interval_s = np.full(len(requests), -1, np.int32), np.full(len(requests), np.nan)
@@ -199,21 +220,19 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
             place = np.searchsorted(members, rows["request"])
             interval_s[members] = median_intervals_s(place, rows["time_s"], len(members))
             names = [name for name in _RAW.names or () if name != "mem" or has_mem]
-            pq.write_table(pa.table({name: np.ascontiguousarray(rows[name]) for name in names}), fresh / _name(k))
+            pq.write_table(pa.table({name: np.ascontiguousarray(rows[name]) for name in names}), fresh / part_name(k))
         stream.settle(n_same, shown, n_unordered)
         report = stream.report()
         pq.write_table(pa.table({
             "request_id": pa.array(requests.request_ids.tolist()), "cpu_cores": requests.cpu_cores,
-            "mem_gib": requests.mem_gib, "part": part, "interval_s": interval_s}), fresh / "requests.parquet")
-        header = {"format_version": FORMAT_VERSION, "n_parts": n_parts, "has_mem": has_mem, "start_s": start_s,
+            "mem_gib": requests.mem_gib, "part": part, "interval_s": interval_s}), fresh / REQUESTS)
+        header = {"n_parts": n_parts, "has_mem": has_mem, "start_s": start_s,
                   "end_s": end_s, "start_unix_s": stream.clock.start_unix_s, "timezone": stream.clock.timezone,
                   "source": stream.source, "report": report.read.summary(), "n_series": report.n_series,
                   "n_without_series": len(report.without_series), "n_without_request": len(report.without_request)}
-        (fresh / MARK).write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
+        write_header(fresh, header)
+        check_only_ours(target)
         publish_folder(fresh, target, MARK)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return UsageStore.open(target)
 
 
@@ -243,8 +262,7 @@ def _spooled(stream: UsageStream, fresh: Path, n_parts: int,
         if progress is not None and stream.n_rows:
             progress(n_done, stream.n_rows)
     if start_s is None:
-        raise ValueError(f"{stream.source} must hold at least one sample that keeps the rules, got none; "
-                         f"refused: {dict(stream.report().read.refused)}")
+        raise stream.nothing_kept()
     return start_s, end_s, has_mem
 
 
@@ -276,6 +294,3 @@ def _ordered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
 def _spool(fresh: Path, part: int) -> Path:
     return fresh / f"part-{part:04d}.raw"
 
-
-def _name(part: int) -> str:
-    return f"part-{part:04d}.parquet"

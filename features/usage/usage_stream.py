@@ -145,6 +145,15 @@ class UsageStream:
         return UsageReport(replace(report, n_kept=report.n_kept - n_same), int(has_series.sum()),
                            tuple(ids[~has_series].tolist()), tuple(self._strangers))
 
+    def nothing_kept(self) -> ValueError:
+        """What to raise where no sample of the stream keeps the rules: each rule's count, and ids that do not match."""
+        refused = dict(self.report().read.refused)
+        text = f"{self.source} must hold at least one sample that keeps the rules, got none; refused: {refused}"
+        if self._strangers and len(self.table):
+            known = self.requests().request_ids.tolist()[0]
+            text += f"; samples name {next(iter(self._strangers))!r}, the trace {known!r}"
+        return ValueError(text)
+
     def _kept(self, raw: RawSamples) -> UsageBlock:
         is_kept = np.ones(len(raw.time_s), bool)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sojourn.features.trace import Trace
@@ -64,5 +66,51 @@ def test_a_trace_without_usage_is_refused(tmp_path: Path) -> None:
         grid_of(bare)
     with pytest.raises(FileNotFoundError, match=r"trace folder must hold usage\.parquet"):
         read_usage("parquet", bare.save(tmp_path / "trace"))
-    with pytest.raises(ValueError, match="usage must hold a sample that keeps the rules"):
+    with pytest.raises(ValueError, match=r"made must hold at least one sample.*name 'c', the trace 'a'"):
         grid_of(made_trace(cpu_frac=[-1.0] * 6))
+
+
+def _folder_with(tmp_path: Path, usage: pa.Table | bytes) -> Path:
+    folder = made_trace().save(tmp_path / "trace")
+    if isinstance(usage, bytes):
+        (folder / "usage.parquet").write_bytes(usage)
+    else:
+        pq.write_table(usage, folder / "usage.parquet")
+    return folder
+
+
+_GOOD: dict[str, list[object]] = {"request_id": ["a", "b"], "time_s": [0, 300], "cpu_frac": [0.5, 0.25]}
+_TIME = pd.to_datetime([0, 300], unit="s")
+
+
+@pytest.mark.parametrize(("usage", "words"), [
+    (pa.table({**_GOOD, "time_s": _TIME}), r"must have numbers, got timestamp\[\w+\] such as 1970"),
+    (pa.table({**_GOOD, "time_s": _TIME - _TIME[0]}), r"must have numbers, got duration"),
+    (pa.table({**_GOOD, "cpu_frac": [[0.5], [0.25]]}), "must have numbers, got list"),
+    (pa.table({**_GOOD, "cpu_frac": [True, False]}), "must have numbers, got bool"),
+    (pa.table({**_GOOD, "request_id": [["a"], ["b"]]}), "ids must be text or whole numbers, got list"),
+    (pa.table({**_GOOD, "request_id": [b"\xff", b"b"]}), "ids must be text or whole numbers, got"),
+    (pa.table({**_GOOD, "request_id": pa.array([2**64 - 1, 1], pa.uint64())}), r"ids must be below 2\*\*63"),
+    (pa.table({**_GOOD, "request_id": [1, 2]}), "samples name 1, the trace 'a'"),
+    (pa.Table.from_arrays([pa.array(value) for value in (*_GOOD.values(), [1.0, 2.0])], [*_GOOD, "cpu_frac"]),
+     "usage.parquet must hold each column once"),
+    (b"", r"usage\.parquet must be a Parquet file"), (b"PAR1" + bytes(99), r"usage\.parquet must be a Parquet file"),
+])
+def test_a_usage_table_of_wrong_types_is_refused_with_the_type(tmp_path: Path, usage: pa.Table | bytes,
+                                                               words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        store_usage(read_usage("parquet", _folder_with(tmp_path, usage)), tmp_path / "usage")
+
+
+@pytest.mark.parametrize("ids", [
+    pa.array([b"a", b"b"]), pa.array(["a", "b"]).dictionary_encode(), pa.array(["a", "b"], pa.large_string()),
+])
+def test_ids_match_however_parquet_keeps_text(tmp_path: Path, ids: pa.Array) -> None:
+    stream = read_usage("parquet", _folder_with(tmp_path, pa.table({**_GOOD, "request_id": ids})))
+    assert store_usage(stream, tmp_path / "usage").grid().request_ids.tolist() == ["a", "b"]
+
+
+def test_a_file_in_place_of_a_folder_names_the_reader_for_it(tmp_path: Path) -> None:
+    folder = _folder_with(tmp_path, pa.table(_GOOD))
+    with pytest.raises(FileNotFoundError, match="the reader `table` reads a file of one's own"):
+        read_usage("parquet", folder / "usage.parquet")

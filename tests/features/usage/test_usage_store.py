@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -126,8 +127,91 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a usage header"):
         UsageStore.open(tmp_path)
     (tmp_path / "usage.json").write_text('{"format_version": 9}')
-    with pytest.raises(ValueError, match="format_version must be 1, got 9"):
+    with pytest.raises(ValueError, match="format_version must be 2, got 9"):
         UsageStore.open(tmp_path)
+
+
+def test_files_of_the_user_beside_a_store_are_refused_before_a_sample_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "usage"
+    store_usage(made_stream([(7, 0, 0.5)]), folder)
+    (folder / "notes.txt").write_text("kept")
+    unread = made_stream([(7, 0, 0.5)])
+    with pytest.raises(ValueError, match=r"got something else there: 'notes\.txt'"):
+        store_usage(unread, folder)
+    assert (folder / "notes.txt").read_text() == "kept" and unread.report().read.n_read == 0
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(ValueError, match="must be a folder, got a file"):
+        store_usage(unread, tmp_path / "file")
+
+
+def _edit(**values: object) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        header = json.loads((folder / "usage.json").read_text())
+        (folder / "usage.json").write_text(json.dumps({**header, **values}))
+
+    return edit
+
+
+def _swap(folder: Path) -> None:
+    one, other = sorted(folder.glob("part-*"))[:2]
+    one_bytes = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(one_bytes)
+
+
+def _cut(name: str) -> Callable[[Path], None]:
+    def cut(folder: Path) -> None:
+        (folder / name).write_bytes((folder / name).read_bytes()[:-5])
+
+    return cut
+
+
+@pytest.mark.parametrize(("damage", "words"), [
+    (_edit(n_parts=1), "must be as it was written"), (_edit(start_s=600), "must be as it was written"),
+    (_edit(end_s=10**9), "must be as it was written"), (_edit(has_mem=True), "must be as it was written"),
+    (_edit(digest=None), "must be as it was written"), (_edit(timezone="../../zone"), "must be as it was written"),
+    (_swap, "must be the file that was stored"), (_cut("requests.parquet"), "must be the file that was stored"),
+    (_cut("part-0001.parquet"), "must be the file that was stored"),
+    (lambda folder: (folder / "part-0001.parquet").unlink(), "usage folder must hold part-0001"),
+    (lambda folder: (folder / "requests.parquet").unlink(), "usage folder must hold requests"),
+])
+def test_a_damaged_store_never_gives_numbers(tmp_path: Path, damage: Callable[[Path], None], words: str) -> None:
+    rows = [(name, 300.0 * k, 0.5) for name in (7, 8, 9) for k in range(4)]
+    store_usage(made_stream(rows), tmp_path / "usage", n_parts=2)
+    damage(tmp_path / "usage")
+    for read in (UsageStore.grid, UsageStore.profiles, lambda store: list(store.grids())):
+        with pytest.raises((ValueError, FileNotFoundError), match=words):
+            read(UsageStore.open(tmp_path / "usage"))
+
+
+def test_a_store_that_is_replaced_while_it_is_open_is_not_mixed_with_the_new_one(tmp_path: Path) -> None:
+    opened = store_usage(made_stream([(7, 0, 0.1), (8, 0, 0.2)]), tmp_path / "usage", n_parts=1)
+    store_usage(made_stream([(8, 0, 0.8), (7, 0, 0.7)]), tmp_path / "usage", n_parts=1)
+    with pytest.raises(ValueError, match="replaced after it was opened"):
+        opened.grid()
+
+
+def test_grids_have_no_more_cells_than_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(name, 300.0 * k, 0.1 * k + name / 100) for name in (7, 8, 9) for k in range(10)]
+    store = store_usage(made_stream(rows), tmp_path / "usage", n_parts=1)
+    whole = next(store.grids()).cpu
+    monkeypatch.setattr("sojourn.features.usage.usage_store.MAX_CELLS", 25)
+    parts = [grid.cpu for grid in store.grids()]
+    assert [part.shape for part in parts] == [(2, 10), (1, 10)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    monkeypatch.setattr("sojourn.features.usage.usage_store.MAX_CELLS", 9)
+    with pytest.raises(ValueError, match="step_s must give at most 9 steps, got 10 of 300 s between 0 and 3000 s"):
+        list(store.grids())
+    monkeypatch.setattr("sojourn.features.usage.usage_store.MAX_CELLS_AT_ONCE", 29)
+    with pytest.raises(ValueError, match="a grid must have at most 29 cells, got 3 requests x 10 steps"):
+        store.grid()
+
+
+@pytest.mark.parametrize("ids", [300, "7"])
+def test_ids_that_are_no_list_are_refused(tmp_path: Path, ids: int | str) -> None:
+    store = store_usage(made_stream([(7, 0, 0.5)]), tmp_path / "usage")
+    with pytest.raises(ValueError, match=f"request_ids must be a list of ids, got {ids!r}"):
+        store.grid(ids)  # type: ignore[arg-type]
 
 
 def test_local_slots_follow_daylight_saving(tmp_path: Path) -> None:
