@@ -275,7 +275,7 @@ def _write(block: UsageBlock, part: np.ndarray, fresh: Path) -> None:
     begins = np.flatnonzero(np.diff(part, prepend=-1))
     for lo, hi in zip(begins, np.append(begins[1:], len(part)), strict=True):
         with _spool(fresh, int(part[lo])).open("ab") as file:
-            rows[lo:hi].tofile(file)
+            file.write(rows[lo:hi].tobytes())  # tofile would not say that the disk is full
 
 
 def _ordered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

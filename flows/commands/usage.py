@@ -14,6 +14,9 @@ from sojourn.flows.commands.registry_help import RegistryCommand
 if TYPE_CHECKING:
     from sojourn.flows.stages.describe_usage import UsageDescription
 
+_FILES = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
+"""What `describe` writes beside the store `usage`."""
+
 usage_app = typer.Typer(help="See what requests use over time.", no_args_is_help=True)
 
 
@@ -39,9 +42,11 @@ def usage_describe(
     from sojourn.features.usage import read_usage
     from sojourn.flows.progress import console, stage
     from sojourn.flows.reports.usage_report import summary_lines, usage_tables
-    from sojourn.flows.stages.describe_usage import describe_usage
+    from sojourn.flows.stages.describe_usage import MAX_STEP_S, describe_usage
 
     stream = read_usage(reader, path, timezone=timezone, **reader_options(reader, option or []))
+    if not 1 <= step_s < MAX_STEP_S:
+        raise ValueError(f"step_s must be at least 1 and below {MAX_STEP_S}, got {step_s!r}")
     if out is not None:
         _check_out(out)
     with stage("read and fit") as report:
@@ -88,8 +93,18 @@ def reader_options(reader: str, given: list[str]) -> dict[str, Any]:
 
 
 def _check_out(out: Path) -> None:
+    """Refuse a folder with files of the user, before anything is read; what this command wrote is replaced."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a folder, got the file {str(out)!r}")
+    odd = [path.name for path in sorted(out.iterdir()) if not _is_written(path.name)] if out.is_dir() else []
+    if odd:
+        raise ValueError(f"out must be new, empty or a folder of `usage describe`, got something else in {str(out)!r}: "
+                         f"{odd[0]!r}")
+
+
+def _is_written(name: str) -> bool:
+    """Whether this command writes it, or a run that was killed left it."""
+    return name in (*_FILES, "usage") or name.startswith(tuple(f".{each}." for each in (*_FILES, "usage")))
 
 
 def _written(found: UsageDescription, out: Path) -> list[Path]:
@@ -113,4 +128,7 @@ def _written(found: UsageDescription, out: Path) -> list[Path]:
             figure.savefig(temporary, dpi=110, format="png")
     with whole_file(out / "series.parquet") as temporary:
         found.table.to_parquet(temporary, index=False)
+    for name in _FILES:
+        if name not in (*figures, "series.parquet"):
+            (out / name).unlink(missing_ok=True)  # of an earlier run
     return [*(out / name for name in figures), out / "series.parquet", out / "usage"]

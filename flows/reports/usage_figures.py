@@ -49,7 +49,7 @@ def examples_figure(found: UsageDescription) -> Figure:
         axes.plot(days, 100 * grid.cpu[k, shown], color=_GREY, linewidth=0.7, label="use")
         wave = fits.waves(k).at(time_s[shown] + grid.step_s / 2)
         axes.plot(days, 100 * wave, color=_BLUE, linewidth=1.4, label="wave")
-        axes.set_xlim(days[0], days[-1])
+        axes.set_xlim(days[0], days[-1] + grid.step_s / DAY_S)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("% of its cores")
         text = f"period {_span(float(fits.period_s[k]))}, strength {fits.strength[k]:.2f}, busy " \

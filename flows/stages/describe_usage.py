@@ -37,7 +37,11 @@ PERIODS: Sequence[tuple[float, str]] = (
 """Upper bound of each class of periods, seconds, and what it is called."""
 N_EXAMPLES = 3
 N_SLOTS = 96
+MAX_STEP_S = 1800
+"""Steps are shorter: the filter of the fit cuts at an hour, two of them."""
 _N_NOISE = 200
+_MAX_NOISE_STEPS = 1 << 14
+"""57 days of 300 s; on longer series the share is the same, none, and memory would grow with the span."""
 AT_MEANS = PeriodicitySettings(levels="mean")
 """Levels that have the least squared error: what the period itself explains."""
 WAYS = ("wave", "at_means", "constant", "last_week")
@@ -125,14 +129,15 @@ def period_names(period_s: pd.Series) -> pd.Series:
 
 
 def noise_share(grid: UsageGrid, seed: int = 0) -> float:
-    """Share of 200 series of white noise on the steps of a grid that the fit calls periodic, 0 to 1.
+    """Share of 200 series of white noise on the steps of a grid (the first 16,384) that the fit calls periodic, 0 to 1.
 
     >>> from sojourn.serving.usage import DayClock
     >>> noise_share(UsageGrid(np.array([1]), np.zeros((1, 288), np.float32), None, np.ones(1), np.ones(1), 0, 300,
     ...                       DayClock()))
     1.0
     """
-    noise = np.random.default_rng(seed).random((_N_NOISE, grid.cpu.shape[1]), np.float32)
+    n_steps = min(grid.cpu.shape[1], _MAX_NOISE_STEPS)
+    noise = np.random.default_rng(seed).random((_N_NOISE, n_steps), np.float32)
     ones = np.ones(_N_NOISE)
     made = UsageGrid(np.arange(_N_NOISE), noise, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
     return float(fit_waves(made).is_periodic.mean())

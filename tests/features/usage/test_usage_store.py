@@ -222,3 +222,13 @@ def test_local_slots_follow_daylight_saving(tmp_path: Path) -> None:
         profiles = store_usage(stream, tmp_path / f"{n_hours}").profiles(n_slots=24)
         assert profiles.count[0].tolist() == [1, 1, slot_2, *[1] * 21]
         assert np.isnan(profiles.maximum[0, 2]) == (slot_2 == 0)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full is Linux's")
+def test_a_full_disk_is_named_and_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_usage(made_stream([(7, 0, 0.5)]), tmp_path / "usage")
+    monkeypatch.setattr("sojourn.features.usage.usage_store._spool", lambda fresh, part: Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left on device"):
+        store_usage(made_stream([(8, 0, 0.5)]), tmp_path / "usage")
+    assert [path.name for path in tmp_path.iterdir()] == ["usage"]
+    assert UsageStore.open(tmp_path / "usage").grid().request_ids.tolist() == [7]

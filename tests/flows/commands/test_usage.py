@@ -55,7 +55,8 @@ def test_help_names_the_readers() -> None:
     (("--reader", "bitbrains", "--set", "max_cpu=high"), "max_cpu must be a number, got 'high'"),
     (("--reader", "azure-vm", "--set", "only_known=no"), "only_known must be true or false, got 'no'"),
     (("--reader", "bitbrains", "--timezone", "Mars"), "timezone must be an IANA name, got 'Mars'"),
-    (("--reader", "bitbrains", "--step-s", "0"), "step_s must be at least 1, got 0"),
+    (("--reader", "bitbrains", "--step-s", "0"), "step_s must be at least 1 and below 1800, got 0"),
+    (("--reader", "bitbrains", "--step-s", "1800"), "step_s must be at least 1 and below 1800, got 1800"),
     (("--reader", "bitbrains", "--n-classes", "0"), "n_classes must be at least 1, got 0"),
     (("--reader", "bitbrains", "--set", "max_cpu=0"), "max_cpu must be above 0, got 0.0"),
     (("--reader", "parquet"), "trace folder must hold usage.parquet"),
@@ -72,3 +73,39 @@ def test_a_file_in_the_place_of_the_folder_is_refused_before_work(tmp_path: Path
     code, _, err = _run("describe", folder, "--reader", "bitbrains", "--out", tmp_path / "out")
     assert code == 2 and err.startswith("error: out must be a folder, got the file")
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_a_folder_of_the_user_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("kept")
+    code, text, error = _run("describe", tmp_path, "--reader", "synthetic", "--out", out)
+    assert code == 2 and text == "" and "got something else in" in error and "'notes.txt'" in error
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+    (out / "notes.txt").rename(out / "usage")
+    code, _, error = _run("describe", tmp_path, "--reader", "synthetic", "--set", "n_requests=1000", "--out", out)
+    assert code == 2 and "usage must be a folder, got a file" in error and (out / "usage").read_text() == "kept"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_second_run_into_the_folder_leaves_no_picture_of_the_first(tmp_path: Path) -> None:
+    out, own = tmp_path / "out", tmp_path / "own.csv"
+    out.mkdir()
+    for name in ("errors.png", "spectrum.png", "classes.png", ".series.png.0a1b"):
+        (out / name).write_bytes(b"of an earlier run")
+    own.write_text("request_id,time_s,cpu_frac\na,0,0.5\nb,0,0.25\n")
+    for _ in range(2):
+        code, text, _ = _run("describe", own, "--reader", "table", "--out", out)
+        assert code == 0 and "0 series (0.0 %)" in text
+        assert sorted(path.name for path in out.iterdir() if path.name[0] != ".") == [
+            "periods.png", "series.parquet", "series.png", "usage"]
+
+
+def test_a_stamp_far_from_the_others_does_not_fill_the_memory(tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("request_id,time_s,cpu_frac\n" + "".join(f"a,{300 * k},0.5\n" for k in range(9)) + "b,1e8,0.5\n")
+    code, text, _ = _run("describe", own, "--reader", "table")
+    assert code == 0 and "1157.4 days" in text
+    own.write_text("request_id,time_s,cpu_frac\na,0,0.5\nb,1700000000,0.5\n")
+    code, _, error = _run("describe", own, "--reader", "table", "--step-s", 1)
+    assert code == 2 and "is a stamp far from the others?" in error
