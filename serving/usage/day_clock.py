@@ -43,11 +43,15 @@ class DayClock:
         unix_s = np.asarray(time_s, np.int64) + self.start_unix_s
         if self.timezone == "UTC" or unix_s.size == 0:
             return unix_s
-        first, last = (int(bound) // _HOUR_S for bound in (unix_s.min(), unix_s.max()))
-        zone = ZoneInfo(self.timezone)  # offsets change on whole quarters of an hour: four of them an hour are asked
-        quarter_s = _HOUR_S // 4
-        offsets = np.array([_offset_s(zone, k * quarter_s) for k in range(first * 4, last * 4 + 4)], np.int64)
-        return unix_s + offsets[unix_s // quarter_s - first * 4]
+        zone, quarter_s = ZoneInfo(self.timezone), _HOUR_S // 4  # offsets change on whole quarters of an hour
+        quarters = unix_s // quarter_s
+        first, last = int(quarters.min()), int(quarters.max())
+        if last - first < quarters.size:
+            asked, place = np.arange(first, last + 1), quarters - first
+        else:
+            asked, place = np.unique(quarters, return_inverse=True)
+        offsets = np.array([_offset_s(zone, quarter * quarter_s) for quarter in asked.tolist()], np.int64)
+        return unix_s + offsets[place].reshape(unix_s.shape)
 
     def day(self, time_s: np.ndarray) -> np.ndarray:
         """Local day of each time, int64, 0 = the day of the trace's second 0."""
