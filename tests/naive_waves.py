@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -71,30 +72,62 @@ def naive_sums(line: np.ndarray, period: float, phase: float, duty: float) -> li
     return sums
 
 
+def naive_background(power: np.ndarray, gain: np.ndarray, bounds: list[int], shapes: np.ndarray) -> np.ndarray:
+    """Expected power of noise in each bin: shapes fitted to the medians of groups, bins of no power left out."""
+    levels, counts, middles = [], [], []
+    for low, high in pairwise(bounds):
+        held = sorted(float(power[idx] / gain[idx]) for idx in range(low, high) if power[idx] > 0.0)
+        n = len(held)
+        middles.append((low + high - 1) // 2)
+        counts.append(n)
+        # the mean of the k-th least of n exponential values: 1/n + 1/(n-1) + ... over k terms
+        means = np.cumsum([1.0 / (n - idx) for idx in range(n)])
+        levels.append(held[(n - 1) // 2] / float(means[(n - 1) // 2]) if n else 0.0)
+    counted, level = np.array(counts), np.array(levels)
+    at = shapes[:, middles]
+    weights = np.full(len(shapes), level[counted > 0].mean() / len(shapes))
+    for _ in range(30):
+        total = weights @ at
+        weights = weights * (at @ (counted * level / total ** 2)) / (at @ (counted / total))
+    return np.asarray(weights @ shapes * gain)
+
+
 def naive_turns(detrended: np.ndarray, first: int, last: int, shares: tuple[float, float], excluded: float,
-                earlier: float) -> tuple[float, float, float]:
-    """Frequency in bins, power at the bin and over three, by the definition of the Fourier and of the Hann window."""
+                earlier: float, reached: np.ndarray | None = None,
+                one_share: float = 1.0) -> tuple[float, float, float]:
+    """Frequency in bins, power at the bin and over three, by the definition of the Fourier and of the Hann window.
+
+    reached: what three bins must exceed, and a half or a third of the strongest by one_share; where none does, as if
+    nothing were asked and there were no earlier fit.
+    """
     n = len(detrended)
     spectrum = np.fft.rfft(detrended.astype(np.float64))
     windowed = np.fft.rfft(detrended * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)))
     power = np.abs(spectrum) ** 2
     for multiple in (1, 2, 3):
         power[np.abs(np.arange(len(power)) - multiple * excluded) < 1.5] = 0.0
-    tops = [idx for idx in range(first, last + 1) if power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]]
-    if not tops:
+    near_power = np.convolve(power, np.ones(3), "same")
+    every = [idx for idx in range(first, last + 1) if power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]]
+    if not every:
         return math.nan, 0.0, 0.0
+    tops = every if reached is None else [idx for idx in every if near_power[idx] > reached[idx]]
+    if not tops:
+        tops, earlier, reached = every, math.nan, None
     best = max(tops, key=lambda idx: power[idx])
     subharmonic_share, keep_share = shares
     kept = [idx for idx in tops if abs(idx - earlier) <= 1.0]
-    near_power = np.convolve(power, np.ones(3), "same")
     again = max(kept, key=lambda idx: power[idx], default=None)
     is_kept = again is not None and bool(near_power[again] >= keep_share * near_power[best])
     if again is not None and is_kept:
         best = again
     for part in () if is_kept else (3, 2):
-        near = [idx for idx in tops if abs(idx * part - best) < part]
+        lower = every if reached is None else [idx for idx in every if near_power[idx] > one_share * reached[idx]]
+        near = [idx for idx in lower if abs(idx * part - best) < part]
         strong = max(near, key=lambda idx: power[idx], default=None)
-        if strong is not None and near_power[strong] >= subharmonic_share * near_power[best]:
+        if strong is None or near_power[strong] < subharmonic_share * near_power[best]:
+            continue
+        if reached is None or (near_power[strong] / reached[strong]
+                               >= 0.25 * near_power[best] / reached[best]):
             best = strong
             break
     side = 1 if abs(windowed[best + 1]) >= abs(windowed[best - 1]) else -1

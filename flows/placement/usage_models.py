@@ -45,14 +45,17 @@ def _waves(case: UsageCase) -> np.ndarray:
 
 
 def waves_of_history(case: UsageCase) -> WaveFits:
-    """The pulse wave of each request, fitted to its history; second 0 is the begin of the first day."""
+    """The pulse wave of each request, fitted to its history as in the paper, which asks for no more than the threshold.
+
+    Second 0 is the begin of the first day.
+    """
     days = _history(case)
-    return fit_waves(_grid(days.reshape(len(case), -1)))
+    return fit_waves(_grid(days.reshape(len(case), -1)), PeriodicitySettings(chance=1.0))
 
 
 def waves_of_day(case: UsageCase) -> WaveFits:
     """The same of the judged day itself, periods up to half a day: in-sample."""
-    return fit_waves(_grid(case.day), PeriodicitySettings(longest_share=0.5))
+    return fit_waves(_grid(case.day), PeriodicitySettings(longest_share=0.5, chance=1.0))
 
 
 def _grid(use: np.ndarray) -> UsageGrid:

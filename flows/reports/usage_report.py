@@ -31,8 +31,9 @@ def summary_lines(found: UsageDescription) -> list[str]:
         ("periodic", f"{len(periodic):,} series ({100 * len(periodic) / n:.1f} %) with "
                      f"{100 * periodic['cpu_cores'].sum() / cores if cores else np.nan:.1f} % of the cores"),
     ]
-    rows.append(("by chance", f"{100 * found.noise_share:.0f} % of series of white noise on these steps would be "
-                              "called periodic"))
+    white, walk = found.noise_shares
+    rows.append(("by chance", f"{100 * white:.1f} % of series of white noise and {100 * walk:.1f} % of random walks on "
+                              "these steps would be called periodic"))
     if len(periodic):
         names = period_names(periodic["period_s"]).value_counts(sort=False)
         commonest = names[names > 0].sort_values(ascending=False, kind="stable").head(3)
@@ -54,14 +55,14 @@ def usage_tables(found: UsageDescription) -> list[Table]:
 def _periods(table: pd.DataFrame) -> Table:
     shown = Table(title="Periodic series by the length of their period", title_justify="left", caption_justify="left",
                   caption="Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). "
-                          "Strength and busy time are medians.")
-    for title in ("period", "series", "share, %", "cores", "strength", "busy, % of it"):
+                          "By chance: the strength that noise reaches there. Strengths and busy time are medians.")
+    for title in ("period", "series", "share, %", "cores", "strength", "by chance", "busy, % of it"):
         shown.add_column(title, justify="left" if title == "period" else "right", no_wrap=True)
     periodic = table[table["is_periodic"]]
     for name, rows in periodic.groupby(period_names(periodic["period_s"]), observed=True):
         shown.add_row(str(name), f"{len(rows):,}", f"{100 * len(rows) / len(table):.1f}",
                       f"{rows['cpu_cores'].sum():,.0f}", _median(rows["strength"], 2),
-                      _median(100 * rows["duty"], 0))
+                      _median(rows["by_chance"], 2), _median(100 * rows["duty"], 0))
     return shown
 
 

@@ -57,12 +57,13 @@ class UsageDescription:
     source, report: of the stream. step_s, start_s, n_steps: of the grid that waves were fitted to. timezone: of slots.
     table: one row a series; cpu is a share of what the request reserved:
         `request_id`, `cpu_cores`, `mem_gib`, `n_samples`, `mean`, `p95`, `peak`; `is_periodic`, `period_s`, `phase_s`,
-        `duty`, `strength` (0 to 1), `reason`; `in_sample_` and `next_day_` with each of `WAYS`: NRMSE, lower = better,
+        `duty`, `strength` and the strength that chance reaches, `by_chance` (0 to 1), `reason`;
+        `in_sample_` and `next_day_` with each of `WAYS`: NRMSE, lower = better,
         NaN = not judged; next-day is the last 24 hours, by waves of what lies before, and `next_day_is_periodic`
         whether these have a period; `class_id` (-1 = none: less than nine tenths of the day seen).
     fits: of all series, in the order of the store's files, between p95 and p5 as they are served.
-    noise_share: of 200 series of white noise on the same steps, the share that the fit calls periodic, 0 to 1; where it
-        is far above 0, a short series is called periodic by chance.
+    noise_shares: of 200 series of white noise and of 200 random walks on the same steps, the shares that the fit calls
+        periodic, 0 to 1: what chance gives.
     centres: float64 (k, 96), of each class the mean of its members' highest use by slot of the local day.
     examples: the grid of up to 3 series, the strongest of each of the commonest periods, by strength;
         example_fits: their waves.
@@ -75,7 +76,7 @@ class UsageDescription:
     n_steps: int
     timezone: str
     table: pd.DataFrame
-    noise_share: float
+    noise_shares: tuple[float, float]
     centres: np.ndarray
     fits: WaveFits
     examples: UsageGrid
@@ -115,7 +116,7 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
         table = table.sort_values(["is_periodic", "strength"], ascending=False, kind="stable").reset_index(drop=True)
         examples = _examples(store, table, step_s)
     return UsageDescription(stream.source, stream.report(), step_s, start_s, n_steps, stream.clock.timezone, table,
-                            noise_share(examples, seed), centres, _all(all_fits), examples, fit_waves(examples))
+                            noise_shares(examples, seed), centres, _all(all_fits), examples, fit_waves(examples))
 
 
 def period_names(period_s: pd.Series) -> pd.Series:
@@ -128,19 +129,25 @@ def period_names(period_s: pd.Series) -> pd.Series:
     return pd.cut(period_s, bounds, labels=[name for _, name in PERIODS])
 
 
-def noise_share(grid: UsageGrid, seed: int = 0) -> float:
-    """Share of 200 series of white noise on the steps of a grid (the first 16,384) that the fit calls periodic, 0 to 1.
+def noise_shares(grid: UsageGrid, seed: int = 0) -> tuple[float, float]:
+    """Shares of 200 series of white noise and of 200 random walks that are called periodic, 0 to 1.
+
+    They have the steps of the grid, its first 16,384 where it has more.
 
     >>> from sojourn.serving.usage import DayClock
-    >>> noise_share(UsageGrid(np.array([1]), np.zeros((1, 288), np.float32), None, np.ones(1), np.ones(1), 0, 300,
-    ...                       DayClock()))
-    1.0
+    >>> noise_shares(UsageGrid(np.array([1]), np.zeros((1, 288), np.float32), None, np.ones(1), np.ones(1), 0, 300,
+    ...                        DayClock()))
+    (0.015, 0.0)
     """
     n_steps = min(grid.cpu.shape[1], _MAX_NOISE_STEPS)
-    noise = np.random.default_rng(seed).random((_N_NOISE, n_steps), np.float32)
+    white = np.random.default_rng(seed).normal(size=(_N_NOISE, n_steps)).astype(np.float32)
     ones = np.ones(_N_NOISE)
-    made = UsageGrid(np.arange(_N_NOISE), noise, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
-    return float(fit_waves(made).is_periodic.mean())
+
+    def share(values: np.ndarray) -> float:
+        made = UsageGrid(np.arange(_N_NOISE), values, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
+        return float(fit_waves(made).is_periodic.mean())
+
+    return share(white), share(white.cumsum(axis=1))
 
 
 def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:
@@ -148,7 +155,7 @@ def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:
     columns = {
         "request_id": grid.request_ids, "cpu_cores": grid.cpu_cores, "mem_gib": grid.mem_gib,
         "is_periodic": fits.is_periodic, "period_s": fits.period_s, "phase_s": fits.phase_s, "duty": fits.duty,
-        "strength": fits.strength, "reason": fits.reason_text()}
+        "strength": fits.strength, "by_chance": fits.by_chance, "reason": fits.reason_text()}
     at_means = fit_waves(grid, AT_MEANS)
     columns |= _errors("in_sample", in_sample_errors(grid, fits), in_sample_errors(grid, at_means))
     last_s = grid.start_s + grid.step_s * grid.cpu.shape[1] - DAY_S  # the last 24 hours
@@ -173,7 +180,7 @@ def _all(fits: Sequence[WaveFits]) -> WaveFits:
         return np.concatenate([getattr(each, name) for each in fits])
 
     return WaveFits(of("request_ids"), of("peak"), of("trough"), of("period_s"), of("phase_s"), of("duty"),
-                    of("strength"), of("magnitude"), of("reason"), of("nrmse"))
+                    of("strength"), of("magnitude"), of("by_chance"), of("reason"), of("nrmse"))
 
 
 def _of_samples(profiles: UsageProfiles) -> pd.DataFrame:

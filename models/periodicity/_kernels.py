@@ -10,6 +10,11 @@ _LANES = 16
 _N_HISTOGRAM = 1024
 _TURN = 2.0 ** 64
 _HALF = np.uint64(32)
+_LEAST_RATIO = 0.25
+"""Power over background that a half or a third of a frequency has at least, as a share of the frequency's own.
+
+Where the background falls steeply, a lower frequency has the power for nothing.
+"""
 
 
 @kernel
@@ -292,23 +297,26 @@ def sums_rows(rows, period, phase, duty, sums):
 
 
 @kernel
-def strongest_rows(spectra, excluded, earlier, first, last, subharmonic_share, keep_share, n_turns, peak_power,
-                   near_power):
-    """Of each row's spectrum: the frequency in bins (NaN = none), power at its bin, and of the three bins around it."""
-    power = np.empty(spectra.shape[1])
+def strongest_rows(spectra, power, reached, one_share, earlier, first, last, subharmonic_share, keep_share, n_turns,
+                   peak_power, near_power, near_reached):
+    """Of each row's spectrum: the frequency in bins (NaN = none), power at its bin, and of the three bins around it.
+
+    power: of the spectra, some bins perhaps 0. reached: what the three bins around each must exceed; where none does,
+    the frequency is the strongest of all. one_share: the part of it that a third or a half of the greatest must exceed.
+    near_reached: what the frequency found had to exceed.
+    """
+    nothing = np.zeros(power.shape[1])
     for row in range(len(spectra)):
-        for idx in range(len(power)):
-            real, imag = np.float64(spectra[row, idx].real), np.float64(spectra[row, idx].imag)
-            power[idx] = real * real + imag * imag
-            for multiple in (1, 2, 3):
-                if abs(idx - multiple * excluded[row]) < 1.5:  # never true of NaN
-                    power[idx] = 0.0
-        best = _strongest(power, first, last, subharmonic_share, earlier[row], keep_share)
-        n_turns[row], peak_power[row], near_power[row] = np.nan, 0.0, 0.0
+        best, top = _strongest(power[row], reached[row], one_share, first, last, subharmonic_share, earlier[row],
+                               keep_share)
+        if best < 0:
+            best, top = _strongest(power[row], nothing, 1.0, first, last, subharmonic_share, np.nan, keep_share)
+        n_turns[row], peak_power[row], near_power[row], near_reached[row] = np.nan, 0.0, 0.0, 0.0
         if best >= 0:
             n_turns[row] = best + _offset(spectra[row], best)
-            peak_power[row] = power[best]
-            near_power[row] = _near(power, best)
+            peak_power[row] = power[row, best]
+            near_power[row] = _near(power[row], best)
+            near_reached[row] = reached[row, best] * (1.0 if best == top else one_share)
 
 
 @kernel
@@ -317,32 +325,38 @@ def _near(power, idx):
 
 
 @kernel
-def _strongest(power, first, last, subharmonic_share, earlier, keep_share):
-    """Bin of the greatest local maximum in first..last, or -1.
+def _stands_out(power, reached, share, idx):
+    return power[idx] > power[idx - 1] and power[idx] >= power[idx + 1] and _near(power, idx) > share * reached[idx]
 
-    The one next to the earlier frequency, or else at a third or a half of the greatest, where it is strong enough;
-    compared over three bins, since a frequency between two bins spreads over them.
+
+@kernel
+def _strongest(power, reached, one_share, first, last, subharmonic_share, earlier, keep_share):
+    """Bins of the frequency and of the greatest local maximum in first..last above `reached`, or -1.
+
+    The frequency is the one next to the earlier frequency, or else at a third or a half of the greatest, where it is
+    strong enough; compared over three bins, since a frequency between two bins spreads over them.
     """
-    best = -1
+    best, kept = -1, -1
     for idx in range(first, last + 1):
-        if power[idx] > power[idx - 1] and power[idx] >= power[idx + 1] and (best < 0 or power[idx] > power[best]):
-            best = idx
-    kept = -1
-    for idx in range(first, last + 1):
-        if (abs(idx - earlier) <= 1.0 and power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]
-                and (kept < 0 or power[idx] > power[kept])):
-            kept = idx
+        if _stands_out(power, reached, 1.0, idx):
+            if best < 0 or power[idx] > power[best]:
+                best = idx
+            if abs(idx - earlier) <= 1.0 and (kept < 0 or power[idx] > power[kept]):
+                kept = idx
     if kept >= 0 and _near(power, kept) >= keep_share * _near(power, best):
-        return kept
+        return kept, kept
+    if best < 0:
+        return best, best
     for part in (3, 2):
         near = -1
         for idx in range(max(first, best // part - 1), best // part + 3):
-            if (abs(idx * part - best) < part and power[idx] > power[idx - 1] and power[idx] >= power[idx + 1]
+            if (abs(idx * part - best) < part and _stands_out(power, reached, one_share, idx)
                     and (near < 0 or power[idx] > power[near])):
                 near = idx
-        if near >= 0 and _near(power, near) >= subharmonic_share * _near(power, best):
-            return near
-    return best
+        if (near >= 0 and _near(power, near) >= subharmonic_share * _near(power, best)
+                and _near(power, near) * reached[best] >= _LEAST_RATIO * _near(power, best) * reached[near]):
+            return near, best
+    return best, best
 
 
 @kernel

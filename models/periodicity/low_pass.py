@@ -37,6 +37,11 @@ class LowPass:
         """Samples by which each end is extended; a series must have more."""
         return 3 * (2 * ((self.order + 1) // 2) + 1 - self.order % 2)
 
+    def power_gain(self, per_step: np.ndarray) -> np.ndarray:
+        """Share of power that is left at frequencies in turns a step, both passes together."""
+        sos, _ = _design(self.order, 2.0 * self.step_s / self.cutoff_s)
+        return np.abs(np.asarray(signal.sosfreqz(sos, 2.0 * np.pi * per_step)[1])) ** 4
+
     def smooth(self, rows: np.ndarray) -> Smoothed:
         """rows: float32 (n, m), no missing value, m > n_pad."""
         sos, settled = _design(self.order, 2.0 * self.step_s / self.cutoff_s)

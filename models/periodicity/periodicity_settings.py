@@ -23,6 +23,9 @@ class PeriodicitySettings:
         use in % of the reservation, linear, `full_magnitude` and above = 1 (20,000 in the paper); it grows with the
         length of the window and the size of the swing.
     threshold: strength below which a series is aperiodic.
+    chance: probability, at most, that a series without a period is called periodic. A frequency must exceed what noise
+        with the series' own background reaches in a window of that length (`Background`), whatever the threshold: in
+        one day white noise alone reaches 20 to 60 % of the variance. 1 = not asked, as in the paper. Above 0.
     peak_percentile, trough_percentile: levels of the wave (sections III-A1 and III-A2), of the smoothed series.
     levels: `percentile`, or `mean`: the means within and without the busy window, which have the least squared error.
     phase_method: `joint`: the window of duty x period with the greatest circular sum, of all duties the one with the
@@ -53,6 +56,7 @@ class PeriodicitySettings:
     cutoff_s: float = 3600.0
     strength_scale: StrengthScale = "variance"
     threshold: float = 0.05
+    chance: float = 0.01
     full_magnitude: float = 20_000.0
     peak_percentile: float = 95.0
     trough_percentile: float = 5.0
@@ -74,6 +78,7 @@ class PeriodicitySettings:
             "cutoff_s": (0.0 < self.cutoff_s < math.inf, "above 0 and finite"),
             "strength_scale": (self.strength_scale in ("variance", "magnitude"), "variance or magnitude"),
             "threshold": (0.0 <= self.threshold <= 1.0, "from 0 to 1"),
+            "chance": (0.0 < self.chance <= 1.0, "above 0 and at most 1"),
             "full_magnitude": (0.0 < self.full_magnitude < math.inf, "above 0 and finite"),
             "peak_percentile": (0.0 <= self.peak_percentile <= 100.0, "from 0 to 100"),
             "trough_percentile": (0.0 <= self.trough_percentile <= self.peak_percentile,

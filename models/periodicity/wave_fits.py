@@ -10,7 +10,7 @@ import numpy as np
 
 from sojourn.serving.usage import PulseWave, UsageWaves
 
-PERIODIC, EMPTY, GAPS, CONSTANT, SHORT, BOUND, WEAK = range(7)
+PERIODIC, EMPTY, GAPS, CONSTANT, SHORT, BOUND, WEAK, CHANCE = range(8)
 REASONS: Mapping[int, str] = MappingProxyType({
     PERIODIC: "periodic",
     EMPTY: "aperiodic because it has no samples",
@@ -19,6 +19,7 @@ REASONS: Mapping[int, str] = MappingProxyType({
     SHORT: "aperiodic because it is shorter than two of the shortest periods",
     BOUND: "aperiodic because no frequency between the longest and the shortest period stands out from its neighbours",
     WEAK: "aperiodic because the strength is below the threshold",
+    CHANCE: "aperiodic because no frequency is stronger than chance",
 })
 """Text of each code."""
 
@@ -31,6 +32,8 @@ class WaveFits:
     period_s, phase_s, duty: see `PulseWave`; seconds on the trace's clock.
     strength: share of the smoothed and detrended variance at the frequency, 0 to 1. magnitude: the paper's strength,
         0 to 1. Both 0 where no frequency was found; where it was too weak, the strength that was found.
+    by_chance: the strength, in share of variance, that chance reaches at that frequency (`PeriodicitySettings.chance`);
+        0 where no frequency was found, or the setting is 1.
     reason: int8, a key of `REASONS`.
     nrmse: in-sample, against the raw samples: root of the mean squared error over greatest minus least sample (paper,
         equation 4); NaN where that is 0. Aperiodic rows: of the peak at all times, as they are served.
@@ -50,6 +53,7 @@ class WaveFits:
     duty: np.ndarray
     strength: np.ndarray
     magnitude: np.ndarray
+    by_chance: np.ndarray
     reason: np.ndarray
     nrmse: np.ndarray
     second: WaveFits | None = None
@@ -59,7 +63,7 @@ class WaveFits:
         """Rows without a period, to be written over where one is found."""
         n = len(request_ids)
         return cls(request_ids, peak, trough, np.full(n, np.inf), np.zeros(n), np.full(n, 0.5), np.zeros(n),
-                   np.zeros(n), reason, np.full(n, np.nan))
+                   np.zeros(n), np.zeros(n), reason, np.full(n, np.nan))
 
     def __len__(self) -> int:
         return len(self.request_ids)

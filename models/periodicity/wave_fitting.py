@@ -11,9 +11,11 @@ import numpy as np
 from sojourn.features.usage import UsageGrid
 from sojourn.models.periodicity import wave_fits as codes
 from sojourn.models.periodicity._kernels import bridge_rows, scan
+from sojourn.models.periodicity.background import Background
+from sojourn.models.periodicity.band import Band
 from sojourn.models.periodicity.low_pass import LowPass
 from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
-from sojourn.models.periodicity.spectrum import Band, find_periods
+from sojourn.models.periodicity.spectrum import find_periods
 from sojourn.models.periodicity.wave_fits import WaveFits
 from sojourn.models.periodicity.wave_shape import Timing, mean_levels, percentile_levels, squared_errors, timing_of
 
@@ -169,12 +171,17 @@ class _Fitting:
         n_steps = raw.shape[1]
         longest_share = min(asked.longest_share, asked.longest_period_s / (n_steps * self.step_s))
         band = Band.of(n_steps, asked.cutoff_s / self.step_s, longest_share)
-        found = find_periods(smoothed, band, asked, excluded, earlier)
+        background = None
+        if asked.chance < 1.0 and band.first <= band.last:
+            background = Background.of(self.low_pass(), band, n_steps, asked.chance)
+        found = find_periods(smoothed, band, asked, background, excluded, earlier)
         strength = found.strength if asked.strength_scale == "variance" else found.magnitude
         reason = np.select(
             [smoothed.variance <= _CONSTANT_SHARE * block.largest ** 2, np.isnan(found.n_turns),
-             strength < asked.threshold], [codes.CONSTANT, codes.BOUND, codes.WEAK], default=codes.PERIODIC)
+             found.is_by_chance, strength < asked.threshold],
+            [codes.CONSTANT, codes.BOUND, codes.CHANCE, codes.WEAK], default=codes.PERIODIC)
         fits.reason[rows], fits.strength[rows], fits.magnitude[rows] = reason, found.strength, found.magnitude
+        fits.by_chance[rows] = found.by_chance
         period = np.where(reason == codes.PERIODIC, n_steps / found.n_turns, np.inf)
         return smoothed.values, timing_of(raw, smoothed.values, period, asked)
 

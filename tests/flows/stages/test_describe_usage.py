@@ -115,9 +115,18 @@ def test_words_and_tables(found: UsageDescription) -> None:
     assert "7; 1 requests without one, 0 series without a request" in lines
     assert "4 series (57.1 %) with 57.1 % of the cores" in lines
     assert "periods    about a day 3, 2 to 7 h 1" in lines
-    assert "of series of white noise on these steps would be called periodic" in lines
+    assert "% of series of white noise and " in lines and "% of random walks on these steps would be called" in lines
     assert [str(table.title).split()[0] for table in usage_tables(found)] == ["Periodic", "Errors", "Why", "Classes"]
     assert list(usage_tables(found)[1].columns[0].cells) == ["in-sample", "next day"]
+
+
+def test_noise_is_not_periodic_and_says_why(found: UsageDescription) -> None:
+    names = found.table["request_id"]
+    reason, strength, by_chance = (dict(zip(names, found.table[column], strict=True))
+                                   for column in ("reason", "strength", "by_chance"))
+    assert max(found.noise_shares) <= 0.03
+    assert reason["noise"] == "aperiodic because no frequency is stronger than chance"
+    assert strength["noise"] < by_chance["noise"] < strength["day-a"]
 
 
 def test_pictures_name_their_axes(found: UsageDescription) -> None:

@@ -18,8 +18,10 @@ from naive_waves import (
 )
 from sojourn.models.periodicity import PeriodicitySettings
 from sojourn.models.periodicity import _kernels as kernels
+from sojourn.models.periodicity.background import Background
+from sojourn.models.periodicity.band import Band
 from sojourn.models.periodicity.low_pass import LowPass
-from sojourn.models.periodicity.spectrum import Band, find_periods
+from sojourn.models.periodicity.spectrum import find_periods
 
 PERIODS = (24.0, 37.77, 72.0, 288.0, 301.3)
 
@@ -134,15 +136,26 @@ def test_rows_without_a_period_are_left_alone() -> None:
 @pytest.mark.parametrize("share", [0.5, 2.0])
 @pytest.mark.parametrize("excluded", [np.nan, 30.0])
 @pytest.mark.parametrize("earlier", [np.nan, 12.4])
-def test_frequencies(share: float, excluded: float, earlier: float) -> None:
+@pytest.mark.parametrize("chance", [None, 1e-9])
+def test_frequencies(share: float, excluded: float, earlier: float, chance: float | None) -> None:
     known = known_waves(24, 1440, (20.0, 300.0), snr=0.5, seed=6, duties=(0.05, 0.95)).values
-    smoothed = LowPass(4, 3600.0, 300).smooth(known)
+    known[12:] = np.random.default_rng(7).random((12, 1440))
+    low_pass = LowPass(4, 3600.0, 300)
+    smoothed = low_pass.smooth(known)
     band = Band.of(1440, 12.0, 0.25)
     settings = PeriodicitySettings(subharmonic_share=share, keep_share=0.2)
-    found = find_periods(smoothed, band, settings, np.full(24, excluded), np.full(24, earlier))
+    background = None if chance is None else Background.of(low_pass, band, 1440, chance)
+    found = find_periods(smoothed, band, settings, background, np.full(24, excluded), np.full(24, earlier))
+    reached, one_share = None, 1.0
+    if background is not None:
+        power = np.abs(np.fft.rfft(smoothed.detrended.astype(np.float64))[:, :band.last + 3]) ** 2
+        for multiple in (1, 2, 3):
+            power[:, np.abs(np.arange(band.last + 3) - multiple * excluded) < 1.5] = 0.0
+        reached, one_share = background.reached(power), background.one_share
+        assert 0 < found.is_by_chance.sum() < 24
     for row in range(24):
         turns, peak_power, near = naive_turns(smoothed.detrended[row], band.first, band.last, (share, 0.2), excluded,
-                                              earlier)
+                                              earlier, None if reached is None else reached[row], one_share)
         assert found.n_turns[row] == pytest.approx(turns, abs=1e-3)
         assert found.magnitude[row] == pytest.approx(min(100 * np.sqrt(peak_power) / 20_000, 1.0), rel=1e-4)
         strength = 2 * near / (1440 ** 2 * smoothed.detrended[row].astype(np.float64).var())

@@ -74,7 +74,7 @@ def test_a_grid_without_series_or_steps_has_no_period(shape: tuple[int, int]) ->
 def test_each_reason_is_given() -> None:
     known = known_waves(1, 2016, (72.0, 73.0), snr=10.0, seed=5).values[0]
     rng = np.random.default_rng(6)
-    values = np.full((9, 2016), np.nan, np.float32)
+    values = np.full((10, 2016), np.nan, np.float32)
     values[0] = known
     values[2, ::2] = known[::2]
     values[3] = 0.25
@@ -83,16 +83,18 @@ def test_each_reason_is_given() -> None:
     values[6, 500:540] = rng.random(40)  # 40 steps: longest period 10 steps, shortest 12
     values[7] = rng.random(2016)
     values[8, 77] = 0.5
-    fits = fit_waves(usage_grid(values), PeriodicitySettings(threshold=0.08))
+    values[9] = rng.random(2016) + 0.1 * np.sin(np.arange(2016) / 16)
+    fits = fit_waves(usage_grid(values), PeriodicitySettings(threshold=0.5))
     start = "aperiodic because "
     assert fits.reason_text().tolist() == [
         "periodic", start + "it has no samples", start + "too many samples are missing",
         start + "it is constant or a straight line", start + "it is constant or a straight line",
         start + "it is shorter than two of the shortest periods",
         start + "no frequency between the longest and the shortest period stands out from its neighbours",
-        start + "the strength is below the threshold", start + "it is constant or a straight line"]
+        start + "no frequency is stronger than chance", start + "it is constant or a straight line",
+        start + "the strength is below the threshold"]
     assert np.isinf(fits.period_s[1:]).all()
-    assert np.isnan(fits.peak).tolist() == [False, True] + [False] * 7
+    assert np.isnan(fits.peak).tolist() == [False, True] + [False] * 8
     assert (fits.peak[3], fits.trough[3], fits.peak[8]) == (0.25, 0.25, 0.5)
     assert set(REASONS) == set(fits.reason.tolist())
     with pytest.raises(ValueError, match="peak and trough must be finite"):
