@@ -25,7 +25,7 @@ class PeriodicitySettings:
     threshold: strength below which a series is aperiodic.
     chance: probability, at most, that a series without a period is called periodic. A frequency must exceed what noise
         with the series' own background reaches in a window of that length (`Background`), whatever the threshold: in
-        one day white noise alone reaches 20 to 60 % of the variance. 1 = not asked, as in the paper. Above 0.
+        one day white noise alone reaches 11 to 33 % of the variance. 1 = not asked, as in the paper. Above 0.
     peak_percentile, trough_percentile: levels of the wave (sections III-A1 and III-A2), of the smoothed series.
     levels: `percentile`, or `mean`: the means within and without the busy window, which have the least squared error.
     phase_method: `joint`: the window of duty x period with the greatest circular sum, of all duties the one with the
