@@ -68,7 +68,7 @@ def retrain(
 @app.command("train-usage", cls=RegistryCommand)
 @plain_errors
 def train_usage(
-    trace: Annotated[Path, typer.Argument(help="File or folder of usage series.")],
+    trace: Annotated[Path, typer.Argument(help="File or folder of usage series; with --reader synthetic any name.")],
     reader: Annotated[str | None, typer.Option(
         help="How to read the usage: {usage_readers}. [default: parquet]")] = None,
     option: Annotated[list[str] | None, typer.Option(
@@ -90,7 +90,7 @@ def train_usage(
     options = reader_options(reader or "parquet", option) if option else None
     settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,
                              timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name)
-    if not trace.exists():
+    if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.train_usage import train_usage as run

@@ -9,9 +9,10 @@ import numpy as np
 
 from sojourn.features.usage import UsageGrid
 from sojourn.models.workload_class import ClassModel, SlotMaxima, fit_classes, slot_maxima
-from sojourn.serving.usage import DAY_S, N_SLOTS, SEEN_S
+from sojourn.serving.usage import DAY_S, N_HOURS, N_SLOTS, SEEN_S, SLOT_S
+from sojourn.serving.usage import observed_s as observation_s
 
-INTERVAL_S = DAY_S // N_SLOTS
+INTERVAL_S = SLOT_S
 RULES = ("combined", "class", "own")
 _SMALLEST = 1e-3
 N_CLASSES, OBSERVED_S = 20, 43_200
@@ -40,8 +41,9 @@ def usage_needs(grid: UsageGrid, *, n_classes: int = N_CLASSES, observed_s: int 
                 ahead_s: int = INTERVAL_S, rule: str = "combined", seed: int = 0) -> UsageNeeds:
     """Needs of each service at each 15-minute interval; nothing of the interval itself or later is used.
 
-    observed_s: how long a service is observed before it gets a class, at least 3 hours (CTCL: 12 h or 24 h), from its
-    first sample. ahead_s: how far each prediction looks, up to a day. rule: `combined` = own maximum and its class's
+    observed_s: how long a service is observed before it gets a class, at least 3 hours (CTCL: 12 h or 24 h), counted as
+    `sojourn.serving.usage.observed_s` does for a served request.
+    ahead_s: how far each prediction looks, up to a day. rule: `combined` = own maximum and its class's
     surplus, `class` = the class's centre scaled by the own maximum (the paper's), `own` = own maximum alone.
     Classes are learnt again at each local midnight, from what was seen until then, with the same ids; a service takes
     its class when it has been observed for so long, and again at each midnight. Before the first full day there are no
@@ -73,7 +75,8 @@ def _needs(seen: SlotMaxima, n_classes: int, observed_s: int, n_ahead: int, rule
     n, n_columns = seen.highest.shape
     is_seen = ~np.isnan(seen.highest)
     first = np.where(is_seen.any(axis=1), is_seen.argmax(axis=1), n_columns)
-    identified = first + observed_s // INTERVAL_S  # the column at which it has been observed for so long
+    last = np.full(n, -1)  # the last column with a sample before the one that the loop is at
+    is_hour_seen = np.zeros((n, N_HOURS), bool)
     profiles = np.full((n, N_SLOTS), np.nan)  # of what was seen before the column that the loop is at
     own = np.full(n, np.nan)
     needs = np.full((n, n_columns), np.nan, np.float32)
@@ -83,21 +86,23 @@ def _needs(seen: SlotMaxima, n_classes: int, observed_s: int, n_ahead: int, rule
         for slot in range(N_SLOTS):
             now = day * N_SLOTS + slot
             slots = np.arange(now, now + n_ahead) % N_SLOTS
+            seen_s = np.where(last < 0, 0, observation_s(first, last, is_hour_seen.sum(axis=1)))
+            is_identified = seen_s >= observed_s
             if model is not None:
-                due = np.flatnonzero((identified <= now) if slot == 0 else (identified == now))
+                due = np.flatnonzero(is_identified if slot == 0 else is_identified & (at < 0))
                 at[due] = model.classes.nearest(profiles[due])
                 rows = np.flatnonzero(at >= 0)
                 class_ids[rows, now] = model.classes.ids[at[rows]]
                 if rule == "combined":
-                    needs[rows, now] = model.classes.needs(at[rows], own[rows], (now - first[rows]) * INTERVAL_S, slot,
-                                                           slots).max(axis=1)
+                    needs[rows, now] = model.classes.needs(at[rows], own[rows], seen_s[rows], slot, slots).max(axis=1)
                 elif rule == "class":
                     needs[rows, now] = _scaled(model.classes.centres[at[rows]], profiles[rows], own[rows], slots)
             if rule == "own":
-                rows = np.flatnonzero(identified <= now)
-                needs[rows, now] = own[rows]
+                needs[is_identified, now] = own[is_identified]
             profiles[:, slot] = np.fmax(profiles[:, slot], seen.highest[:, now])
             own = np.fmax(own, seen.highest[:, now])
+            last[is_seen[:, now]] = now
+            is_hour_seen[:, slot * N_HOURS // N_SLOTS] |= is_seen[:, now]
     return needs, class_ids
 
 

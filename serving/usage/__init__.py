@@ -8,6 +8,7 @@ May import: `bundle` and what lies below it.
 
 from sojourn.serving.usage.day_clock import DAY_S, DayClock
 from sojourn.serving.usage.live_usage import LiveUsage
+from sojourn.serving.usage.observed_time import observed_s
 from sojourn.serving.usage.observed_use import N_REQUESTS_MAX
 from sojourn.serving.usage.pulse_wave import PulseWave
 from sojourn.serving.usage.usage_answer import UsageAnswer, answer_of
@@ -28,13 +29,14 @@ from sojourn.serving.usage.workload_classes import (
     N_SLOTS,
     OWN_AFTER_S,
     SEEN_S,
+    SLOT_S,
     WorkloadClasses,
     nearest_centre,
 )
 
 __all__ = [
-    "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S", "SEEN_S", "USAGE_FILES",
-    "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsageFollower", "UsagePredictor",
-    "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of", "check_usage_files", "load_usage", "nearest_centre",
-    "serve_section", "usage_files",
+    "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S", "SEEN_S", "SLOT_S",
+    "USAGE_FILES", "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsageFollower",
+    "UsagePredictor", "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of", "check_usage_files", "load_usage",
+    "nearest_centre", "observed_s", "serve_section", "usage_files",
 ]  # fmt: skip

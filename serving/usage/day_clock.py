@@ -10,6 +10,8 @@ import numpy as np
 
 DAY_S = 86_400
 _HOUR_S = 3600
+_FIRST_S, _LAST_S = -62_135_510_400, 253_402_214_400
+"""Unix times from the second day of year 1 to the last of year 9999: the calendar has no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class DayClock:
     timezone: an IANA name; the clock on the wall there decides the slot, so on the day that daylight saving begins one
         hour of slots has no samples, and on the day that it ends one hour has twice as many.
 
-    Refused with ValueError: a name that is not a time zone.
+    Refused with ValueError: a name that is not a time zone. Times beyond the years 1 to 9999 have
+    the offset of that end.
 
     >>> clock = DayClock(start_unix_s=3600)
     >>> clock.slot(np.array([0, 82_800]), n_slots=24).tolist(), clock.day(np.array([0, 82_800])).tolist()
@@ -65,5 +68,6 @@ class DayClock:
 
 
 def _offset_s(zone: ZoneInfo, unix_s: int) -> int:
-    offset = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=unix_s)).astimezone(zone).utcoffset()
+    since = timedelta(seconds=min(max(unix_s, _FIRST_S), _LAST_S))
+    offset = (datetime(1970, 1, 1, tzinfo=UTC) + since).astimezone(zone).utcoffset()
     return int((offset or timedelta()).total_seconds())

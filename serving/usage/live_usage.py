@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from sojourn.serving.checks import whole_seconds
 from sojourn.serving.errors import shown
 from sojourn.serving.usage.observed_use import N_REQUESTS_MAX, ObservedUse, Seen
 from sojourn.serving.usage.slot_clock import SlotClock
 from sojourn.serving.usage.usage_section import UsageSection
 
-_INF = math.inf
+USED_MAX = 1e6
+"""The largest share of a reservation that is a sample: a thousandth of a core reserved, a thousand used."""
 
 
 class LiveUsage:
@@ -53,11 +56,13 @@ class LiveUsage:
 
 
 def _share(value: Any, name: str) -> float:
-    if type(value) is not float:
-        try:
-            value = math.nan if isinstance(value, bool | str | bytes) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-    if not 0.0 <= value < _INF:
-        raise ValueError(f"{name} must be a finite share of what was reserved, at least 0, got {shown(value)}")
-    return value
+    if type(value) is float:
+        share = value
+    elif isinstance(value, int | np.integer | np.floating) and not isinstance(value, bool):
+        share = float(min(value, 2 * USED_MAX))  # a Python int may be too large for a float
+    else:
+        share = math.nan
+    if not 0.0 <= share <= USED_MAX:
+        raise ValueError(f"{name} must be a finite share of what was reserved, from 0 to {USED_MAX:g}, got "
+                         f"{shown(value)}")
+    return share

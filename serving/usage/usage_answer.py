@@ -10,16 +10,15 @@ import numpy as np
 from sojourn.serving.checks import LATEST_S
 from sojourn.serving.errors import shown
 from sojourn.serving.usage.day_clock import DAY_S
+from sojourn.serving.usage.observed_time import hours_seen, observed_s
 from sojourn.serving.usage.observed_use import Seen
 from sojourn.serving.usage.slot_clock import SlotClock
 from sojourn.serving.usage.usage_section import UsageSection
 from sojourn.serving.usage.usage_waves import UsageWaves
-from sojourn.serving.usage.workload_classes import N_SLOTS, OWN_AFTER_S
+from sojourn.serving.usage.workload_classes import N_SLOTS, OWN_AFTER_S, SLOT_S
 
-SLOT_S = DAY_S // N_SLOTS
 INTERVAL_MAX_S = 366 * DAY_S
 _FLAT = 0.1
-_COVERED = 0.9
 _SMALLEST = 1e-3
 
 
@@ -75,16 +74,20 @@ class UsageAnswer:
         if most - least <= _FLAT * most:
             return begin, math.inf
         is_busy = self._expected > (least + most) / 2
-        first = math.floor(begin / SLOT_S) * SLOT_S
-        times = first + SLOT_S * np.arange(2 * N_SLOTS + 1)
+        start_unix_s = self._clock.clock.start_unix_s  # slots begin at whole quarters of an hour of the real clock
+        first = (math.floor(begin) + start_unix_s) // SLOT_S * SLOT_S - start_unix_s
+        times = first + SLOT_S * np.arange(3 * N_SLOTS)  # two days with a change of the clock, and the end
         busy = is_busy[self._clock.clock.slot(times, N_SLOTS)]
         start = int(busy.argmax())
         length = int((~busy[start:]).argmax())
         return max(begin, float(times[start])), float(times[start + length])
 
     def _slots(self, from_s: float, to_s: float) -> np.ndarray:
-        """The slots of the day that an interval touches."""
-        end = min(math.ceil(to_s), math.floor(from_s) + DAY_S)
+        """The slots of the day that an interval touches; two days have all that any longer time has.
+
+        One day is not enough: where daylight saving begins, it lacks an hour.
+        """
+        end = min(math.ceil(to_s), math.floor(from_s) + 2 * DAY_S)
         times = np.append(np.arange(math.floor(from_s), end, SLOT_S), end - 1)
         return self._clock.clock.slot(times, N_SLOTS)
 
@@ -99,12 +102,12 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
     is_seen = ~np.isnan(profile)
     own = float(profile[is_seen].max()) if is_seen.any() else math.nan
     class_id, at, reason = None, None, ""
-    seen_s = _observed_s(seen, int(is_seen.sum()))
     clock = SlotClock(section.clock)
+    seen_s = _observed_s(seen, is_seen, section)
     if classes is None:
         reason = f"the section has no classes of {resource}"
     elif seen_s < section.observed_s:
-        reason = f"observed in slots of {seen_s} s together, of {section.observed_s} s"
+        reason = f"observed for {seen_s} s of {section.observed_s} s"
     else:
         at = classes.nearest(profile[None, :])
         class_id = int(classes.ids[at[0]])
@@ -127,12 +130,11 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
     return UsageAnswer(basis, class_id, reason, own, section.version, clock, waves, expected, highest)
 
 
-def _observed_s(seen: Seen | None, n_slots: int) -> int:
-    """How long the slots of the day are that were seen; a day, once a day has passed and nine tenths were seen."""
-    if seen is None:
+def _observed_s(seen: Seen | None, is_seen: np.ndarray, section: UsageSection) -> int:
+    if seen is None or not is_seen.any():
         return 0
-    is_day = n_slots >= _COVERED * N_SLOTS and seen.last_s - seen.first_s >= OWN_AFTER_S
-    return OWN_AFTER_S if is_day else min(n_slots * SLOT_S, OWN_AFTER_S)
+    first, last = ((time_s + section.clock.start_unix_s) // SLOT_S for time_s in (seen.first_s, seen.last_s))
+    return int(observed_s(first, last, hours_seen(is_seen[None, :])[0]))
 
 
 def _seconds(value: object, name: str) -> float:

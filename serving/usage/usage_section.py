@@ -28,9 +28,11 @@ from sojourn.serving.usage.workload_classes import SEEN_S, WorkloadClasses
 FORMAT_VERSION = 1
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
 USAGE_FILES = (DOCUMENT, ARRAYS)
-N_BYTES_MAX: Mapping[str, int] = {MANIFEST: 1 << 16, DOCUMENT: 1 << 27, ARRAYS: 1 << 28}
-"""The largest that each file may be."""
-N_CLASSES_MAX, N_WAVES_MAX = 256, 2_000_000
+N_BYTES_MAX: Mapping[str, int] = {MANIFEST: 1 << 16, DOCUMENT: 1 << 25, ARRAYS: 1 << 26}
+"""The largest that each file may be. Hostile JSON takes 27 times its size in memory, so 0.9 GB."""
+N_ARRAY_BYTES_MAX = 1 << 26
+"""Arrays take no more bytes in all: N_WAVES_MAX waves are 40 MB, N_CLASSES_MAX classes of both resources 4 MB."""
+N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
 WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
 """Of the array `waves`; once more for the wave that is added, all NaN where there is none."""
 OBSERVED_S = SEEN_S[0]
@@ -124,7 +126,7 @@ def load_usage(folder: str | Path) -> UsageSection:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{DOCUMENT} must be complete, got {type(error).__name__}: {error}") from error
     try:
-        arrays = read_arrays(contents[ARRAYS])
+        arrays = read_arrays(contents[ARRAYS], N_ARRAY_BYTES_MAX)
         classes = {resource: _classes(arrays, resource) for resource in RESOURCES
                    if resource == "cpu" or f"{resource}_ids" in arrays}
         waves = _waves(arrays.pop("waves"), len(ids))

@@ -10,6 +10,7 @@ from sojourn.serving.usage.day_clock import DAY_S
 
 N_SLOTS = 96
 """Slots of a local day, 15 minutes each (CTCL, section V-C)."""
+SLOT_S = DAY_S // N_SLOTS
 N_ENDS = 8
 """Times of day at which windows of observation end when surpluses are learnt: every 3 hours."""
 SEEN_S = (10_800, 21_600, 43_200)
@@ -59,8 +60,8 @@ class WorkloadClasses:
                 raise ValueError(f"{name} must have the shape ({k}, {width}), got {array.shape}")
             if not (np.isfinite(array) & (array >= 0.0)).all():
                 raise ValueError(f"{name} must be finite and at least 0, got others")
-        if self.n_members.shape != (k,):
-            raise ValueError(f"n_members must have the shape ({k},), got {self.n_members.shape}")
+        if self.n_members.shape != (k,) or (self.n_members < 0).any():
+            raise ValueError(f"n_members must have the shape ({k},) and be at least 0, got {self.n_members!r}")
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from made_days import made_grid
+from made_usage import made_section
 from sojourn.flows.placement.usage_needs import RULES, usage_needs
+from sojourn.serving import UsagePredictor
 
 
 def test_nothing_of_an_interval_or_later_is_used() -> None:
@@ -34,6 +37,23 @@ def test_a_service_has_a_need_from_its_observation_on() -> None:
     own = np.fmax.accumulate(cpu, axis=1)[:, :-1]
     assert (needs.cpu[1:, 97:] >= own[1:, 96:]).all()
     assert needs.mem is not None and needs.mem.shape == needs.cpu.shape
+
+
+def test_time_is_counted_as_for_a_served_request(tmp_path: Path) -> None:
+    grid = made_grid(n_days=3)
+    cpu = grid.cpu.copy()
+    cpu[0, :100] = np.nan
+    cpu[0, 101:130] = np.nan  # one sample, and others from 7 hours later on
+    cpu[1, :] = np.where(np.arange(cpu.shape[1]) % 4 == 3, cpu[1], np.nan)  # once an hour
+    needs = usage_needs(replace(grid, cpu=cpu), n_classes=3, observed_s=10_800)
+    predictor = UsagePredictor.load(made_section(tmp_path / "section"))
+    for row in (0, 1):
+        for column, time_s in enumerate(grid.time_s().tolist()):
+            is_identified = predictor.usage(str(row)).class_id is not None
+            assert np.isnan(needs.cpu[row, column]) == (not is_identified or column < 96)
+            if not np.isnan(cpu[row, column]):
+                predictor.observe(str(row), time_s, float(cpu[row, column]))
+    assert np.isnan(needs.cpu[0, :133]).all() and not np.isnan(needs.cpu[0, 133:]).any()
 
 
 def test_the_rule_own_is_the_maximum_so_far() -> None:

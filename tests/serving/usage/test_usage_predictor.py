@@ -31,7 +31,7 @@ def test_a_request_never_heard_of_uses_its_reservation(predictor: UsagePredictor
     answer = predictor.usage("new")
     assert (answer.basis, answer.class_id, answer.at(0), answer.peak(0, 60)) == ("reservation", None, 1.0, 1.0)
     assert answer.next_busy(7) == (7.0, math.inf)
-    assert answer.reason == "observed in slots of 0 s together, of 10800 s"
+    assert answer.reason == "observed for 0 s of 10800 s"
     assert math.isnan(answer.own_highest)
 
 
@@ -119,12 +119,18 @@ def test_rows_grow_without_losing_what_was_seen(predictor: UsagePredictor) -> No
 
 
 @pytest.mark.parametrize("sample", [("a", 0.5, 0.1), ("a", True, 0.1), ("a", 0, math.nan), ("a", 0, -0.1),
-                                    ("a", 0, math.inf), ("a", 0, "0.1"), ("a", 0, True), ("a", 0, 0.1, "x"),
+                                    ("a", 0, math.inf), ("a", 0, 1e300), ("a", 0, 10**400), ("a", 0, np.True_),
+                                    ("a", 0, np.array(0.5)), ("a", 0, "0.1"), ("a", 0, True), ("a", 0, 0.1, "x"),
                                     ("", 0, 0.1), (7, 0, 0.1), ("a" * 513, 0, 0.1)])
 def test_what_is_no_sample_is_refused(predictor: UsagePredictor, sample: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="must be"):
         predictor.observe(*sample)  # type: ignore[arg-type]
     assert predictor.info()["n_observed"] == 0
+
+
+def test_a_refused_share_is_shown_as_it_was_given(predictor: UsagePredictor) -> None:
+    with pytest.raises(ValueError, match=r"used must be a finite share .*, from 0 to 1e\+06, got 'much'"):
+        predictor.observe("a", 0, "much")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("interval", [(0, 0), (5, 1), (0, 1e9), (math.nan, 1), (0, math.inf), ("0", 1)])

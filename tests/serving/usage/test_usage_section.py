@@ -99,6 +99,7 @@ def _set(name: str, at: int, value: float) -> Callable[[dict[str, np.ndarray]], 
     lambda arrays: arrays.update(cpu_means=np.ones(192, np.int64)),
     lambda arrays: arrays.update(cpu_surplus=np.ones(2)),
     lambda arrays: arrays.update(cpu_n_members=np.ones(3, np.int64)),
+    lambda arrays: arrays.update(cpu_n_members=np.array([3, -1])),
     _set("cpu_centres", 5, math.nan), _set("cpu_surplus", 5, math.inf), _set("cpu_means", 5, -0.1),
     _set("mem_centres", 0, 1e300), _set("waves", 0, math.nan), _set("waves", 1, 5.0), _set("waves", 2, 0.0),
     _set("waves", 2, math.nan), _set("waves", 3, math.inf), _set("waves", 4, 1.0), _set("waves", 5, 0.1),
@@ -122,6 +123,27 @@ def test_a_size_that_lies_is_refused(folder: Path) -> None:
         archive.writestr("waves.npy", header)
     rehash(folder)
     with pytest.raises(BundleError, match=r"usage\.npz must hold"):
+        load_usage(folder)
+
+
+@pytest.mark.parametrize(("name", "size"), [("MANIFEST.json", 1 << 16), ("usage.json", 1 << 25),
+                                            ("usage.npz", 1 << 26)])
+def test_a_large_file_is_refused_unread(folder: Path, name: str, size: int) -> None:
+    with (folder / name).open("r+b") as file:
+        file.truncate(size + 1)
+    with pytest.raises(BundleError, match=rf"{name} must be at most {size} bytes, got {size + 1}"):
+        load_usage(folder)
+
+
+def test_arrays_that_grow_are_refused_before_they_are_held(folder: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("waves.npy", bytes(1 << 25))
+        archive.writestr("more.npy", bytes((1 << 25) - 1024))
+    content = packed.getvalue().replace(b"\x00\x00\x00\x02", b"\x00\x00\x00\x05")  # sizes say 80 MiB
+    (folder / "usage.npz").write_bytes(content)
+    rehash(folder)
+    with pytest.raises(BundleError, match=r"usage\.npz must hold the section's arrays, got ValueError: arrays of"):
         load_usage(folder)
 
 
