@@ -9,6 +9,7 @@ from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
+from sojourn.features.readers.alibaba_2018_instances import read_alibaba_2018_instances
 from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
 from sojourn.features.readers.azure_packing import AZURE_PACKING
 from sojourn.features.readers.azure_vm import AZURE_VM
@@ -24,7 +25,7 @@ from sojourn.features.readers.swf import SWF
 from sojourn.features.trace import Trace
 
 __all__ = [
-    "READERS", "Reader", "n_parquet_rows", "read_trace", "record_batches",
+    "READERS", "Reader", "n_parquet_rows", "read_alibaba_2018_instances", "read_trace", "record_batches",
 ]  # fmt: skip
 
 READERS: Mapping[str, Reader] = MappingProxyType({

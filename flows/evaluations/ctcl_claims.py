@@ -14,8 +14,8 @@ BEST = "ctcl 20c-24h"
 _TITLES = ("claim", "against", "paper", "ours", "verdict")
 _LEGEND = ("Change of the paper's best case, ctcl 20c-24h, in % of the other's figure, paired by seed, ± half of the "
            "95 % interval. Reproduced: in the paper's direction, at least as large, and the interval excludes 0; "
-           "smaller: in its direction, and the interval excludes 0; refuted: neither. trace is a stand-in: a fixed "
-           "pool of the default type.")
+           "smaller: in its direction, and the interval excludes 0; refuted: neither. trace is a stand-in, a fixed "
+           "pool of the default type, where the trace does not record its machines and runs.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from sojourn.flows.evaluations.ctcl_claims import claims_section
 from sojourn.flows.evaluations.ctcl_figure import figure_5_to_7
 from sojourn.flows.evaluations.mix_source import MixSource, mix_source
 from sojourn.flows.intervals import t_half_width
-from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool
+from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool, service_grid
+from sojourn.flows.placement.usage_needs import DailyClasses, daily_classes
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.comparison_report import Section
 from sojourn.flows.versions.opening import open_store
@@ -27,6 +28,7 @@ from sojourn.simulator.elastic import (
     homogeneous,
     own_maximum,
     replay_mixed,
+    replay_recorded,
     true_needs,
 )
 
@@ -81,8 +83,14 @@ def rows() -> Mapping[str, Row]:
     def nothing(_: MixedWorkload) -> None:
         return None
 
+    learnt: dict[int, tuple[MixedWorkload, DailyClasses]] = {}  # a line's hours and rule use the same classes
+
     def of_classes(k: int, hours: int, rule: str) -> _Needs:
-        return lambda workload: class_needs(workload, n_classes=k, observed_s=hours * 3600, rule=rule)
+        def needs(workload: MixedWorkload) -> np.ndarray:
+            if k not in learnt or learnt[k][0] is not workload:
+                learnt[k] = workload, daily_classes(service_grid(workload), n_classes=k)
+            return class_needs(workload, n_classes=k, observed_s=hours * 3600, rule=rule, classes=learnt[k][1])
+        return needs
 
     def of_itself(hours: int, margin: float = 0.0) -> _Needs:
         return lambda workload: own_maximum(workload.services, hours * 3600 // workload.interval_s, margin)
@@ -107,7 +115,7 @@ def replayed(source: MixSource, lines: Mapping[str, Row], seeds: tuple[int, ...]
     """One row for each line and seed; and the mean series of those of the figures, one row a line and interval.
 
     Services are the same for all seeds, so that needs are made once; a seed draws the batch requests' use (of a made
-    mix the requests as well) and the boot lags.
+    mix the requests as well) and the boot lags. Where the source has what the trace did, `trace` is that.
     """
     workloads = {seed: source.of_seed(seed) for seed in seeds}
     first = workloads[seeds[0]]
@@ -119,8 +127,11 @@ def replayed(source: MixSource, lines: Mapping[str, Row], seeds: tuple[int, ...]
             needs = row.needs(first)
             shown: list[pd.DataFrame] = []
             for seed, workload in workloads.items():
-                result = replay_mixed(workload, row.scheduler, needs, rng=np.random.default_rng([seed, 1]),
-                                      n_machines=n_machines[seed])
+                if row.scheduler.is_by_trace and source.recorded is not None:
+                    result = replay_recorded(workload, source.recorded)
+                else:
+                    result = replay_mixed(workload, row.scheduler, needs, rng=np.random.default_rng([seed, 1]),
+                                          n_machines=n_machines[seed])
                 found.append({"algorithm": name, "seed": seed, **_figures(result, workload)})
                 shown.append(result.series)
             if name in FIGURES:

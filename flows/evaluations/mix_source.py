@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from sojourn.features.readers import read_trace
+from sojourn.features.readers import read_alibaba_2018_instances, read_trace
 from sojourn.features.usage import USAGE_READERS, UsageGrid, read_usage, store_usage
 from sojourn.flows.placement.made_mix import INTERVAL_S, MixParameters, made_mix
-from sojourn.flows.placement.real_mix import real_mix
+from sojourn.flows.placement.real_mix import MEM_PER_SHARE_GIB, real_mix
+from sojourn.flows.placement.recorded_mix import recorded_mix
 from sojourn.serving.usage import DAY_S
-from sojourn.simulator.elastic import MixedWorkload
+from sojourn.simulator.elastic import MixedWorkload, RecordedRuns
 
 N_DAYS = 8
 _OF_CONTAINERS = "alibaba-2018-containers"
@@ -26,15 +27,18 @@ _PER_SERVICE = 250
 
 @dataclass(frozen=True, slots=True)
 class MixSource:
-    """of_seed: the mix of a seed; its services are the same for all."""
+    """of_seed: the mix of a seed; its services are the same for all. recorded: what the trace itself did, None = it
+    does not say."""
 
     of_seed: Callable[[int], MixedWorkload]
+    recorded: RecordedRuns | None = None
 
 
 def mix_source(trace: Path | None, reader: str, batch_trace: Path | None, n_requests: int, scratch: Path) -> MixSource:
     """A made mix of n_requests batch requests where there is no trace; else the first 8 whole local days of the usage
     at `trace`, and the tasks of `batch_trace`, by default of `batch_task.csv` beside the containers of
-    alibaba-2018-containers.
+    alibaba-2018-containers. With `batch_instance.csv` beside them as well, the mix has the trace's own machines and
+    runs, and is the same for all seeds.
 
     scratch: folder for the usage store, which is removed.
     """
@@ -59,6 +63,14 @@ def mix_source(trace: Path | None, reader: str, batch_trace: Path | None, n_requ
     scratch.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=scratch) as place:
         grid = _first_days(trace, usage_reader, Path(place) / "usage")
+
+    if batch_trace is None and any((folder / f"batch_instance.csv{end}").is_file() for end in ("", ".gz")):
+        containers, _ = read_trace(reader, trace, usage=False)
+        runs, _ = read_alibaba_2018_instances(folder)
+        mix, recorded = recorded_mix(grid, containers, tasks, runs, f"{usage_reader} as recorded")
+        return MixSource(lambda _: mix, recorded)
+    if usage_reader == "alibaba-2018":
+        grid = replace(grid, mem_gib=grid.mem_gib * MEM_PER_SHARE_GIB)
 
     def real(seed: int) -> MixedWorkload:
         return real_mix([grid], tasks, np.random.default_rng([seed, 0]), description=f"{usage_reader} and {tasks_name}")

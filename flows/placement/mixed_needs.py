@@ -7,17 +7,30 @@ import math
 import numpy as np
 
 from sojourn.features.usage import UsageGrid
-from sojourn.flows.placement.usage_needs import usage_needs
+from sojourn.flows.placement.usage_needs import DailyClasses, usage_needs
 from sojourn.serving.usage import DayClock
 from sojourn.simulator.elastic import DEFAULT_TYPE, Evictor, MixedWorkload, type_capacities
 
 
-def class_needs(workload: MixedWorkload, *, n_classes: int, observed_s: int, rule: str, seed: int = 0) -> np.ndarray:
+def class_needs(workload: MixedWorkload, *, n_classes: int, observed_s: int, rule: str, seed: int = 0,
+                classes: DailyClasses | None = None) -> np.ndarray:
     """Needs for `replay_mixed`, float64 (n_services, n_intervals, 2): what `usage_needs` predicts for an interval and
     the next one from what was seen before it; NaN = not identified.
 
-    rule: `class` is the paper's, `combined` the own maximum and the class's surplus.
+    rule: `class` is the paper's, `combined` the own maximum and the class's surplus. classes: as of `usage_needs`, for
+    `service_grid` of the workload.
     """
+    services = workload.services
+    found = usage_needs(service_grid(workload), n_classes=n_classes, observed_s=observed_s,
+                        ahead_s=2 * workload.interval_s, rule=rule, seed=seed, classes=classes)
+    if found.mem is None:
+        raise ValueError("usage_needs must give memory for a grid with memory, got none")
+    needs = np.stack([found.cpu, found.mem], axis=2).astype(np.float64) * services.reserved[:, None, :]
+    return np.asarray(needs[:, :services.n_intervals])
+
+
+def service_grid(workload: MixedWorkload) -> UsageGrid:
+    """What the services use, as shares of what they reserve, while they are there."""
     services = workload.services
     reserved = services.reserved.astype(np.float64)
     share = services.used / np.maximum(reserved, 1.0)[:, None, :]
@@ -25,14 +38,8 @@ def class_needs(workload: MixedWorkload, *, n_classes: int, observed_s: int, rul
     is_there = (interval >= services.first[:, None]) & (interval < services.last[:, None])
     share[~is_there] = np.nan
     cpu, mem = (share[..., d].astype(np.float32) for d in range(2))
-    grid = UsageGrid(np.arange(len(services)), cpu, mem, reserved[:, 0] / 1000, reserved[:, 1] / 1024, 0,
+    return UsageGrid(np.arange(len(services)), cpu, mem, reserved[:, 0] / 1000, reserved[:, 1] / 1024, 0,
                      workload.interval_s, DayClock())
-    found = usage_needs(grid, n_classes=n_classes, observed_s=observed_s, ahead_s=2 * workload.interval_s, rule=rule,
-                        seed=seed)
-    if found.mem is None:
-        raise ValueError("usage_needs must give memory for a grid with memory, got none")
-    needs = np.stack([found.cpu, found.mem], axis=2).astype(np.float64) * reserved[:, None, :]
-    return np.asarray(needs[:, :services.n_intervals])
 
 
 def fixed_pool(workload: MixedWorkload, evictor: Evictor | None = None) -> int:

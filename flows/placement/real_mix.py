@@ -56,7 +56,8 @@ def real_mix(grids: Sequence[UsageGrid], tasks: Trace, rng: np.random.Generator,
                         for grid in grids):
         raise ValueError(f"grids must be one or more of {INTERVAL_S} s steps with memory and of one length, got "
                          f"{[(grid.step_s, grid.cpu.shape[1], grid.mem is not None) for grid in grids]!r}")
-    services, n_left_out = _services(grids)
+    services, place = services_of(grids)
+    n_left_out = sum(len(grid.cpu) for grid in grids) - len(place)
     batch = _batch(tasks, services.n_intervals * INTERVAL_S, rng, BatchUse() if use is None else use)
     if len(services) == 0 or len(batch) == 0:
         raise ValueError(f"a mix must have a service and a batch request, got {len(services)} and {len(batch)}")
@@ -66,7 +67,8 @@ def real_mix(grids: Sequence[UsageGrid], tasks: Trace, rng: np.random.Generator,
                          f"requests, {days:g} days")
 
 
-def _services(grids: Sequence[UsageGrid]) -> tuple[Services, int]:
+def services_of(grids: Sequence[UsageGrid]) -> tuple[Services, np.ndarray]:
+    """Services without machines, and the place of each in the grids side by side, int64 (n_services,)."""
     cpu = np.concatenate([grid.cpu for grid in grids]).astype(np.float64)
     mem = np.concatenate([grid.mem for grid in grids if grid.mem is not None]).astype(np.float64)
     cores, gib = (np.concatenate([getattr(grid, name) for grid in grids]) for name in ("cpu_cores", "mem_gib"))
@@ -79,8 +81,8 @@ def _services(grids: Sequence[UsageGrid]) -> tuple[Services, int]:
     reserved = np.rint(np.stack([cores * 1000, gib * 1024], axis=1)).astype(np.int64)
     share = np.nan_to_num(np.stack([cpu, mem], axis=2))
     used = np.rint(share[is_kept] * reserved[is_kept][:, None, :]).astype(np.int64)
-    return Services(reserved[is_kept], used, first[is_kept], last[is_kept], np.full(int(is_kept.sum()), -1)), int(
-        (~is_kept).sum())
+    place = np.flatnonzero(is_kept)
+    return Services(reserved[place], used, first[place], last[place], np.full(len(place), -1)), place
 
 
 def _batch(tasks: Trace, horizon_s: int, rng: np.random.Generator, use: BatchUse) -> BatchRequests:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +37,24 @@ class UsageNeeds:
     class_ids: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class DailyClasses:
+    """Classes of CPU and memory by day, each learnt at its midnight from what was seen before it; None = none yet.
+    mem: empty where the grid has none."""
+
+    cpu: tuple[ClassModel | None, ...]
+    mem: tuple[ClassModel | None, ...]
+
+
+def daily_classes(grid: UsageGrid, *, n_classes: int = N_CLASSES, seed: int = 0) -> DailyClasses:
+    """The classes of `usage_needs`, for several calls of it: learning them takes nearly all of its time."""
+    mem = () if grid.mem is None else tuple(_daily(slot_maxima(grid, "mem"), n_classes, seed))
+    return DailyClasses(tuple(_daily(slot_maxima(grid, "cpu"), n_classes, seed)), mem)
+
+
 def usage_needs(grid: UsageGrid, *, n_classes: int = N_CLASSES, observed_s: int = OBSERVED_S,
-                ahead_s: int = INTERVAL_S, rule: str = "combined", seed: int = 0) -> UsageNeeds:
+                ahead_s: int = INTERVAL_S, rule: str = "combined", seed: int = 0,
+                classes: DailyClasses | None = None) -> UsageNeeds:
     """Needs of each service at each 15-minute interval; nothing of the interval itself or later is used.
 
     observed_s: how long a service is observed before it gets a class, at least 3 hours (CTCL: 12 h or 24 h), counted as
@@ -49,6 +65,8 @@ def usage_needs(grid: UsageGrid, *, n_classes: int = N_CLASSES, observed_s: int 
     its class when it has been observed for so long, and again at each midnight. Before the first full day there are no
     classes.
 
+    classes: of `daily_classes` for the same grid, in place of n_classes and seed.
+
     The grid's clock decides local days; on days with a change of daylight saving, an interval's index is its slot of
     the local day.
     """
@@ -58,19 +76,19 @@ def usage_needs(grid: UsageGrid, *, n_classes: int = N_CLASSES, observed_s: int 
         raise ValueError(f"observed_s must be at least {SEEN_S[0]}, got {observed_s!r}")
     if not INTERVAL_S <= ahead_s <= DAY_S:
         raise ValueError(f"ahead_s must be from {INTERVAL_S} to {DAY_S}, got {ahead_s!r}")
-    cpu_seen = slot_maxima(grid, "cpu")
+    learnt = daily_classes(grid, n_classes=n_classes, seed=seed) if classes is None else classes
     n_ahead = -(-ahead_s // INTERVAL_S)
-    cpu, class_ids = _needs(cpu_seen, n_classes, observed_s, n_ahead, rule, seed)
+    cpu, class_ids = _needs(slot_maxima(grid, "cpu"), learnt.cpu, observed_s, n_ahead, rule)
     mem = None
     if grid.mem is not None:
-        mem, _ = _needs(slot_maxima(grid, "mem"), n_classes, observed_s, n_ahead, rule, seed)
+        mem, _ = _needs(slot_maxima(grid, "mem"), learnt.mem, observed_s, n_ahead, rule)
     first_s = np.array([grid.start_s], np.int64)
     midnight_s = grid.start_s - int(grid.clock.local_s(first_s)[0] % DAY_S)
     return UsageNeeds(np.asarray(grid.request_ids), midnight_s, INTERVAL_S, cpu, mem, class_ids)
 
 
-def _needs(seen: SlotMaxima, n_classes: int, observed_s: int, n_ahead: int, rule: str,
-           seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _needs(seen: SlotMaxima, models: Sequence[ClassModel | None], observed_s: int, n_ahead: int,
+           rule: str) -> tuple[np.ndarray, np.ndarray]:
     """Needs float32 and class ids int64 (n, n_columns)."""
     n, n_columns = seen.highest.shape
     is_seen = ~np.isnan(seen.highest)
@@ -81,7 +99,7 @@ def _needs(seen: SlotMaxima, n_classes: int, observed_s: int, n_ahead: int, rule
     own = np.full(n, np.nan)
     needs = np.full((n, n_columns), np.nan, np.float32)
     class_ids = np.full((n, n_columns), -1, np.int64)
-    for day, model in _daily(seen, n_classes, seed):
+    for day, model in enumerate(models):
         at = np.full(n, -1, np.int64)
         for slot in range(N_SLOTS):
             now = day * N_SLOTS + slot
@@ -106,13 +124,13 @@ def _needs(seen: SlotMaxima, n_classes: int, observed_s: int, n_ahead: int, rule
     return needs, class_ids
 
 
-def _daily(seen: SlotMaxima, n_classes: int, seed: int) -> Iterator[tuple[int, ClassModel | None]]:
-    """Each day with the classes of what was seen before it."""
+def _daily(seen: SlotMaxima, n_classes: int, seed: int) -> Iterator[ClassModel | None]:
+    """The classes of each day, of what was seen before it."""
     model: ClassModel | None = None
     for day in range(seen.n_days):
         if day:
             model = fit_classes(seen.before(day * N_SLOTS), n_classes=n_classes, seed=seed, before=model) or model
-        yield day, model
+        yield model
 
 
 def _scaled(centres: np.ndarray, profiles: np.ndarray, own: np.ndarray, slots: np.ndarray) -> np.ndarray:

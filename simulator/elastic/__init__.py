@@ -22,12 +22,14 @@ from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
 from sojourn.simulator.elastic.mixed_workload import BatchRequests, MixedWorkload, Services
 from sojourn.simulator.elastic.pool import ElasticPool, simulate_pool
 from sojourn.simulator.elastic.pool_result import PoolResult
+from sojourn.simulator.elastic.recorded_runs import RecordedRuns, replay_recorded
 from sojourn.simulator.elastic.service_needs import own_maximum, true_needs
 
 __all__ = [
     "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "OUTCOMES", "SCHEDULERS", "Autoscaler", "BatchRequests",
     "BootLag", "Consolidation", "ElasticPool", "Evictor", "MachineType", "MixedResult", "MixedScheduler",
-    "MixedWorkload", "PoolResult", "ScaleOut", "Services", "Timing", "available", "evicted", "fits_a_type", "greedy",
-    "homogeneous", "idle", "least_requested_host", "machines_for", "own_maximum", "replay_mixed", "rescheduling_cost_s",
-    "simulate_pool", "true_needs", "type_capacities", "updated_demand",
+    "MixedWorkload", "PoolResult", "RecordedRuns", "ScaleOut", "Services", "Timing", "available", "evicted",
+    "fits_a_type", "greedy", "homogeneous", "idle", "least_requested_host", "machines_for", "own_maximum",
+    "replay_mixed", "replay_recorded", "rescheduling_cost_s", "simulate_pool", "true_needs", "type_capacities",
+    "updated_demand",
 ]  # fmt: skip

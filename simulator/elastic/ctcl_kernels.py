@@ -133,7 +133,7 @@ def replay(world: World, rules: Rules) -> None:
                     world.requests[service].status = ENDED
         if not counts[0].is_checked:
             counts[0].is_checked = 1
-            for host in range(len(world.hosts)):
+            for host in range(world.counts[0].n_slots):
                 if world.hosts[host].is_over and world.hosts[host].n_batch > 0:
                     relieve(world, rules, host, time)
         open_ready(world, rules, time)

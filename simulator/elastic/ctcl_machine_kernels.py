@@ -32,6 +32,7 @@ def order_machine(world: World, rules: Rules, kind: int, now: int) -> int:
         if world.hosts[host].state != NONE:
             continue
         counts = world.counts
+        counts[0].n_slots = max(counts[0].n_slots, host + 1)
         world.hosts[host].state, world.hosts[host].kind, world.hosts[host].serial = BOOTING, kind, counts[0].n_serials
         counts[0].n_serials += 1
         world.hosts[host].ready = now + world.lags[counts[0].n_lags % len(world.lags)]
@@ -63,7 +64,7 @@ def open_ready(world: World, rules: Rules, now: int) -> None:
     if counts[0].next_ready > now:
         return
     counts[0].next_ready = NEVER
-    for host in range(len(world.hosts)):
+    for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != BOOTING:
             continue
         if world.hosts[host].ready > now:
@@ -98,7 +99,7 @@ def release_idle(world: World, rules: Rules, now: int) -> None:
     if counts[0].next_release > now:
         return
     counts[0].next_release = NEVER
-    for host in range(len(world.hosts)):
+    for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != READY or world.hosts[host].n_services + world.hosts[host].n_batch > 0:
             continue
         at = world.hosts[host].idle_since + rules.idle_release
@@ -116,7 +117,7 @@ def release_idle(world: World, rules: Rules, now: int) -> None:
 @inner
 def bind_to_ordered(world: World, request: int, is_service: bool) -> bool:
     """Whether a machine that is booting has room for the request; it is bound to the first."""
-    for host in range(len(world.hosts)):
+    for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != BOOTING:
             continue
         limit = world.hosts[host].capacity if is_service else world.hosts[host].limit

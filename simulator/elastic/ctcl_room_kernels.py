@@ -23,29 +23,42 @@ def predicted(world: World, rules: Rules, service: int, until: int, d: int) -> i
 
 
 @inner
+def is_long_room(world: World, rules: Rules, host: int, request: int, now: int) -> bool:
+    """Whether a rescheduled request has room for the longest time that requests like it took. Needs of later intervals
+    only add to those of this one and the next, which had room."""
+    until = now + world.batch[request - len(world.services)].longest
+    for d in range(2):
+        room = world.hosts[host].limit[d] - world.hosts[host].batch_demand[d]
+        service = world.hosts[host].first_service
+        while service >= 0:
+            room -= predicted(world, rules, service, until, d)
+            if world.demand[request, d] > room:
+                return False
+            service = world.requests[service].after
+        world.room[d] = room
+    return True
+
+
+@inner
 def is_room(world: World, rules: Rules, host: int, request: int, now: int) -> bool:
     """Whether the host passes the filter for the request; `World.room` is what is available to it."""
     n = len(world.services)
     is_service = request < n
     limit = world.hosts[host].capacity if is_service else world.hosts[host].limit
-    is_long = rules.is_long and not is_service and world.batch[request - n].n_evicted > 0
+    is_again = not is_service and not rules.by_use and world.batch[request - n].n_evicted > 0
     for d in range(2):
         if is_service and not rules.by_need:
             room = limit[d] - world.hosts[host].reserved[d] - world.hosts[host].batch_demand[d]
         elif rules.by_use and not is_service:
             room = limit[d] - world.hosts[host].used[d]
-        elif is_long:
-            room = limit[d] - world.hosts[host].batch_demand[d]
-            until = now + world.batch[request - n].longest
-            service = world.hosts[host].first_service
-            while service >= 0:
-                room -= predicted(world, rules, service, until, d)
-                service = world.requests[service].after
         else:
             room = limit[d] - world.hosts[host].need[d] - world.hosts[host].batch_demand[d]
         if world.demand[request, d] > room:
             return False
         world.room[d] = room
+    if rules.is_long and is_again:
+        if (now + world.batch[request - n].longest) // rules.interval >= world.counts[0].interval + 2:
+            return is_long_room(world, rules, host, request, now)  # last: it looks at every service of the host
     if is_service or not rules.by_use:
         return True
     overall = 0.0
@@ -59,7 +72,7 @@ def is_room(world: World, rules: Rules, host: int, request: int, now: int) -> bo
 @inner
 def host_for(world: World, rules: Rules, request: int, now: int) -> int:
     best, least = -1, 0.0
-    for host in range(len(world.hosts)):
+    for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != READY or world.hosts[host].serial == world.requests[request].not_on:
             continue
         if not is_room(world, rules, host, request, now):

@@ -23,7 +23,8 @@ N_COLUMNS = 11
 COUNTS = np.dtype([(name, np.int64) for name in (
     "now", "interval", "heap_size", "next_service", "next_batch", "n_services_pending", "n_pending", "n_scanned",
     "n_refused", "is_freed", "is_cut", "is_checked", "next_ready", "next_release", "n_lags", "n_serials", "clock",
-    "n_placed", "n_evictions", "n_ready", "n_in_use", "n_overloaded", "n_above", "n_short_of_slots")])
+    "n_placed", "n_evictions", "n_ready", "n_in_use", "n_overloaded", "n_above", "n_short_of_slots", "n_slots")])
+"""n_slots: those ever used are the first ones; what looks at all machines looks at these."""
 
 
 ROWS, ORDER, MACHINE, TYPE_OF, SLOT_OF, MEMBERS, CHOSEN = 0, 1, 2, 3, 4, 5, 6

@@ -181,7 +181,7 @@ def _open_fixed(world: World) -> None:
     world.hosts["state"] = READY
     world.hosts["serial"] = np.arange(n)
     world.hosts["capacity"], world.hosts["limit"] = world.capacities[0], world.limits[0]
-    world.counts["n_ready"] = n
+    world.counts["n_ready"] = world.counts["n_slots"] = n
     world.n_of_type[0] = n
     world.totals[2:] = world.capacities[0] * n
 

@@ -199,6 +199,24 @@ def test_an_evicted_request_loses_its_progress_and_asks_for_what_it_used() -> No
     assert result.most_machines == 2
 
 
+def test_a_request_is_rescheduled_twice_although_its_demand_is_known() -> None:
+    # First machine: a service that uses nothing, and B, which uses 70 of the 40 it asked for, until 1250 s. A comes at
+    # 1000 s with 40: 110 of 100, A leaves; what was seen of it is 40. D comes at 1002 s with its true 20: 90 of 100 is
+    # above 80 %, D leaves, with nothing to raise. Both start on the second machine at 1301 s, D after A. 100 s into its
+    # run A needs 70, which no one had seen (equation 10): 90 of 100 again, and D has the shortest runtime (algorithm 2)
+    made = mix([(1, 0)], [(900, 350, 40, 70), (1000, 600, 40, 40), (1002, 600, 20, 20)])
+    peak = np.array([[70, 70], [70, 70], [20, 20]])
+    rising = replace(made.batch, peak=peak, peak_ms=np.array([0, 100_000, 0]))
+    result = replay_mixed(replace(made, batch=rising), on_one("demand-blind", is_raised=True, is_long=True),
+                          rng=np.random.default_rng(0))
+    assert result.n_evicted.tolist() == [0, 1, 2]
+    # who asks for its peak, on machines filled to the threshold, is never evicted
+    known = replace(rising, requested=peak)
+    result = replay_mixed(replace(made, batch=known), on_one("demand-blind", is_raised=True, is_long=True, fill=0.8),
+                          rng=np.random.default_rng(0))
+    assert result.n_evicted.tolist() == [0, 0, 0]
+
+
 @pytest.mark.slow
 def test_an_idle_machine_is_given_back_after_five_minutes() -> None:
     result = replay_mixed(mix([], [(0, 60, 50, 50)]), on_one("demand-blind"), rng=np.random.default_rng(0))
