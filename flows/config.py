@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -51,10 +52,9 @@ class TraceSettings(BaseSettings):
     @classmethod
     def _known_reader(cls, value: str, info: ValidationInfo) -> str:
         if value != "synthetic":  # the default must not load what reads traces: `pull` needs none of it
-            from sojourn.features.readers import READERS
-
-            if value not in READERS:
-                raise ValueError(f"reader must be one of {', '.join(('synthetic', *READERS))}, got {value!r}")
+            known = cls._readers()
+            if value not in known:
+                raise ValueError(f"reader must be one of {', '.join(('synthetic', *known))}, got {value!r}")
         trace = info.data.get("trace")
         if value == "synthetic" and trace is not None:
             raise ValueError(f"reader must be given with a trace file: give --reader NAME, got trace {str(trace)!r} "
@@ -62,6 +62,13 @@ class TraceSettings(BaseSettings):
         if value != "synthetic" and trace is None:
             raise ValueError(f"trace must be given with a reader: give --trace PATH, got reader {value!r} without one")
         return value
+
+    @classmethod
+    def _readers(cls) -> Collection[str]:
+        """Names of the readers of files."""
+        from sojourn.features.readers import READERS
+
+        return READERS
 
     @field_validator("horizon_s")
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn.features.usage.bitbrains_usage import BITBRAINS, BITBRAINS_SMALL
 from sojourn.features.usage.cloud_usage import ALIBABA_2018, AZURE_VM, GOOGLE_2011
-from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB
+from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB, planetlab_days
 from sojourn.features.usage.one_series_usage import AWS_NAB, AZURE_2019, GOOGLE_2019
 from sojourn.features.usage.streamed_profiles import streamed_profiles
 from sojourn.features.usage.surf_usage import SURF
@@ -28,8 +28,8 @@ from sojourn.features.usage.usage_stream import UsageReport, UsageStream
 
 __all__ = [
     "USAGE_READERS", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport", "UsageRequests",
-    "UsageStore", "UsageStream", "grid_of", "profiles_of", "read_usage", "store_usage",
-    "streamed_profiles",
+    "UsageStore", "UsageStream", "grid_of", "planetlab_days", "profiles_of", "read_usage",
+    "store_usage", "streamed_profiles",
 ]  # fmt: skip
 
 USAGE_READERS: Mapping[str, UsageReader] = MappingProxyType({

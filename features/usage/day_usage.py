@@ -35,7 +35,7 @@ def stream_planetlab(path: str | Path, *, day: str | None = None, timezone: str 
     """
     source = Path(path)
     file = source / "planetlab_cpu_5min.parquet" if source.is_dir() else source
-    days = sorted({str(value) for batch in record_batches(file, ("day",)) for value in batch.column(0).to_pylist()})
+    days = planetlab_days(file)
     wanted = day if day is not None else next(iter(days), "")
     if wanted not in days:
         raise ValueError(f"day must be one of {', '.join(days)[:200] or 'none'}, got {wanted!r}")
@@ -44,6 +44,13 @@ def stream_planetlab(path: str | Path, *, day: str | None = None, timezone: str 
         yield from _rows(file, "vm", "cpu_pct", None, table, ledger, wanted)
 
     return UsageStream(f"PlanetLab (CoMon), {wanted}", DayClock(0, timezone), read, max_cpu=max_cpu)
+
+
+def planetlab_days(path: str | Path) -> list[str]:
+    """The days that `stream_planetlab` can read, in order. Raises as it does."""
+    source = Path(path)
+    file = source / "planetlab_cpu_5min.parquet" if source.is_dir() else source
+    return sorted({str(value) for batch in record_batches(file, ("day",)) for value in batch.column(0).to_pylist()})
 
 
 def stream_gcd_vms(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:

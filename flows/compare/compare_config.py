@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.compare.grid import Cell, grid_of
 from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.presets.preset import OF_USAGE
 from sojourn.flows.config import TraceSettings, load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
@@ -70,6 +72,26 @@ class CompareConfig(TraceSettings):
         preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
         return {**preset, **given}
+
+    @classmethod
+    def _readers(cls) -> Collection[str]:
+        from sojourn.features.usage import USAGE_READERS
+
+        return sorted({*super()._readers(), *USAGE_READERS} - {"synthetic"})
+
+    @model_validator(mode="after")
+    def _reader_of_preset(self) -> CompareConfig:
+        """Presets that place by usage take readers of usage series, all others readers of traces."""
+        if self.reader == "synthetic":
+            return self
+        from sojourn.features.usage import USAGE_READERS
+
+        is_of_usage = self.preset is not None and PRESETS[self.preset].reads == OF_USAGE
+        known = USAGE_READERS if is_of_usage else super()._readers()
+        if self.reader not in known:
+            words = "with a preset that places by usage" if is_of_usage else "here"
+            raise ValueError(f"reader must be one of {', '.join(known)} {words}, got {self.reader!r}")
+        return self
 
     @field_validator("recipe")
     @classmethod

@@ -76,19 +76,21 @@ def run_orders(case: UsageCase, setting: Setting, entries: Sequence[Entry], seed
     return pd.DataFrame(rows)
 
 
-def order_means(runs: pd.DataFrame, baseline: str, by: Sequence[str] = ("label",)) -> pd.DataFrame:
+def order_means(runs: pd.DataFrame, baseline: str, by: Sequence[str] = ("label",), *,
+                within: Sequence[str] | None = None) -> pd.DataFrame:
     """Means over seeds with 95 % t-intervals, and the ratio to the baseline label with its paired interval.
 
     `severity_ratio` and `request_rate_ratio` are ratios R of means; their intervals are those of the mean of
     y - R x over the mean of x, the linearised variance of a ratio of paired means (Cochran, Sampling Techniques,
-    section 6.3). Columns end in _low and _high.
+    section 6.3). The baseline of a row has the same values of the columns `within`, by default of all of `by` but the
+    label. Columns end in _low and _high.
 
     >>> runs = pd.DataFrame({"seed": [0, 1] * 2, "label": ["b", "b", "a", "a"],
     ...                      **{name: [2.0, 4.0, 1.0, 2.0] for name in MEASURES}, "elapsed_s": 0.0})
     >>> order_means(runs, "b").set_index("label")["severity_ratio"].tolist()
     [1.0, 0.5]
     """
-    others = [name for name in by if name != "label"]
+    others = [name for name in by if name != "label"] if within is None else within
     rows = []
     for key, own in runs.groupby(list(by), sort=False):
         row = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PANELS = (("request_rate_pct", "violation rate of a request, %"), ("severity_pct", "violation severity, %"),
           ("used_pct", "utilisation, %"))
+_STYLES = ("o-", "s--", "^-.", "v:")
+"""Lines that lie on each other stay visible."""
 _GREY = "#444444"
 
 
@@ -41,8 +43,8 @@ def lines_figure(means: pd.DataFrame, by: str, words: str, title: str) -> Figure
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     axes = figure.subplots(1, len(PANELS))
     for own, (name, what) in zip(axes, PANELS, strict=True):
-        for label, rows in means.groupby("label", sort=False):
-            own.plot(rows[by], rows[name], marker="o", markersize=3, label=str(label))
+        for k, (label, rows) in enumerate(means.groupby("label", sort=False)):
+            own.plot(rows[by], rows[name], _STYLES[k % len(_STYLES)], markersize=3, label=str(label))
             own.fill_between(rows[by], rows[f"{name}_low"], rows[f"{name}_high"], alpha=0.2)
         own.set_xlabel(words)
         own.set_ylabel(what)

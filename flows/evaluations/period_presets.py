@@ -1,8 +1,8 @@
 """The presets `period-a` to `period-d`: placement by usage, as in the experiments of period-aware placement.
 
 Made requests have known pulses. A trace (`--trace`, `--reader`) of more than 14 days is judged on days that models have
-not seen; its days are split into three sets one after the other. A shorter one is judged on the day that the models are
-fitted to, and says so.
+not seen; a shorter one on the days that the models are fitted to, and says so. Its days are split into three sets one
+after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn import __version__
-from sojourn.features.usage import USAGE_READERS, UsageGrid, read_usage, store_usage
+from sojourn.features.usage import USAGE_READERS, UsageGrid, planetlab_days, read_usage, store_usage
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison_log import log_sections
 from sojourn.flows.evaluations.colocation_runs import Entry, Setting, order_means, run_orders
@@ -113,7 +113,7 @@ def run_period_d(config: CompareConfig) -> int:
         strength = np.where(fits.is_periodic, fits.magnitude, 0.0)
     with stage("shares") as report:
         runs = shares_of_periodic(case, waves, strength, full, config.seeds, report)
-    means = order_means(runs, "period-aware, 0 %", ("judged_by", "share_pct", "policy", "label"))
+    means = order_means(runs, "period-aware, 0 %", ("judged_by", "share_pct", "policy", "label"), within=("judged_by",))
     sections = [means_section(means, f"Share of periodic models varied: {case.name}", _caption(case, full),
                               ("judged_by", "share_pct"))]
     own = means[means["policy"] == "period-aware"].assign(label=lambda table: "period-aware by " + table["judged_by"])
@@ -172,27 +172,41 @@ def _cases(config: CompareConfig, n: int) -> list[UsageCase]:
     if config.trace is None:
         return [pulse_case(n, 0, recipe) for recipe in _SIZES]
     with stage("read usage"):
-        grid = usage_grid(config.reader, config.trace)
-    cases = day_cases(grid, config.trace.stem)
+        grids = usage_grids(config.reader, config.trace)
+    return sets_of_days(grids, config.trace.stem)
+
+
+def sets_of_days(grids: Sequence[UsageGrid], name: str) -> list[UsageCase]:
+    """Days in three sets one after the other; each day of a VM is a request of its own.
+
+    Next days, where one has 14 days before it; else all days are judged with models that are fitted to them.
+
+    Refused with ValueError: no day with samples in 80 % of its slots.
+    """
+    cases = [case for grid in grids for case in day_cases(grid, name)]
+    words, first = "next day", HISTORY_DAYS
     if not cases:
-        return [replace(case, name=f"{case.name}, same day")
-                for case in day_cases(grid, config.trace.stem, history_days=0)[:1]]
+        cases = [case for grid in grids for case in day_cases(grid, name, history_days=0)]
+        words, first = "same day", 0
+    if not cases:
+        raise ValueError(f"usage of {name} must cover 80 % of a day from midnight for one request, got none that does")
     parts = [part.tolist() for part in np.array_split(np.arange(len(cases)), min(N_SETS, len(cases)))]
-    return [pooled([cases[k] for k in part],
-                   f"{config.trace.stem}, next day, days {part[0] + HISTORY_DAYS} to {part[-1] + HISTORY_DAYS}")
+    return [pooled([cases[k] for k in part], f"{name}, {words}, days {part[0] + first} to {part[-1] + first}")
             for part in parts]
 
 
-def usage_grid(reader: str, path: Path) -> UsageGrid:
-    """All usage of a file as one grid of 5-minute steps; gaps stay missing.
+def usage_grids(reader: str, path: Path) -> list[UsageGrid]:
+    """All usage of a file as one grid of 5-minute steps; gaps stay missing. PlanetLab: one for each of its days, which
+    lie weeks apart.
 
     Refused with ValueError: a reader of traces that reads no usage.
     """
     if reader not in USAGE_READERS:
         raise ValueError(f"reader must be one of {', '.join(USAGE_READERS)} with a preset that places by usage, got "
                          f"{reader!r}")
+    options = [{"day": day} for day in planetlab_days(path)] if reader == "planetlab" else [{}]
     with TemporaryDirectory() as folder:
-        return store_usage(read_usage(reader, path), Path(folder) / "usage").grid()
+        return [store_usage(read_usage(reader, path, **own), Path(folder) / "usage").grid() for own in options]
 
 
 def _finished(config: CompareConfig, cases: Sequence[UsageCase], sections: Sequence[Section],

@@ -4,12 +4,11 @@ May import: `engine` and what lies below it.
 """
 
 from sojourn.simulator.colocation.colocation import UNITS, Colocation
-from sojourn.simulator.colocation.common_period import common_period
 from sojourn.simulator.colocation.optimum import Optimum, optimum
 from sojourn.simulator.colocation.registry import COLOCATION_POLICIES, ColocationPolicy, place
 from sojourn.simulator.colocation.violations import Violations, host_loads, violations
 
 __all__ = [
-    "COLOCATION_POLICIES", "UNITS", "Colocation", "ColocationPolicy", "Optimum", "Violations", "common_period",
-    "host_loads", "optimum", "place", "violations",
+    "COLOCATION_POLICIES", "UNITS", "Colocation", "ColocationPolicy", "Optimum", "Violations", "host_loads", "optimum",
+    "place", "violations",
 ]  # fmt: skip

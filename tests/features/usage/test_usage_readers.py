@@ -19,7 +19,7 @@ from made_files import (
     surf_folder,
     vm_table,
 )
-from sojourn.features.usage import USAGE_READERS, UsageStream, read_usage
+from sojourn.features.usage import USAGE_READERS, UsageStream, planetlab_days, read_usage
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the repository")
@@ -87,6 +87,7 @@ def test_planetlab_reads_one_day(tmp_path: Path) -> None:
     path = planetlab_file(tmp_path / "p.parquet")
     found = kept(read_usage("planetlab", path))
     assert len(found) == 576 and found[95] == ("a_x", 95 * 300, 0.95) and found[-1] == ("b_x", 86_100, 0.0)
+    assert planetlab_days(path) == ["20110303", "20110306"]
     assert kept(read_usage("planetlab", path, day="20110306"))[-1] == ("a_x", 86_100, 0.99)
     with pytest.raises(ValueError, match="day must be one of 20110303, 20110306, got '20110304'"):
         read_usage("planetlab", path, day="20110304")

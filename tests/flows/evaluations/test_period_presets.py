@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features.usage import UsageGrid
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import load_settings
 from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_orders
-from sojourn.flows.evaluations.period_presets import run_period_a, usage_grid
+from sojourn.flows.evaluations.period_presets import run_period_a, sets_of_days, usage_grids
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
 from sojourn.flows.placement.usage_case import pulse_case
+from sojourn.serving.usage import DayClock
 
 SMALL = Setting(60, 12)
 
@@ -60,7 +62,51 @@ def test_without_periodic_models_the_policy_is_borg_peak() -> None:
 
 def test_a_reader_without_usage_is_refused() -> None:
     with pytest.raises(ValueError, match=r"reader must be one of .*with a preset"):
-        usage_grid("swf", Path("log.swf"))
+        usage_grids("swf", Path("log.swf"))
+
+
+def days_of(n: int, n_days: int) -> UsageGrid:
+    use = np.random.default_rng(n).random((n, 288 * n_days), np.float32)
+    return UsageGrid(np.arange(n), use, None, np.ones(n), np.ones(n), 0, 300, DayClock())
+
+
+def test_days_apart_are_pooled_in_three_sets_of_the_same_day() -> None:
+    cases = sets_of_days([days_of(n, 1) for n in (2, 3, 4, 5)], "made")
+    assert [case.name for case in cases] == ["made, same day, days 0 to 1", "made, same day, days 2 to 2",
+                                             "made, same day, days 3 to 3"]
+    assert [len(case) for case in cases] == [5, 4, 5]
+    assert all(case.history is None for case in cases)
+    np.testing.assert_array_equal(cases[0].day[2:], days_of(3, 1).cpu)
+
+
+def test_long_series_are_judged_on_next_days() -> None:
+    first, second = sets_of_days([days_of(2, 16)], "made")
+    assert (first.name, second.name) == ("made, next day, days 14 to 14", "made, next day, days 15 to 15")
+    assert second.history is not None
+    np.testing.assert_array_equal(second.history[:, -1], first.day)
+
+
+def test_usage_without_a_day_is_refused() -> None:
+    with pytest.raises(ValueError, match="usage of made must cover 80 % of a day"):
+        sets_of_days([UsageGrid(np.arange(1), np.full((1, 288), np.nan, np.float32), None, np.ones(1), np.ones(1), 0,
+                                300, DayClock())], "made")
+
+
+def test_presets_of_usage_take_readers_of_usage(tmp_path: Path) -> None:
+    config = CompareConfig.model_validate({"preset": "period-b", "trace": tmp_path, "reader": "gcd-vms"})
+    assert config.reader == "gcd-vms"
+    with pytest.raises(ValueError, match=r"reader must be one of .* with a preset that places by usage, got 'swf'"):
+        CompareConfig.model_validate({"preset": "period-b", "trace": tmp_path, "reader": "swf"})
+    with pytest.raises(ValueError, match=r"reader must be one of .* here, got 'gcd-vms'"):
+        CompareConfig.model_validate({"trace": tmp_path, "reader": "gcd-vms"})
+
+
+def test_ratios_by_share_are_to_no_periodic_model() -> None:
+    runs = pd.DataFrame({"seed": [0, 1] * 2, "judge": "real", "share": [0, 0, 10, 10],
+                         "label": ["0 %", "0 %", "10 %", "10 %"], "elapsed_s": 0.0,
+                         **{name: [2.0, 4.0, 1.0, 2.0] for name in MEASURES}})
+    means = order_means(runs, "0 %", ("judge", "share", "label"), within=("judge",))
+    assert means["severity_ratio"].tolist() == [1.0, 0.5]
 
 
 @pytest.mark.slow
