@@ -14,6 +14,7 @@ from sojourn.flows.config import load_settings
 from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_orders
 from sojourn.flows.evaluations.period_presets import run_period_a, sets_of_days, usage_grids
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
+from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.placement.usage_case import pulse_case
 from sojourn.serving.usage import DayClock
 
@@ -95,6 +96,8 @@ def test_usage_without_a_day_is_refused() -> None:
 def test_presets_of_usage_take_readers_of_usage(tmp_path: Path) -> None:
     config = CompareConfig.model_validate({"preset": "period-b", "trace": tmp_path, "reader": "gcd-vms"})
     assert config.reader == "gcd-vms"
+    (tmp_path / "gcd_vms_5min.parquet").write_bytes(b"usage")
+    check_before_work(config)
     with pytest.raises(ValueError, match=r"reader must be one of .* with a preset that places by usage, got 'swf'"):
         CompareConfig.model_validate({"preset": "period-b", "trace": tmp_path, "reader": "swf"})
     with pytest.raises(ValueError, match=r"reader must be one of .* here, got 'gcd-vms'"):
