@@ -30,16 +30,8 @@ from sojourn.serving.live import (
 )
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
-from sojourn.serving.usage import (
-    USAGE_FILES,
-    LiveUsage,
-    UsageAnswer,
-    UsageFollower,
-    answer_of,
-    check_usage_files,
-    load_usage,
-    serve_section,
-)
+from sojourn.serving.usage import USAGE_FILES, LiveUsage, UsageFollower, check_usage_files, load_usage
+from sojourn.serving.usage_calls import UsageCalls
 from sojourn.serving.watch import Watch, WatchEvent
 
 _INF = math.inf
@@ -47,7 +39,7 @@ N_AT_ONCE = 64
 """Requests of `remaining_many` that are answered under one lock: half a millisecond."""
 
 
-class Predictor:
+class Predictor(UsageCalls):
     """Predicts lifetimes in process; needs only numpy and onnxruntime (numba where installed).
 
     Times are whole seconds on the training trace's clock. Safe to use from several threads and across forks; not
@@ -127,26 +119,6 @@ class Predictor:
         if folder is None and self._usage is not None:
             self.reload_usage()
         return fresh.version
-
-    def reload_usage(self, folder: str | Path | None = None) -> str:
-        """Serve the usage section that lies in the folder now (default: the one that was loaded); returns its version.
-
-        What was observed goes on. BundleError where the section is missing, corrupted or of another clock, ValueError
-        where none was loaded: the old one serves on.
-        """
-        live, source = self._with_usage(), self._usage_folder if folder is None else folder_path(folder, "folder")
-        if source is None:
-            raise ValueError("folder must be given, since this predictor loaded no usage section, got None")
-        with self._reloading:
-            try:
-                section = load_usage(source)
-                with self._lock:
-                    serve_section(live, section)
-                    self._counts["reloads"] += 1
-            except Exception:
-                self.count("reload_errors")
-                raise
-        return section.version
 
     def watch(self, *, interval_s: float = 5.0, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
         """Reload whenever another version is published in the folder that was loaded, until `stop` is called.
@@ -240,50 +212,6 @@ class Predictor:
         except ValueError:
             self.count("errors")
             raise
-
-    def observe(self, vm: Lifetime | str, time_s: int, used: float, mem_used: float | None = None) -> bool:
-        """Take a sample of what a request used at a time; False where it is dropped (see `counters`).
-
-        vm: the handle or id of a running request, or the trace's id of one that the usage section has a wave of.
-        used, mem_used: shares of the cores, and of the memory, that it reserved. Samples may come in any order. What
-        was observed is forgotten when the request ends; it is not part of a snapshot.
-        ValueError for what is no sample, for a request that does not run, or where no usage section was loaded.
-        """
-        try:
-            live = self._with_usage()
-            with self._lock:
-                is_taken = live.observe(self._usage_id(live, vm), time_s, used, mem_used)
-                self._counts["observations" if is_taken else "observations_dropped"] += 1
-        except ValueError:
-            self.count("errors")
-            raise
-        return is_taken
-
-    def usage(self, vm: Lifetime | str, resource: str = "cpu") -> UsageAnswer:
-        """What a request is expected to use, by what was observed of it and what the usage section knows.
-
-        vm: as for `observe`. resource: `cpu` or `mem`. ValueError as there.
-        """
-        try:
-            live = self._with_usage()
-            with self._lock:
-                request_id = self._usage_id(live, vm)
-                section, seen = live.section, live.seen(request_id, resource)
-            return answer_of(section, request_id, resource, seen)
-        except ValueError:
-            self.count("errors")
-            raise
-
-    def forget_usage(self, request_id: str) -> bool:
-        """Forget what was observed of a request that was never admitted here; False where that is nothing."""
-        with self._lock:
-            return self._with_usage().ended(request_id)
-
-    @property
-    def usage_version(self) -> str | None:
-        """The version of the usage section that is served; None where there is none."""
-        live = self._usage
-        return None if live is None else live.section.version
 
     def running(self) -> list[str]:
         """Ids of what was admitted and neither ended nor withdrawn, in the order of their admissions."""
@@ -465,17 +393,6 @@ class Predictor:
                                                  for one, own in zip(chunk, slots, strict=True)])
         return answers
 
-    def _with_usage(self) -> LiveUsage:
-        if self._usage is None:
-            raise ValueError("usage must be given to Predictor.load for what is asked here, got None")
-        return self._usage
-
-    def _usage_id(self, live: LiveUsage, vm: Lifetime | str) -> str:
-        """The id that a request is observed by; the lock is held."""
-        if isinstance(vm, str) and vm in live.section.rows:
-            return vm
-        return self._running.find(vm, self._history.token).admission.id
-
     def _record_time(self, now_s: int) -> None:
         """Take note of the time of an admission or end; the lock is held."""
         if self._clock_s is not None and now_s < self._clock_s:
@@ -495,11 +412,6 @@ class Predictor:
         if self._folder is None:
             raise ValueError("folder must be given, since this predictor was not loaded from one, got None")
         return self._folder
-
-    def count(self, name: str) -> None:
-        """One more of a counter."""
-        with self._lock:
-            self._counts[name] += 1
 
 
 def _unknown_keys(served: Served, parsed: Parsed, slots: Sequence[int]) -> tuple[str, ...]:
