@@ -17,6 +17,8 @@ from sojourn.features.usage import UsageGrid, read_usage, store_usage  # noqa: E
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
+from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E402
 from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
@@ -99,6 +101,8 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
     kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.request_ids)}
     tracker.log(run, config.resolved(), {**scores, **kinds})
     tracker.log_text(run, report, "read-report.txt")
+    tracker.log_figure(run, period_figure(fitted.fits, config.usage_trace.name), "figures/periods.png")
+    tracker.log_figure(run, class_figure(fitted.classes, config.usage_trace.name), "figures/classes.png")
     source = tracker.log_section(run, folder)
     with TemporaryDirectory(prefix=".fetch.", dir=config.store) as fetched:
         BundleBytes.read(tracker.download(source, Path(fetched), f"run {run}")).check(sha256, f"run {run}")

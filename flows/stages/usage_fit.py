@@ -23,11 +23,15 @@ _RUNNING_S = 3_600
 
 @dataclass(frozen=True, slots=True)
 class FittedUsage:
-    """What the section is made of: classes by resource, and waves float64 (m, 10) of the requests that still run."""
+    """What the section is made of: classes by resource, and waves float64 (m, 10) of the requests that still run.
+
+    fits: of all requests, for the figures.
+    """
 
     classes: Mapping[str, WorkloadClasses]
     request_ids: list[str]
     waves: np.ndarray
+    fits: WaveFits
 
 
 def fit_usage(grid: UsageGrid, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
@@ -42,7 +46,8 @@ def fit_usage(grid: UsageGrid, n_classes: int, seed: int, n_threads: int = 1) ->
     fits = fit_waves(grid, n_threads=n_threads)
     n_last = max(1, _RUNNING_S // grid.step_s)
     runs = np.flatnonzero((~np.isnan(grid.cpu[:, -n_last:])).any(axis=1) & np.isfinite(fits.peak))
-    return FittedUsage(classes, [str(name) for name in grid.request_ids[runs].tolist()], wave_rows(fits, runs))
+    return FittedUsage(classes, [str(name) for name in grid.request_ids[runs].tolist()], wave_rows(fits, runs),
+                       fits)
 
 
 def wave_rows(fits: WaveFits, rows: np.ndarray) -> np.ndarray:

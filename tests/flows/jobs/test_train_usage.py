@@ -63,6 +63,7 @@ def test_promoted_killed_repaired_pulled_and_served(new_store: Callable[[Path], 
     assert again.promotion.is_unchanged  # the same bytes
     assert again.section == folder and UsagePredictor.load(folder).version == first.version
     assert first.usage("0").basis == "wave"
+    assert {path.name for path in (store / "artifacts").rglob("figures/*.png")} == {"classes.png", "periods.png"}
     registry = Tracker(config.mlflow_uri, store / "artifacts")
     assert pull(registry, config.registered_name, 1, tmp_path / "pulled").bundle_version == first.version
     assert not pull(registry, config.registered_name, 1, tmp_path / "pulled").is_new
