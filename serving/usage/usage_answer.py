@@ -26,8 +26,9 @@ _SMALLEST = 1e-3
 class UsageAnswer:
     """Expected use of one request and resource, shares of what it reserved; it stays what it was when it was asked.
 
-    basis: `wave` = its own pulse wave, learnt before; `observed` = its own use, seen for a day; `class` = its own
-        maximum and its class's surplus; `reservation` = nothing but what it reserved.
+    basis: of the expected use: `observed` = its own use, seen for a day; `wave` = before that, its own pulse wave,
+        learnt at the last training; `class` = its own maximum and its class's surplus; `reservation` = nothing but what
+        it reserved. A wave adds to the peak on every basis.
     class_id: the nearest class of what was seen of it; None where that is too little, and `reason` says why.
     own_highest: the highest use seen since observation began; NaN = nothing seen.
     version: of the usage section.
@@ -46,7 +47,7 @@ class UsageAnswer:
     def at(self, time_s: float) -> float:
         """Expected use at a time, seconds on the trace's clock."""
         time = _seconds(time_s, "time_s")
-        if self._waves is not None:
+        if self.basis == "wave" and self._waves is not None:
             return float(self._waves.at(np.array([time]))[0])
         return float(self._expected[self._clock.slot(math.floor(time))])
 
@@ -68,7 +69,7 @@ class UsageAnswer:
         of the greatest, or nothing is known, it is busy without end.
         """
         begin = _seconds(from_s, "from_s")
-        if self._waves is not None:
+        if self.basis == "wave" and self._waves is not None:
             return self._waves.next_busy(begin)
         least, most = float(self._expected.min()), float(self._expected.max())
         if most - least <= _FLAT * most:
@@ -125,7 +126,7 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
         mean, shape = seen.mean.astype(np.float64), classes.means[at[0]]
         scale = float(mean[is_seen].mean()) / max(float(shape[is_seen].mean()), _SMALLEST)
         expected = np.minimum(np.where(is_seen, mean, shape * scale), highest)
-    if waves is not None:
+    if waves is not None and basis != "observed":  # a day of its own is nearer to the next one than any wave
         basis, highest = "wave", np.where(is_seen, profile, -math.inf)
     return UsageAnswer(basis, class_id, reason, own, section.version, clock, waves, expected, highest)
 

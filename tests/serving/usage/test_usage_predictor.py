@@ -72,6 +72,18 @@ def test_after_a_day_its_own_use_answers(predictor: UsagePredictor) -> None:
     assert answer.next_busy(DAY_S) == (1.5 * DAY_S, 2.0 * DAY_S)
 
 
+def test_a_day_of_its_own_comes_before_a_wave_and_the_wave_stays_in_the_peak(predictor: UsagePredictor) -> None:
+    _feed(predictor, "vm-1", 0, DAY_S - 900, 0.3)
+    assert (predictor.usage("vm-1").basis, predictor.usage("vm-1").at(36_000)) == ("wave", 0.9)
+    _feed(predictor, "vm-1", DAY_S - 900, DAY_S, 0.3)
+    answer = predictor.usage("vm-1")
+    assert answer.basis == "observed"
+    assert answer.at(36_000) == answer.at(0) == pytest.approx(0.3)
+    assert answer.next_busy(5) == (5.0, math.inf)  # flat, whatever the wave says
+    assert answer.peak(0, 3_600) == pytest.approx(0.3)
+    assert answer.peak(0, DAY_S) == 0.9
+
+
 def test_memory_is_observed_beside(predictor: UsagePredictor) -> None:
     _feed(predictor, "a", 0, 3 * HOUR_S, 0.1, mem=0.5)
     assert predictor.usage("a", "mem").class_id == FLAT
