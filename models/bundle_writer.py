@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import numpy as np
 from sojourn.models.lifetime import Exported
 from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, write_arrays
+from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, manifest_of, write_arrays
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder, HistoryState
 
@@ -48,11 +47,7 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         "schema.json": (json.dumps(schema, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(),
         "history.npz": packed_arrays(history.to_arrays()),
     }
-    manifest = {
-        "format_version": FORMAT_VERSION,
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
-    }
-    contents[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    contents[MANIFEST] = manifest_of(contents, FORMAT_VERSION)
     publish_files(target, contents, MANIFEST)
     return target
 

@@ -76,7 +76,7 @@ def _gated(version: str, bundle: Path, stated: Sequence[str | None]) -> list[str
 
 def _served(bundle: Path, registered: Path) -> list[str]:
     """Whether the served folder holds the champion's bytes, and a predictor loads it."""
-    from sojourn.serving.bundle.bundle import FILES, MANIFEST
+    from sojourn.serving.bundle import FILES, MANIFEST
 
     if not bundle.is_dir():
         return ["there is a champion and no folder to serve"]

@@ -6,7 +6,6 @@ arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.bundle import MANIFEST, FolderFiles, read_arrays, version_of, write_arrays
+from sojourn.serving.bundle import MANIFEST, VouchedFiles, manifest_of, read_arrays, version_of, write_arrays
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.usage.day_clock import DAY_S, DayClock
@@ -27,9 +26,10 @@ from sojourn.serving.usage.workload_classes import SEEN_S, WorkloadClasses
 
 FORMAT_VERSION = 1
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
-USAGE_FILES = (DOCUMENT, ARRAYS)
-N_BYTES_MAX: Mapping[str, int] = {MANIFEST: 1 << 16, DOCUMENT: 1 << 25, ARRAYS: 1 << 26}
-"""The largest that each file may be. Hostile JSON takes 27 times its size in memory, so 0.9 GB."""
+N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 26}
+"""The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
+0.9 GB."""
+USAGE_FILES = tuple(N_BYTES_MAX)
 N_ARRAY_BYTES_MAX = 1 << 26
 """Arrays take no more bytes in all: N_WAVES_MAX waves are 40 MB, N_CLASSES_MAX classes of both resources 4 MB."""
 N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
@@ -39,10 +39,9 @@ OBSERVED_S = SEEN_S[0]
 """A newcomer is observed for so long before it gets a class."""
 RESOURCES = ("cpu", "mem")
 _KIND = "usage"
-_N_DIGITS = 64
 _LARGEST = 1e12
 _CLASS_ARRAYS = ("ids", "centres", "means", "surplus", "n_members")
-_FILES = FolderFiles("usage section", MANIFEST, BundleError)
+_FILES = VouchedFiles("usage section", FORMAT_VERSION, N_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,7 @@ def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, Workload
     write_arrays(packed, arrays)
     contents = {DOCUMENT: (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(),
                 ARRAYS: packed.getvalue()}
-    manifest = {"format_version": FORMAT_VERSION,
-                "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}}
-    contents[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    contents[MANIFEST] = manifest_of(contents, FORMAT_VERSION)
     return contents
 
 
@@ -105,7 +102,7 @@ def load_usage(folder: str | Path) -> UsageSection:
 
     Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
     """
-    contents = _FILES.whole(folder_path(folder, "folder"), _verified)
+    contents = _FILES.read(folder_path(folder, "folder"))
     document = _FILES.document(contents[DOCUMENT], DOCUMENT)
     try:
         version, kind = document["format_version"], document["kind"]
@@ -139,7 +136,7 @@ def load_usage(folder: str | Path) -> UsageSection:
 
 def check_usage_files(folder: str | Path) -> str:
     """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
-    return version_of(_FILES.whole(Path(folder), _verified)[MANIFEST])
+    return _FILES.version(Path(folder))
 
 
 def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:
@@ -177,24 +174,3 @@ def _is_wave(rows: np.ndarray) -> np.ndarray:
     is_small = (np.abs(rows[:, [0, 1, 3]]) <= _LARGEST).all(axis=1)
     return is_small & (peak >= trough) & (period_s >= 1.0) & (duty > 0.0) & (duty < 1.0) \
         & ((period_s <= _LARGEST) | (period_s == np.inf))
-
-
-def _verified(root: Path) -> dict[str, bytes]:
-    """The files of the folder, as its manifest vouches for them."""
-    with _FILES.opened(root) as folder:
-        contents = {MANIFEST: _FILES.read(root, folder, MANIFEST, N_BYTES_MAX[MANIFEST])}
-        document = _FILES.document(contents[MANIFEST], MANIFEST)
-        version, hashes = document.get("format_version"), document.get("sha256")
-        if version != FORMAT_VERSION:
-            raise BundleError(f"{MANIFEST}: format_version must be {FORMAT_VERSION}, got {shown(version)}")
-        if not isinstance(hashes, dict) or sorted(hashes) != sorted(USAGE_FILES):
-            raise BundleError(f"{MANIFEST}: sha256 must name exactly {', '.join(USAGE_FILES)}")
-        for name in USAGE_FILES:
-            expected = hashes[name]
-            if not isinstance(expected, str) or len(expected) != _N_DIGITS:
-                raise BundleError(f"{MANIFEST}: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
-            contents[name] = _FILES.read(root, folder, name, N_BYTES_MAX[name])
-            found = hashlib.sha256(contents[name]).hexdigest()
-            if found != expected:
-                raise BundleError(f"{name}: sha256 must be {expected} ({MANIFEST}), got {found}")
-    return contents

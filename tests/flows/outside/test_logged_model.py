@@ -25,7 +25,7 @@ from sojourn.flows.outside.data_window import train_and_test
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
-from sojourn.serving.bundle.bundle import FILES, MANIFEST
+from sojourn.serving.bundle import FILES, MANIFEST
 
 NAME = "made"
 

@@ -21,7 +21,7 @@ from sojourn.flows.outside.pull import ModelUri, find_version, follow, pull
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import BundleError, Predictor, WatchEvent, load_bundle
-from sojourn.serving.bundle.bundle import FILES, MANIFEST
+from sojourn.serving.bundle import FILES, MANIFEST
 
 NAME = "made"
 KINDS = ("hazard", "uptime", "once")

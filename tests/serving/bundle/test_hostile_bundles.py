@@ -31,7 +31,8 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
-from sojourn.serving.bundle.bundle import FILES, MANIFEST, N_BYTES_MAX, Bundle
+from sojourn.serving.bundle.bundle import FILES, N_BYTES_MAX, Bundle
+from sojourn.serving.bundle.vouched_files import MANIFEST, MANIFEST_N_BYTES_MAX
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.forest.forest import DEPTH_MAX, LEQ, Forest
@@ -476,7 +477,7 @@ def test_what_is_no_regular_file_is_refused_at_once(folder: Path, name: str, kin
 
 @pytest.mark.parametrize("name", [*FILES, MANIFEST])
 def test_a_file_over_its_limit_is_refused_unread(folder: Path, name: str) -> None:
-    limit = N_BYTES_MAX[name]
+    limit = {MANIFEST: MANIFEST_N_BYTES_MAX, **N_BYTES_MAX}[name]
     with (folder / name).open("r+b") as file:
         file.truncate(limit + 1)  # sparse: takes no room
     with pytest.raises(BundleError, match=f"{name} must be at most {limit} bytes, got {limit + 1}"):
