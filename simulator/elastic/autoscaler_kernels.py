@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.simulator.elastic.least_requested_kernels import fits, requested_share
 from sojourn.simulator.jit import inner, kept_kernel
 
 
@@ -19,28 +20,13 @@ def filled(demand: np.ndarray, order: np.ndarray, n: int, machine: np.ndarray, c
         row = order[k]
         if machine[k] >= 0:
             continue
-        is_fit = True
-        for d in range(len(left)):
-            if demand[row, d] > left[d]:
-                is_fit = False
-                break
-        if is_fit:
+        if fits(left, demand[row]):
             n_taken += 1
             for d in range(len(left)):
                 left[d] -= demand[row, d]
             if mark >= 0:
                 machine[k] = mark
     return n_taken
-
-
-@inner
-def efficiency(left: np.ndarray, capacity: np.ndarray, weights: np.ndarray) -> float:
-    """Equation 6: the weighted share of the machine that is used."""
-    score = 0.0
-    for d in range(len(left)):
-        if capacity[d] > 0:
-            score += weights[d] * (capacity[d] - left[d]) / capacity[d]
-    return score
 
 
 @kept_kernel
@@ -56,7 +42,7 @@ def scale_out(demand: np.ndarray, order: np.ndarray, n: int, capacities: np.ndar
         for kind in range(len(capacities)):
             if filled(demand, order, n, machine, capacities[kind], left, -1) == 0:
                 continue
-            score = efficiency(left, capacities[kind], weights)
+            score = requested_share(left, capacities[kind], weights)  # equation 6
             if score > best_score or (score == best_score and prices[kind] < prices[best]):
                 best, best_score = kind, score
         if best < 0:
