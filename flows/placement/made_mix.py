@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from sojourn.flows.placement.batch_usage import BatchUsage
 from sojourn.simulator.elastic import BatchRequests, MixedWorkload, Services
 
 INTERVAL_S = 900
@@ -25,8 +26,7 @@ class MixParameters:
     batch_cores, batch_gib_per_core: asked for. n_templates: kinds of batch requests; a kind's durations are lognormal
         around its own median.
     median_s, template_spread, duration_spread: of the durations, log units; longest_s: no duration is above it.
-    use_median, use_spread: CPU used over asked, lognormal ("most batch jobs actually use more than requested").
-    mem_use_median, mem_use_spread: of the memory. peak_share, peak: requests whose use rises once, and by how much.
+    use: what a batch request uses over what it asks for.
     night_weight: arrivals at night over those at day, per hour ("nocturnal"); last_day: of the last day over the others
         ("almost no batches").
     """
@@ -51,12 +51,7 @@ class MixParameters:
     template_spread: float = 1.0
     duration_spread: float = 0.5
     longest_s: float = 14_400.0
-    use_median: float = 1.2
-    use_spread: float = 0.35
-    mem_use_median: float = 1.0
-    mem_use_spread: float = 0.2
-    peak_share: float = 0.3
-    peak: tuple[float, float] = (1.1, 1.8)
+    use: BatchUsage = field(default_factory=BatchUsage)
     night_weight: float = 2.0
     last_day: float = 0.05
 
@@ -125,16 +120,10 @@ def _batch(rng: np.random.Generator, settings: MixParameters) -> BatchRequests:
     cores = rng.choice(settings.batch_cores, k)
     gib = cores * rng.choice(settings.batch_gib_per_core, k)
     requested = np.stack([cores * 1000, gib * 1024], axis=1)[template]
-    factor = np.stack([settings.use_median * np.exp(settings.use_spread * rng.standard_normal(n)),
-                       settings.mem_use_median * np.exp(settings.mem_use_spread * rng.standard_normal(n))], axis=1)
-    used = requested * factor
-    is_rising = rng.random(n) < settings.peak_share
-    rise = np.where(is_rising, rng.uniform(*settings.peak, size=n), 1.0)
-    peak = np.stack([used[:, 0] * rise, used[:, 1]], axis=1)
     duration_ms = np.rint(duration_s * _MS).astype(np.int64)
     limit_s = np.minimum(medians * np.exp(3 * settings.duration_spread), settings.longest_s)  # of 99.9 % of the runs
     longest_ms = np.rint(limit_s * _MS).astype(np.int64)
-    peak_ms = np.where(is_rising, rng.uniform(0.2, 0.8, n) * duration_ms, duration_ms).astype(np.int64)
+    used, peak, peak_ms = settings.use.draw(rng, requested, duration_ms)
     return BatchRequests(arrival_ms, duration_ms, np.rint(requested).astype(np.int64),
                          np.rint(used).astype(np.int64), np.rint(peak).astype(np.int64), peak_ms, longest_ms[template],
                          np.full(n, -1))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.features.usage import UsageGrid
+from sojourn.flows.placement.batch_usage import BatchUsage
 from sojourn.flows.placement.made_mix import INTERVAL_S
 from sojourn.serving.usage import DAY_S
 from sojourn.simulator.elastic import DEFAULT_TYPE, BatchRequests, MixedWorkload, Services
@@ -19,30 +20,22 @@ MEM_PER_SHARE_GIB = DEFAULT_TYPE.capacities["mem_gib"] / 100
 
 
 @dataclass(frozen=True, slots=True)
-class BatchUse:
-    """How tasks become requests, and what they use: the table has plans only.
+class GangParameters:
+    """How tasks become requests.
 
     most_instances: of a task at once; its table does not say when each ran. gang: instances of one request, fewer where
         they are large: a request has at most `share` of the default machine in each resource.
-    use_median, use_spread, mem_use_median, mem_use_spread: used over planned, lognormal: "most batch jobs actually use
-        more resources at runtime than requested" (CTCL, section V-A), which gives no numbers.
-    peak_share, peak: requests whose CPU use rises once during their run, and the factor.
-    unknown_s: longest time of a task whose name has not ended before.
+    unknown_s: longest time of a task whose name has not ended before. use: what a request uses over what is planned.
     """
 
     most_instances: int = 100
     gang: int = 10
     share: float = 1 / 6
-    use_median: float = 1.2
-    use_spread: float = 0.35
-    mem_use_median: float = 1.0
-    mem_use_spread: float = 0.2
-    peak_share: float = 0.3
-    peak: tuple[float, float] = (1.1, 1.8)
+    use: BatchUsage = field(default_factory=BatchUsage)
     unknown_s: float = 3600.0
 
 
-def real_mix(grids: Sequence[UsageGrid], tasks: Trace, rng: np.random.Generator, use: BatchUse | None = None,
+def real_mix(grids: Sequence[UsageGrid], tasks: Trace, rng: np.random.Generator, gangs: GangParameters | None = None,
              description: str = "real parts") -> MixedWorkload:
     """Services of the grids side by side, and the tasks' requests.
 
@@ -58,7 +51,7 @@ def real_mix(grids: Sequence[UsageGrid], tasks: Trace, rng: np.random.Generator,
                          f"{[(grid.step_s, grid.cpu.shape[1], grid.mem is not None) for grid in grids]!r}")
     services, place = services_of(grids)
     n_left_out = sum(len(grid.cpu) for grid in grids) - len(place)
-    batch = _batch(tasks, services.n_intervals * INTERVAL_S, rng, BatchUse() if use is None else use)
+    batch = _batch(tasks, services.n_intervals * INTERVAL_S, rng, GangParameters() if gangs is None else gangs)
     if len(services) == 0 or len(batch) == 0:
         raise ValueError(f"a mix must have a service and a batch request, got {len(services)} and {len(batch)}")
     days = services.n_intervals * INTERVAL_S / DAY_S
@@ -85,33 +78,27 @@ def services_of(grids: Sequence[UsageGrid]) -> tuple[Services, np.ndarray]:
     return Services(reserved[place], used, first[place], last[place], np.full(len(place), -1)), place
 
 
-def _batch(tasks: Trace, horizon_s: int, rng: np.random.Generator, use: BatchUse) -> BatchRequests:
+def _batch(tasks: Trace, horizon_s: int, rng: np.random.Generator, gangs: GangParameters) -> BatchRequests:
     table = tasks.requests
     table = table[table["arrival_s"].notna() & table["departure_s"].notna()]
     table = table[table["arrival_s"] < horizon_s].sort_values("arrival_s", kind="stable")
     arrival_s, departure_s = (table[name].to_numpy(np.int64) for name in ("arrival_s", "departure_s"))
-    longest_s = longest_before(table["task_name"].astype(str).tolist(), arrival_s, departure_s, use.unknown_s)
+    longest_s = longest_before(table["task_name"].astype(str).tolist(), arrival_s, departure_s, gangs.unknown_s)
     cores = table["cpu_cores"].to_numpy(np.float64)
     gib = table["mem_gib"].to_numpy(np.float64) * MEM_PER_SHARE_GIB
     with np.errstate(divide="ignore"):
-        room = np.minimum(use.share * DEFAULT_TYPE.capacities["cpu_cores"] / cores,
-                          use.share * DEFAULT_TYPE.capacities["mem_gib"] / gib)
-    gang = np.clip(np.floor(room), 1, use.gang).astype(np.int64)
-    n_instances = np.minimum(table["n_instances"].to_numpy(np.int64), use.most_instances)
+        room = np.minimum(gangs.share * DEFAULT_TYPE.capacities["cpu_cores"] / cores,
+                          gangs.share * DEFAULT_TYPE.capacities["mem_gib"] / gib)
+    gang = np.clip(np.floor(room), 1, gangs.gang).astype(np.int64)
+    n_instances = np.minimum(table["n_instances"].to_numpy(np.int64), gangs.most_instances)
     n_gangs = -(-n_instances // gang)
     row = np.repeat(np.arange(len(table)), n_gangs)
     place = np.arange(len(row)) - np.repeat(np.cumsum(n_gangs) - n_gangs, n_gangs)
     size = np.minimum(gang[row], n_instances[row] - place * gang[row])
     requested = np.stack([cores[row] * size * 1000, gib[row] * size * 1024], axis=1)
     n = len(row)
-    factor = np.stack([use.use_median * np.exp(use.use_spread * rng.standard_normal(n)),
-                       use.mem_use_median * np.exp(use.mem_use_spread * rng.standard_normal(n))], axis=1)
-    used = requested * factor
-    is_rising = rng.random(n) < use.peak_share
-    rise = np.where(is_rising, rng.uniform(*use.peak, size=n), 1.0)
     duration_ms = np.maximum(departure_s - arrival_s, 1)[row] * 1000
-    peak_ms = np.where(is_rising, rng.uniform(0.2, 0.8, n) * duration_ms, duration_ms).astype(np.int64)
-    peak = np.stack([used[:, 0] * rise, used[:, 1]], axis=1)
+    used, peak, peak_ms = gangs.use.draw(rng, requested, duration_ms)
     whole = [np.rint(amounts).astype(np.int64) for amounts in (requested, used, peak)]
     return BatchRequests(arrival_s[row] * 1000, duration_ms, whole[0], whole[1], whole[2], peak_ms,
                          np.rint(longest_s[row] * 1000).astype(np.int64), np.full(n, -1))

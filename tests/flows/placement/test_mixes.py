@@ -12,7 +12,7 @@ from sojourn.features.trace import Roles, Trace
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.placement.made_mix import MixParameters, made_mix
 from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool
-from sojourn.flows.placement.real_mix import BatchUse, real_mix
+from sojourn.flows.placement.real_mix import GangParameters, real_mix
 from sojourn.serving.usage import DayClock
 from sojourn.simulator.elastic import BatchRequests, MixedWorkload, Services
 
@@ -82,7 +82,7 @@ def test_a_task_holds_at_most_so_many_instances_at_once() -> None:
     one = [grid(np.full((1, DAY), 0.2), np.full((1, DAY), 0.2), [1.0], [1.0])]
     many = tasks([("M1", 0, 9, 1.0, 0.1, 5000)])
     assert len(real_mix(one, many, np.random.default_rng(0)).batch) == 10
-    assert len(real_mix(one, many, np.random.default_rng(0), BatchUse(most_instances=35)).batch) == 4
+    assert len(real_mix(one, many, np.random.default_rng(0), GangParameters(most_instances=35)).batch) == 4
 
 
 @pytest.mark.parametrize("bad", [
