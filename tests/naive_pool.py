@@ -210,9 +210,12 @@ class NaivePool(Replay):
         rules, node = self.consolidation, self.nodes[host.index]
         budget, price = 1.0, self.prices[node.kind]
         if rules.mode == "regret":
-            end = self.now + (rules.move_s if rules.moving == "live" else 0)
-            last = max(self.current(i) for i in host.running)
-            budget = rules.trust * (last + self.idle - end - self.boot) * price
+            left = max(self.current(i) for i in host.running) - self.now
+            if rules.moving == "restart":
+                budget = rules.trust * (left + self.idle - self.boot) * price
+            else:
+                stay = min(rules.trust * left + self.idle, self.now - self.grew())
+                budget = (stay - rules.move_s - self.boot) * price
             if budget <= 0:
                 return None
         if not host.running or any(i in other.leaving for i in host.running for other in self.hosts):
@@ -239,18 +242,27 @@ class NaivePool(Replay):
         self.begins, self.source = before, -1
         return found if budget > 0 else None
 
+    def grew(self) -> int:
+        """When the pool last grew to as many hosts as it has, by the log."""
+        n, latest = 0, 0
+        for time, what, _, _ in self.log:
+            n += {"opened": 1, "released": -1}.get(what, 0)
+            if what == "opened" and n == len(self.nodes):
+                latest = time
+        return latest
+
     def move_cost(self, i: int, host: Host, target: Host, uptime: int) -> float:
         """As the regret counts it."""
         rules = self.consolidation
         price, target_price = self.prices[self.nodes[host.index].kind], self.prices[self.nodes[target.index].kind]
         cost = rules.move_cost_s * price
-        if rules.moving == "restart":
-            cost += self.share(i, host.capacity) * uptime * price
-        else:
-            cost += self.share(i, target.capacity) * rules.move_s * target_price
         last, exit_s = max(self.current(r) for r in target.running), self.current(i)
+        longer = max(exit_s - last, 0) * target_price
+        if rules.moving == "live":
+            return cost + rules.trust * longer
+        cost += self.share(i, host.capacity) * uptime * price
         cost += rules.room_weight * self.share(i, target.capacity) * (exit_s - self.now) * target_price
-        return cost + max(exit_s - last, 0) * target_price
+        return cost + longer
 
     def drain(self, host: Host, targets: list[tuple[int, Host]]) -> None:
         """Carry out the moves."""

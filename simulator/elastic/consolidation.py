@@ -25,11 +25,12 @@ class Consolidation:
     recheck_s: after how long a host that was kept is looked at again.
     moving: `live` migrates a request, which holds room on both hosts for `move_s` (1,200 s: LAVA, section 4.4);
         `restart` ends it and starts it over on the other host at once, so that what it has run for is lost.
-    move_cost_s: seconds of a host that one move counts for in `regret`, besides what it costs in room and lost work.
-    room_weight: how much of the room that a moved request takes on its target, until it leaves, counts as a cost in
-        `regret`, 0..1: 0 where nobody else would have used that room, 1 where a host had to be opened for who would.
-    trust: what share of the predicted saving counts in `regret`, 0..1. A host that is kept may fill again, and the
-        latest of several uncertain exits is predicted too late; both make the saving less than predicted.
+    move_cost_s: seconds of a host that one move counts for in `regret`, besides what it costs in time and lost work.
+    room_weight: how much of the room that a request which starts over takes on its target, until it leaves, counts as
+        a cost in `regret`, 0..1: 0 where nobody else would have used that room, 1 where a host had to be opened for
+        who would. Not read for live moves: how soon the room is needed limits what they save.
+    trust: what share of the predicted saving counts in `regret`, 0..1; for live moves also of the predicted extension
+        of other hosts. The latest of several uncertain exits is predicted too late.
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):

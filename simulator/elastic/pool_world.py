@@ -100,7 +100,7 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
                 move_cost_s=consolidation.move_cost_s,
                 room_weight=consolidation.room_weight, trust=consolidation.trust,
                 utilisation_max=consolidation.utilisation_max),
-        np.zeros(n, MOVES), np.zeros(4 * n, LOG), workload.capacity)  # fmt: skip
+        np.zeros(n, MOVES), np.zeros(4 * n, LOG), row(n_places + 1), workload.capacity)  # fmt: skip
     return Run(workload, policy, loop, world, (workload.trace.horizon_s,), [str(k) for k in range(n_places)])
 
 
@@ -118,7 +118,7 @@ def compiled_pool_loop(policy: Policy, n_resources: int, *, is_ranked: bool) -> 
         np.zeros(0, REQUESTS), np.zeros(1, HOSTS), row((0, n_resources)), row(0), row(0), row(0),
         order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS), np.zeros(1, COUNTS),
         np.zeros(1, NODES), np.zeros(1, TYPES), np.zeros(1, POOL), np.zeros(0, MOVES), np.zeros(0, LOG),
-        row((1, n_resources)))  # fmt: skip
+        row(2), row((1, n_resources)))  # fmt: skip
     return compiled_source(policy, text, names, (nothing, 0))
 
 

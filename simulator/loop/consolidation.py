@@ -53,36 +53,44 @@ def share_of(world: Any, row: int, host: int) -> float:
 
 @inner
 def saved_cost(world: Any, host: int, now: int) -> float:
-    """What emptying a host now saves, price x seconds: its time from then to its predicted release, less a boot, since
-    the room may have to be bought again."""
+    """What emptying a host now saves, price x seconds, less a boot, since the room may have to be bought again.
+
+    Requests that start over: the host's time to its predicted release. Live moves: from their end to that release, but
+    no more than the time since the pool last grew to as many hosts as it has, for it is expected to need them again
+    after as long.
+    """
     pool = world.pool[0]
-    end_s = now if pool.is_restarting == 1 else now + pool.move_s
-    left_s = host_exit_now(world, host, now) + pool.idle_release_s - end_s - pool.boot_s
-    return pool.trust * left_s * world.types[world.nodes[host].kind].price
+    price = world.types[world.nodes[host].kind].price
+    left_s = host_exit_now(world, host, now) - now
+    if pool.is_restarting == 1:
+        return pool.trust * (left_s + pool.idle_release_s - pool.boot_s) * price
+    stay_s = min(pool.trust * left_s + pool.idle_release_s, now - world.risen_s[pool.n_on])
+    return (stay_s - pool.move_s - pool.boot_s) * price
 
 
 @inner
 def move_cost(world: Any, k: int, host: int, now: int) -> float:
     """What the k-th move of a host's requests costs, price x seconds.
 
-    The fixed cost; what is lost, or held twice; a share of the room that it takes on the target until it leaves, since
-    newcomers could have had it; and by how much the target is predicted to be in use longer.
+    The fixed cost, and by how much the target is predicted to be in use longer; of a live move that is trusted as what
+    is saved is. Where the request starts over also what is lost, and a share of the room that it takes on the target
+    until it leaves, since newcomers could have had it.
     """
     pool, moved = world.pool[0], world.moves[k]
     row, target = moved.row, moved.target
     price, target_price = (world.types[world.nodes[host].kind].price, world.types[world.nodes[target].kind].price)
-    cost = pool.move_cost_s * price
-    if pool.is_restarting == 1:
-        cost += share_of(world, row, host) * (now - moved.start_s) * price
-    else:
-        cost += share_of(world, row, target) * pool.move_s * target_price
     before = host_exit_now(world, target, now)
     for j in range(k):
         if world.moves[j].target == target:
             before = max(before, exit_now(world, world.moves[j].row, now))
     exit_s = exit_now(world, row, now)
+    longer = max(exit_s - before, 0) * target_price
+    cost = pool.move_cost_s * price
+    if pool.is_restarting == 0:
+        return cost + pool.trust * longer
+    cost += share_of(world, row, host) * (now - moved.start_s) * price
     cost += pool.room_weight * share_of(world, row, target) * (exit_s - now) * target_price
-    return cost + max(exit_s - before, 0) * target_price
+    return cost + longer
 
 
 @inner

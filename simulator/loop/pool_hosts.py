@@ -64,6 +64,7 @@ def open_host(world: Any, row: int, now: int, boot_s: int) -> int:
         pool.n_ranked += 1
     world.types[best].n_on += 1
     pool.n_on += 1
+    world.risen_s[pool.n_on] = now
     pool.n_opened += 1
     pool.most_on = max(pool.most_on, pool.n_on)
     pool.n_scanned = max(pool.n_scanned, place + 1)

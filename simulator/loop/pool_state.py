@@ -46,7 +46,7 @@ POOL = np.dtype([
     ("recheck_s", np.int64),
     ("move_s", np.int64),  # of a live migration
     ("move_cost_s", np.int64),  # host-seconds that a move counts for besides
-    ("room_weight", np.float64),  # of the room that a moved request takes on its target, in what it costs
+    ("room_weight", np.float64),  # of the room that a restarted request takes on its target, in what it costs
     ("utilisation_max", np.float64),
     ("trust", np.float64),  # in what emptying a host is predicted to save
     # counted
@@ -75,8 +75,8 @@ LOG = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64), ("
 class PoolWorld(NamedTuple):
     """Everything that events of an elastic pool read and change: the fields of `loop.World`, and its own.
 
-    nodes (n_places,), types (n_types,), pool (1,), moves (n_requests,), log: tables. shapes: int64 (n_types,
-    n_resources), capacities of the types.
+    nodes (n_places,), types (n_types,), pool (1,), moves (n_requests,), log: tables. risen_s: int64 (n_places + 1,),
+    when the pool last grew to so many hosts. shapes: int64 (n_types, n_resources), capacities of the types.
     """
 
     cluster: Cluster
@@ -98,4 +98,5 @@ class PoolWorld(NamedTuple):
     pool: np.ndarray
     moves: np.ndarray
     log: np.ndarray
+    risen_s: np.ndarray
     shapes: np.ndarray

@@ -74,12 +74,16 @@ def test_a_timer_empties_a_host_whose_requests_fit_elsewhere() -> None:
 
 
 def test_regret_keeps_a_host_whose_emptying_does_not_pay() -> None:
-    # At 4200 s: host 0 is on until 8 h, so that 24,600 - 1,200 s are saved. The move holds 0.2 of host 1 for 1,200 s,
-    # takes 0.2 x 24,600 s of it afterwards, and keeps it on 7,200 s longer: 12,360 s.
-    assert run(made(SPREAD), Consolidation("regret")).n_drained == 1
-    # 11,040 s are left, and each recheck finds less: no move where it counts for so much more
-    assert run(made(SPREAD), Consolidation("regret", move_cost_s=11_039)).n_drained == 1
-    assert run(made(SPREAD), Consolidation("regret", move_cost_s=11_041)).n_drained == 0
+    # The move keeps host 1 on 7,200 s longer, and lasts 1,200 s. At t the pool has had two hosts for t s, and host 0 is
+    # on until 28,800: min(t, 28,800 - t) must be above 8,400. It is looked at every minute.
+    drained = [time for time, what, _ in said(run(made(SPREAD), Consolidation("regret"))) if what == "drained"]
+    assert drained == [8460]
+    # half of the extension counts, and half of 28,800 - t: t above 4,800
+    half = said(run(made(SPREAD), Consolidation("regret", trust=0.5)))
+    assert [time for time, what, _ in half if what == "drained"] == [4860]
+    # at most 14,400 - 8,400 s are left, at 14,400 s
+    assert run(made(SPREAD), Consolidation("regret", move_cost_s=5_999)).n_drained == 1
+    assert run(made(SPREAD), Consolidation("regret", move_cost_s=6_001)).n_drained == 0
     # a host that is empty in 20 min by itself
     short = [(0, HOUR, 8.0), (0, HOUR + 1800, 2.0), (0, 6 * HOUR, 6.0), (0, HOUR, 4.0)]
     assert run(made(short), Consolidation("timer")).n_drained == 1
