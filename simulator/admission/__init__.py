@@ -1,0 +1,24 @@
+"""Admission of jobs with deadlines on the cores that a power budget allows. An accepted job is guaranteed.
+
+After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `jit`.
+"""
+
+from sojourn.simulator.admission.core_ends import CoreEnds
+from sojourn.simulator.admission.decisions import REASONS, Decisions
+from sojourn.simulator.admission.jobs import AdmissionJobs, deadlines_of, drawn_slacks
+from sojourn.simulator.admission.measures import (
+    accepted_load_s,
+    competitive_bound,
+    energy_kwh,
+    load_limit_s,
+    nested_bound_s,
+    performance_ratio,
+)
+from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS
+from sojourn.simulator.admission.threshold_constants import ThresholdConstants, threshold_constants
+
+__all__ = [
+    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "AdmissionJobs", "CoreEnds", "Decisions", "ThresholdConstants",
+    "accepted_load_s", "competitive_bound", "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s",
+    "nested_bound_s", "performance_ratio", "threshold_constants",
+]  # fmt: skip
