@@ -51,5 +51,6 @@ class TrainUsageConfig(TraceSettings):
         return name if name.endswith("-usage") else f"{name}-usage"
 
     def resolved(self) -> dict[str, Any]:
-        """All settings as JSON values, for the run's log."""
-        return {**self.model_dump(mode="json"), "model_name": self.registered_name}
+        """The settings of usage as JSON values, for the run's log; those of a trace of requests play no part."""
+        own = set(type(self).model_fields) - set(TraceSettings.model_fields)
+        return {**self.model_dump(mode="json", include=own), "model_name": self.registered_name}

@@ -27,8 +27,8 @@ def made_classes() -> WorkloadClasses:
 def made_contents(about: dict[str, object] | None = None, clock: DayClock | None = None) -> dict[str, bytes]:
     """The files of the section."""
     nan = [np.nan] * 5
-    waves = np.array([[0.9, 0.2, 86_400.0, 36_000.0, 0.25, *nan],
-                      [0.6, 0.2, 86_400.0, 36_000.0, 0.25, 0.1, -0.1, 604_800.0, 0.0, 0.7]])
+    waves = np.array([[0.7, 0.1, 86_400.0, 36_000.0, 0.25, *nan, 0.9, 0.2, 86_400.0, 36_000.0, 0.25, *nan],
+                      [0.6, 0.2, 86_400.0, 36_000.0, 0.25, 0.1, -0.1, 604_800.0, 0.0, 0.7] * 2])
     return usage_files(clock or DayClock(), 10_800, {"cpu": made_classes(), "mem": made_classes()}, ["vm-1", "vm-2"],
                        waves, about or {})
 

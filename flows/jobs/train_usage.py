@@ -88,7 +88,8 @@ def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUs
     about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
                           "n_requests": len(grid)},
              "metrics": {name: value for name, value in scores.items() if value == value}}
-    files = usage_files(grid.clock, config.observed_s, fitted.classes, fitted.request_ids, fitted.waves, about)
+    files = usage_files(grid.clock, config.observed_s, fitted.classes, fitted.waves.request_ids,
+                        fitted.waves.rows, about)
     folder = candidate_folder(config.store, config.registered_name, run)
     publish_files(folder, files, MANIFEST)
     load_usage(folder)
@@ -98,10 +99,11 @@ def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUs
 def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha256: str, fitted: FittedUsage,
          scores: Mapping[str, float], report: str) -> str:
     """Log both kinds and the section, the section last; returns its URI. BundleError where it is not its bytes."""
-    kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.request_ids)}
+    kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.waves.request_ids),
+             "n_waves_with_period": int(fitted.waves.is_confirmed.sum())}
     tracker.log(run, config.resolved(), {**scores, **kinds})
     tracker.log_text(run, report, "read-report.txt")
-    tracker.log_figure(run, period_figure(fitted.fits, config.usage_trace.name), "figures/periods.png")
+    tracker.log_figure(run, period_figure(fitted.waves.fits, config.usage_trace.name), "figures/periods.png")
     tracker.log_figure(run, class_figure(fitted.classes, config.usage_trace.name), "figures/classes.png")
     source = tracker.log_section(run, folder)
     with TemporaryDirectory(prefix=".fetch.", dir=config.store) as fetched:

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.gates.gate import Gate
-from sojourn.models.periodicity import WaveFits, fit_waves
+from sojourn.flows.stages.served_waves import ServedWaves, judge_waves, served_waves
 from sojourn.models.workload_class import SlotMaxima, fit_classes, judge_newcomers, slot_maxima
-from sojourn.serving.usage import DAY_S, N_SLOTS, WAVE_COLUMNS, WorkloadClasses
+from sojourn.serving.usage import N_SLOTS, WorkloadClasses
 
 HOURS = (3, 6, 12, 24)
 N_FOLDS = 5
 _N_DAYS_MIN = 4
 _STARTS = (0, 24, 48, 72)
-_RUNNING_S = 3_600
-"""A request with a sample within so long before the grid's end still runs there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedUsage:
-    """What the section is made of: classes by resource, and waves float64 (m, 10) of the requests that still run.
-
-    fits: of all requests, for the figures.
-    """
+    """What the section is made of: classes by resource, and waves."""
 
     classes: Mapping[str, WorkloadClasses]
-    request_ids: list[str]
-    waves: np.ndarray
-    fits: WaveFits
+    waves: ServedWaves
 
 
 def fit_usage(grid: UsageGrid, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
@@ -43,32 +36,17 @@ def fit_usage(grid: UsageGrid, n_classes: int, seed: int, n_threads: int = 1) ->
             classes[resource] = model.classes
     if "cpu" not in classes:
         raise ValueError("the series must hold a request whose day was seen (nine tenths of its slots), got none")
-    fits = fit_waves(grid, n_threads=n_threads)
-    n_last = max(1, _RUNNING_S // grid.step_s)
-    runs = np.flatnonzero((~np.isnan(grid.cpu[:, -n_last:])).any(axis=1) & np.isfinite(fits.peak))
-    return FittedUsage(classes, [str(name) for name in grid.request_ids[runs].tolist()], wave_rows(fits, runs),
-                       fits)
-
-
-def wave_rows(fits: WaveFits, rows: np.ndarray) -> np.ndarray:
-    """The waves of some rows as a section holds them, float64 (m, 10); aperiodic rows without a second wave."""
-    first = np.stack([getattr(fits, name)[rows] for name in WAVE_COLUMNS], axis=1)
-    second = np.full_like(first, np.nan)
-    if fits.second is not None:
-        has = fits.is_periodic[rows] & fits.second.is_periodic[rows]
-        second[has] = np.stack([getattr(fits.second, name)[rows[has]] for name in WAVE_COLUMNS], axis=1)
-    return np.hstack([first, second])
+    return FittedUsage(classes, served_waves(grid, n_threads))
 
 
 def judge_usage(grid: UsageGrid, n_classes: int, seed: int, n_threads: int = 1) -> dict[str, float]:
     """Measures on the last days, which the models that are judged have not seen; none where the grid is too short.
 
-    `wave.next_day.*`: median NRMSE of the last day (root mean square error over the range of the days before) of the
-    waves, a constant mean, the day before and the week before. `class.*h.*`: requests in five parts; classes of four
-    parts, learnt before the last two days, predict requests of the fifth as newcomers that begin on the last day but
-    one: under-served work and over-reservation of each method.
+    `wave.*`: see `judge_waves`. `class.*h.*`: requests in five parts; classes of four parts, learnt before the last two
+    days, predict requests of the fifth as newcomers that begin on the last day but one: under-served work and
+    over-reservation of each method.
     """
-    return {**_waves_next_day(grid, n_threads), **_newcomers(slot_maxima(grid), n_classes, seed)}
+    return {**judge_waves(grid, n_threads), **_newcomers(slot_maxima(grid), n_classes, seed)}
 
 
 def usage_gates(scores: Mapping[str, float]) -> tuple[Gate, ...]:
@@ -86,35 +64,6 @@ def usage_gates(scores: Mapping[str, float]) -> tuple[Gate, ...]:
             text = f"not judged: the series must cover {_N_DAYS_MIN} days, and requests {hours} h of the last two"
         gates.append(Gate(f"under-served after {hours} h", bool(is_passed), text))
     return tuple(gates)
-
-
-def _waves_next_day(grid: UsageGrid, n_threads: int) -> dict[str, float]:
-    n_day = DAY_S // grid.step_s
-    n_steps = grid.cpu.shape[1]
-    if n_steps < 3 * n_day:
-        return {}
-    past, last = grid.cpu[:, :-n_day].astype(np.float64), grid.cpu[:, -n_day:].astype(np.float64)
-    fits = fit_waves(replace(grid, cpu=grid.cpu[:, :-n_day], mem=None), n_threads=n_threads)
-    is_used = (~np.isnan(past)).mean(axis=1) > 0.5
-    is_used &= (~np.isnan(last)).mean(axis=1) > 0.5
-    spread = np.full(len(grid), np.nan)
-    spread[is_used] = np.nanmax(past[is_used], axis=1) - np.nanmin(past[is_used], axis=1)
-    rows = np.flatnonzero(spread > 0.0)
-    if not len(rows):
-        return {}
-    last, past = last[rows], past[rows]
-    times_s = grid.time_s()[-n_day:]
-    predicted = {"wave": np.stack([fits.waves(int(row)).at(times_s) for row in rows]),
-                 "mean": np.repeat(np.nanmean(past, axis=1)[:, None], n_day, axis=1), "day_before": past[:, -n_day:]}
-    if n_steps >= 8 * n_day:
-        predicted["week_before"] = past[:, -7 * n_day:-6 * n_day]
-    found = {}
-    for name, values in predicted.items():
-        error = np.square(values - last)
-        n_both = (~np.isnan(error)).sum(axis=1)
-        mean = np.where(n_both > 0, np.nansum(error, axis=1) / np.maximum(n_both, 1), np.nan)
-        found[f"wave.next_day.nrmse.{name}"] = float(np.nanmedian(np.sqrt(mean) / spread[rows]))
-    return {**found, "wave.share_periodic": float(fits.is_periodic.mean())}
 
 
 def _newcomers(seen: SlotMaxima, n_classes: int, seed: int) -> dict[str, float]:

@@ -28,7 +28,7 @@ class UsageAnswer:
 
     basis: of the expected use: `observed` = its own use, seen for a day; `wave` = before that, its own pulse wave,
         learnt at the last training; `class` = its own maximum and its class's surplus; `reservation` = nothing but what
-        it reserved. A wave adds to the peak on every basis.
+        it reserved. The upper level of a wave adds to the peak on every basis.
     class_id: the nearest class of what was seen of it; None where that is too little, and `reason` says why.
     own_highest: the highest use seen since observation began; NaN = nothing seen.
     version: of the usage section.
@@ -40,15 +40,16 @@ class UsageAnswer:
     own_highest: float
     version: str
     _clock: SlotClock
-    _waves: UsageWaves | None
+    _expected_waves: UsageWaves | None
+    _upper_waves: UsageWaves | None
     _expected: np.ndarray
     _highest: np.ndarray
 
     def at(self, time_s: float) -> float:
         """Expected use at a time, seconds on the trace's clock."""
         time = _seconds(time_s, "time_s")
-        if self.basis == "wave" and self._waves is not None:
-            return float(self._waves.at(np.array([time]))[0])
+        if self.basis == "wave" and self._expected_waves is not None:
+            return float(self._expected_waves.at(np.array([time]))[0])
         return float(self._expected[self._clock.slot(math.floor(time))])
 
     def peak(self, from_s: float, to_s: float) -> float:
@@ -58,8 +59,8 @@ class UsageAnswer:
             raise ValueError(f"to_s must be after from_s and at most {INTERVAL_MAX_S} s later, got {end - begin} s")
         slots = self._slots(begin, end)
         highest = float(self._highest[slots].max())
-        if self._waves is not None:
-            return max(self._waves.largest(begin, end), highest)
+        if self._upper_waves is not None:
+            return max(self._upper_waves.largest(begin, end), highest)
         return highest
 
     def next_busy(self, from_s: float) -> tuple[float, float]:
@@ -69,8 +70,8 @@ class UsageAnswer:
         of the greatest, or nothing is known, it is busy without end.
         """
         begin = _seconds(from_s, "from_s")
-        if self.basis == "wave" and self._waves is not None:
-            return self._waves.next_busy(begin)
+        if self.basis == "wave" and self._expected_waves is not None:
+            return self._expected_waves.next_busy(begin)
         least, most = float(self._expected.min()), float(self._expected.max())
         if most - least <= _FLAT * most:
             return begin, math.inf
@@ -98,6 +99,7 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
     if resource not in ("cpu", "mem"):
         raise ValueError(f"resource must be cpu or mem, got {shown(resource)}")
     waves = section.waves_of(request_id) if resource == "cpu" else None
+    mean_waves, upper_waves = waves or (None, None)
     classes = section.classes.get(resource)
     profile = np.full(N_SLOTS, np.nan) if seen is None else seen.highest.astype(np.float64)
     is_seen = ~np.isnan(profile)
@@ -128,7 +130,7 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
         expected = np.minimum(np.where(is_seen, mean, shape * scale), highest)
     if waves is not None and basis != "observed":  # a day of its own is nearer to the next one than any wave
         basis, highest = "wave", np.where(is_seen, profile, -math.inf)
-    return UsageAnswer(basis, class_id, reason, own, section.version, clock, waves, expected, highest)
+    return UsageAnswer(basis, class_id, reason, own, section.version, clock, mean_waves, upper_waves, expected, highest)
 
 
 def _observed_s(seen: Seen | None, is_seen: np.ndarray, section: UsageSection) -> int:

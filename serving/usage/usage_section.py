@@ -26,15 +26,17 @@ from sojourn.serving.usage.workload_classes import SEEN_S, WorkloadClasses
 
 FORMAT_VERSION = 1
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
-N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 26}
+N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 27}
 """The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
 0.9 GB."""
 USAGE_FILES = tuple(N_BYTES_MAX)
-N_ARRAY_BYTES_MAX = 1 << 26
-"""Arrays take no more bytes in all: N_WAVES_MAX waves are 40 MB, N_CLASSES_MAX classes of both resources 4 MB."""
+N_ARRAY_BYTES_MAX = 1 << 27
+"""Arrays take no more bytes in all: N_WAVES_MAX waves are 80 MB, N_CLASSES_MAX classes of both resources 4 MB."""
 N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
 WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
-"""Of the array `waves`; once more for the wave that is added, all NaN where there is none."""
+"""Of the array `waves`; once more for the wave that is added, all NaN where there is none; all of it for expected use,
+then for its upper level."""
+N_WAVE_NUMBERS = 4 * len(WAVE_COLUMNS)
 OBSERVED_S = SEEN_S[0]
 """A newcomer is observed for so long before it gets a class."""
 RESOURCES = ("cpu", "mem")
@@ -49,7 +51,7 @@ class UsageSection:
     """What is served of usage in time. All shares are of what a request reserved.
 
     clock: local time of day on the trace's clock. observed_s: how long a newcomer is observed before it gets a class.
-    classes: by resource, `cpu` and perhaps `mem`. rows: request id as text -> row of `waves`. waves: float64 (n, 10),
+    classes: by resource, `cpu` and perhaps `mem`. rows: request id as text -> row of `waves`. waves: float64 (n, 20),
     pulse waves of CPU use of requests that ran at the trace's end, by WAVE_COLUMNS. document: the whole of usage.json,
     with training window and metrics. version: the first 12 hex digits of the manifest's sha256.
     """
@@ -62,21 +64,20 @@ class UsageSection:
     document: Mapping[str, Any]
     version: str
 
-    def waves_of(self, request_id: str) -> UsageWaves | None:
-        """The waves of a request that ran at the trace's end; None for any other."""
+    def waves_of(self, request_id: str) -> tuple[UsageWaves, UsageWaves] | None:
+        """Expected use and its upper level, of a request that ran at the trace's end; None for any other."""
         row = self.rows.get(request_id)
         if row is None:
             return None
         numbers = self.waves[row].tolist()
-        first, second = PulseWave(*numbers[:len(WAVE_COLUMNS)]), numbers[len(WAVE_COLUMNS):]
-        return UsageWaves((first,) if second[0] != second[0] else (first, PulseWave(*second)))
+        return _waves_of(numbers[:N_WAVE_NUMBERS // 2]), _waves_of(numbers[N_WAVE_NUMBERS // 2:])
 
 
 def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, WorkloadClasses], request_ids: Sequence[str],
                 waves: np.ndarray, about: Mapping[str, Any]) -> dict[str, bytes]:
     """The section's files by name, MANIFEST.json among them; the same content gives the same bytes.
 
-    request_ids: of the rows of `waves`, float64 (n, 10). about: what else a reader should know; JSON values only.
+    request_ids: of the rows of `waves`, float64 (n, 20). about: what else a reader should know; JSON values only.
     """
     document = {
         "format_version": FORMAT_VERSION,
@@ -157,16 +158,20 @@ def _rows(array: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def _waves(array: np.ndarray, n_rows: int) -> np.ndarray:
-    n_columns = len(WAVE_COLUMNS)
-    if array.dtype != np.float64 or array.shape != (n_rows * 2 * n_columns,):
-        raise ValueError(f"waves must be {n_rows * 2 * n_columns} float64, got {array.shape} {array.dtype}")
-    array = array.reshape(n_rows, 2 * n_columns)
-    first, second = array[:, :n_columns], array[:, n_columns:]
+    if array.dtype != np.float64 or array.shape != (n_rows * N_WAVE_NUMBERS,):
+        raise ValueError(f"waves must be {n_rows * N_WAVE_NUMBERS} float64, got {array.shape} {array.dtype}")
+    pairs = array.reshape(2 * n_rows, 2, len(WAVE_COLUMNS))
+    first, second = pairs[:, 0], pairs[:, 1]
     has_second = ~np.isnan(second).all(axis=1)
     if not (_is_wave(first) & (~has_second | _is_wave(second) & np.isfinite(second[:, 2]) & np.isfinite(first[:, 2]))
             ).all():
         raise ValueError("waves must have finite levels and phases, periods above 0, and duties within (0, 1)")
-    return array
+    return array.reshape(n_rows, N_WAVE_NUMBERS)
+
+
+def _waves_of(numbers: Sequence[float]) -> UsageWaves:
+    first, second = PulseWave(*numbers[:len(WAVE_COLUMNS)]), numbers[len(WAVE_COLUMNS):]
+    return UsageWaves((first,) if second[0] != second[0] else (first, PulseWave(*second)))
 
 
 def _is_wave(rows: np.ndarray) -> np.ndarray:

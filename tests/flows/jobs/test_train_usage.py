@@ -37,6 +37,12 @@ def test_names_and_readers_are_checked(tmp_path: Path) -> None:
         TrainUsageConfig(usage_trace=tmp_path, usage_reader="csv")
 
 
+def test_the_run_logs_settings_of_usage_and_no_others() -> None:
+    logged = TrainUsageConfig(usage_trace=Path("series"), n_classes=3).resolved()
+    assert (logged["model_name"], logged["n_classes"]) == ("sojourn-lifetime-series-usage", 3)
+    assert not {"trace", "reader", "horizon_s", "mlflow_uri"} & set(logged)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
 def test_promoted_killed_repaired_pulled_and_served(new_store: Callable[[Path], Path], tmp_path: Path,

@@ -103,7 +103,8 @@ def _set(name: str, at: int, value: float) -> Callable[[dict[str, np.ndarray]], 
     _set("cpu_centres", 5, math.nan), _set("cpu_surplus", 5, math.inf), _set("cpu_means", 5, -0.1),
     _set("mem_centres", 0, 1e300), _set("waves", 0, math.nan), _set("waves", 1, 5.0), _set("waves", 2, 0.0),
     _set("waves", 2, math.nan), _set("waves", 3, math.inf), _set("waves", 4, 1.0), _set("waves", 5, 0.1),
-    _set("waves", 12, math.inf), _set("waves", 17, math.inf),
+    _set("waves", 22, math.inf), _set("waves", 27, math.inf), _set("waves", 11, 5.0), _set("waves", 32, math.inf),
+    _set("waves", 37, math.inf),
 ])  # fmt: skip
 def test_bad_arrays_are_refused(folder: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
     arrays = dict(read_arrays((folder / "usage.npz").read_bytes()))
@@ -127,7 +128,7 @@ def test_a_size_that_lies_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("MANIFEST.json", 1 << 16), ("usage.json", 1 << 25),
-                                            ("usage.npz", 1 << 26)])
+                                            ("usage.npz", 1 << 27)])
 def test_a_large_file_is_refused_unread(folder: Path, name: str, size: int) -> None:
     with (folder / name).open("r+b") as file:
         file.truncate(size + 1)
@@ -140,7 +141,7 @@ def test_arrays_that_grow_are_refused_before_they_are_held(folder: Path) -> None
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("waves.npy", bytes(1 << 25))
         archive.writestr("more.npy", bytes((1 << 25) - 1024))
-    content = packed.getvalue().replace(b"\x00\x00\x00\x02", b"\x00\x00\x00\x05")  # sizes say 80 MiB
+    content = packed.getvalue().replace(b"\x00\x00\x00\x02", b"\x00\x00\x00\x09")  # sizes say 144 MiB
     (folder / "usage.npz").write_bytes(content)
     rehash(folder)
     with pytest.raises(BundleError, match=r"usage\.npz must hold the section's arrays, got ValueError: arrays of"):
