@@ -1,4 +1,5 @@
-"""The placement with the least aggregate violation severity, by CP-SAT; the only file that imports OR-tools.
+"""The placement with the least aggregate violation severity, by CP-SAT. No other file of this room imports
+OR-tools.
 
 The integer program of period-aware placement, section III-B: one host for each request, v_i(t) >= load - capacity,
 v >= 0, minimise the sum of v. Its linear relaxation spreads every request evenly over the hosts, so that its bound is

@@ -1,0 +1,126 @@
+"""The problem as a constraint program, solved by CP-SAT of OR-tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.simulator.planning.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a planner may search, and how.
+
+    limit_s: seconds on the clock, in all. work_limit: the solver's own deterministic time, about seconds of one core;
+        a search that ends by it, or by proof, gives the same schedule on any machine. seed: of all random numbers.
+    n_workers: threads; 1 gives the same schedule for the same seed. n_moves: of single jobs, before the solver begins.
+    is_least_moved: of the schedules with the peak that was found, look for one that moves jobs least.
+    """
+
+    limit_s: float = 30.0
+    work_limit: float | None = None
+    seed: int = 0
+    n_workers: int = 1
+    n_moves: int = 20_000
+    is_least_moved: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.limit_s > 0:
+            raise ValueError(f"limit_s must be above 0, got {self.limit_s!r}")
+        if self.work_limit is not None and not self.work_limit > 0:
+            raise ValueError(f"work_limit must be above 0, got {self.work_limit!r}")
+        if self.n_workers < 1 or self.n_moves < 0:
+            raise ValueError(f"n_workers must be at least 1 and n_moves at least 0, got {self.n_workers!r} and "
+                             f"{self.n_moves!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the solver found. starts: int64 (n,), or None where it found none. bound: no schedule costs less.
+    status: optimal (proved), feasible, infeasible (proved) or unknown."""
+
+    starts: np.ndarray | None
+    status: str
+    bound: float
+
+
+def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray, hint: np.ndarray | None = None,
+          most: np.ndarray | None = None) -> Found:
+    """The best schedule by CP-SAT within `seconds`.
+
+    floor: int64 (n_resources,), below which no peak is; hint: starts to begin at; their peaks bound the search.
+    most: int64 (n_resources,): peaks to stay within; then jobs are moved least instead (the sum of their delays).
+    """
+    from ortools.sat.python import cp_model
+
+    model, starts, tops = _model(cp_model, problem, floor, hint, most)
+    if most is None:
+        model.minimize(cp_model.LinearExpr.weighted_sum(tops, problem.prices.tolist()))
+    else:
+        model.minimize(cp_model.LinearExpr.sum(starts) - int(problem.low.sum()))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+    if limits.work_limit is not None:
+        solver.parameters.max_deterministic_time = limits.work_limit
+    solver.parameters.random_seed = limits.seed
+    solver.parameters.num_workers = limits.n_workers
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return Found(None, "infeasible", np.inf)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Found(None, "unknown", float(problem.prices @ floor))
+    found = np.array([solver.value(start) for start in starts], np.int64)
+    return Found(found, "optimal" if status == cp_model.OPTIMAL else "feasible", solver.best_objective_bound)
+
+
+def _model(cp_model: Any, problem: Problem, floor: np.ndarray, hint: np.ndarray | None,
+           most: np.ndarray | None) -> tuple[Any, Sequence[Any], Sequence[Any]]:
+    """Starts and one capacity a resource; one cumulative a sample and resource; one boolean for each sample that may
+    break deadlines and dependencies, shared by both."""
+    model = cp_model.CpModel()
+    instance, samples = problem.instance, problem.samples
+    ceiling = most if most is not None else (problem.peak_of(hint) if hint is not None
+                                             else samples.usage.sum(axis=1).max(axis=0))
+    starts = [model.new_int_var(low, high, "") for low, high in
+              zip(problem.low.tolist(), problem.high.tolist(), strict=True)]
+    tops = [model.new_int_var(min(low, high), high, "") for low, high in
+            zip(floor.tolist(), ceiling.tolist(), strict=True)]
+    broken = [model.new_bool_var("") for _ in range(len(samples))] if problem.n_ignored else []
+    if broken:
+        model.add(cp_model.LinearExpr.sum(broken) <= problem.n_ignored)
+    deadlines = instance.deadlines.tolist()
+    for sample in range(len(samples)):
+        durations = samples.durations[sample].tolist()
+        kept = [broken[sample].negated()] if broken else []
+        for row, own in enumerate(instance.parents):
+            if problem.high[row] + durations[row] > deadlines[row]:
+                _add(model, starts[row] + durations[row] <= deadlines[row], kept)
+            for parent in own:
+                if problem.high[parent] + durations[parent] > problem.low[row]:
+                    _add(model, starts[parent] + durations[parent] <= starts[row], kept)
+    for sample in range(len(samples)):
+        durations = samples.durations[sample].tolist()
+        intervals = [model.new_fixed_size_interval_var(start, length, "")
+                     for start, length in zip(starts, durations, strict=True)]
+        for resource, top in enumerate(tops):
+            amounts = samples.usage[sample, :, resource].tolist()
+            used = [row for row, amount in enumerate(amounts) if amount > 0]
+            model.add_cumulative([intervals[row] for row in used], [amounts[row] for row in used], top)
+    if hint is not None:
+        for start, value in zip(starts, hint.tolist(), strict=True):
+            model.add_hint(start, value)
+        for own_broken, value in zip(broken, problem.is_broken(hint).tolist(), strict=False):
+            model.add_hint(own_broken, value)
+        for top, value in zip(tops, problem.peak_of(hint).tolist(), strict=True):
+            model.add_hint(top, value)
+    return model, starts, tops
+
+
+def _add(model: Any, constraint: Any, kept: list[Any]) -> None:
+    added = model.add(constraint)
+    if kept:
+        added.only_enforce_if(*kept)

@@ -1,0 +1,82 @@
+"""The search that all planners with a solver share: greedy, moves of single jobs, bounds and CP-SAT in turn."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.simulator.planning._cp_sat import Limits, solve
+from sojourn.simulator.planning.bounds import energetic_bound
+from sojourn.simulator.planning.greedy import descend, one_pass
+from sojourn.simulator.planning.problem import Problem
+from sojourn.simulator.planning.windows import easiest_windows
+
+_FIRST_MOVES = 20
+"""Moves a job before the solver begins: they take less than it does to read the model."""
+_FIRST_SHARE = 0.3
+"""Of the time, for the solver's first try; sparse days are proved in it. Moves come next, then the solver again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """starts: int64 (n,), or None where none was found. status: optimal, feasible, infeasible or unknown."""
+
+    starts: np.ndarray | None
+    status: str
+    bound: float
+
+
+def search(problem: Problem, limits: Limits, until_s: float) -> Searched:
+    """The best schedule found until `until_s` of `time.monotonic`, never worse than the greedy one."""
+    windows = easiest_windows(problem)
+    if problem.n_ignored == 0 and not windows.is_feasible:
+        return Searched(None, "infeasible", np.inf)
+    floor = energetic_bound(problem)
+    starts, bound = None, float(problem.prices @ floor)
+    board = one_pass(problem, windows) if windows.is_feasible else None
+    if board is not None:
+        n_moves = min(limits.n_moves, _FIRST_MOVES * len(problem))
+        starts = descend(board, floor, limits.seed, n_moves, until_s) + problem.origin
+        if problem.cost_of(starts) <= bound:
+            return _finished(problem, limits, Searched(starts, "optimal", bound), floor, until_s)
+    for share in (_FIRST_SHARE, 1.0):
+        if share == 1.0 and board is not None and starts is not None:
+            for job, start in enumerate((starts - problem.origin).tolist()):
+                board.take(job)
+                board.put(job, start)
+            if windows_hold(problem, windows.low, windows.high, starts):
+                half_s = time.monotonic() + 0.6 * (until_s - time.monotonic())
+                moved = descend(board, floor, limits.seed + 1, limits.n_moves, half_s) + problem.origin
+                if problem.cost_of(moved) < problem.cost_of(starts):
+                    starts = moved
+        found = solve(problem, limits, share * (until_s - time.monotonic()), floor=floor, hint=starts)
+        if found.status == "infeasible":
+            return Searched(None, "infeasible", np.inf)
+        bound = max(bound, found.bound)
+        if found.starts is not None and (starts is None or problem.cost_of(found.starts) <= problem.cost_of(starts)):
+            starts = found.starts
+        if found.status == "optimal" or (starts is not None and problem.cost_of(starts) <= bound):
+            return _finished(problem, limits, Searched(starts, "optimal", bound), floor, until_s)
+        if time.monotonic() >= until_s:
+            break
+    return _finished(problem, limits, Searched(starts, "unknown" if starts is None else "feasible", bound), floor,
+                     until_s)
+
+
+def windows_hold(problem: Problem, low: np.ndarray, high: np.ndarray, starts: np.ndarray) -> bool:
+    """Whether starts stand in the windows; the solver may have chosen other samples to break."""
+    return bool(((low <= starts) & (starts <= high)).all())
+
+
+def _finished(problem: Problem, limits: Limits, found: Searched, floor: np.ndarray, until_s: float) -> Searched:
+    """The same, with jobs moved least among schedules of that peak, where that is asked for."""
+    if not limits.is_least_moved or found.starts is None:
+        return found
+    most = problem.peak_of(found.starts)
+    moved = solve(problem, limits, max(until_s - time.monotonic(), 1.0), floor=np.minimum(floor, most),
+                  hint=found.starts, most=most)
+    if moved.starts is None or moved.starts.sum() > found.starts.sum():
+        return found
+    return Searched(moved.starts, found.status, found.bound)
