@@ -34,7 +34,7 @@ CELLS: tuple[tuple[str, str, str], ...] = (
     *(("best-fit", name, "one type") for name in CONSOLIDATIONS), ("best-fit", "regret, live", "three types"),
     ("nilas", "regret, live", "one type"), ("joint-fit", "regret, live", "one type"),
 )  # fmt: skip
-"""Policy, consolidation, types of hosts; hosts of several types are not ranked, so all of them are scanned."""
+"""Policy, consolidation, types of hosts."""
 
 
 def workload_of(n_hosts: int) -> sim.Workload:

@@ -42,8 +42,8 @@ from sojourn.simulator.loop import (
     TIMER,
     TYPES,
     PoolWorld,
-    Ranking,
-    ranking,
+    no_ranking,
+    pool_ranking,
 )
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers import is_outdated
@@ -68,10 +68,8 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
     hosts, requests = tables_of(workload, curves)
     hosts = np.repeat(hosts[:1], n_places)
     order = None
-    if n_types == 1 and is_packing_last(policy) and is_outdated not in policy.scorers:
-        order = ranking(np.repeat(workload.capacity, n_places, axis=0), workload.need)
-        if order is not None:
-            order.key[:] = NEVER  # no host is on
+    if is_packing_last(policy) and is_outdated not in policy.scorers:
+        order = pool_ranking(workload.capacity, workload.need, n_places)
     loop = compiled_pool_loop(policy, n_resources, is_ranked=order is not None)
     n_slots = n + n_places + (n_places if policy.hooks else 0)
     slots = np.zeros(n_slots, SLOTS)
@@ -87,7 +85,7 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
         Cluster(row((n_places, n_resources)), row((n_places, n_resources)), row(n_places), np.full(n_places, EXPIRED),
                 np.full(n_places, OFF), row(n_places), state_of(policy, n_places, n)),
         requests, hosts, workload.need, curves.uptime_s, curves.total_s,
-        none if curves.overhang_s is None else curves.overhang_s, order or _no_ranking(n_resources), slots,
+        none if curves.overhang_s is None else curves.overhang_s, order or no_ranking(n_resources), slots,
         np.zeros(0, PLAN), levels[0], levels[1],
         _record(SETTINGS, predictions=predictions, stop_row=-1, first_migration=n, first_host_event=n,
                 first_deadline=n + n_places, cpu=workload.resources.index("cpu_cores")),
@@ -111,7 +109,7 @@ def compiled_pool_loop(policy: Policy, n_resources: int, *, is_ranked: bool) -> 
     text, names = composed(policy, n_resources, is_ranked=is_ranked, extent="pool", is_checked=False, parts=POOL_PARTS)
     row = functools.partial(np.zeros, dtype=np.int64)
     levels = row((2, 1 + 2 * n_resources))
-    order = _no_ranking(n_resources)
+    order = no_ranking(n_resources)
     nothing = PoolWorld(
         Cluster(row((1, n_resources)), row((1, n_resources)), row(1), row(1), np.full(1, OFF), row(1),
                 state_of(policy, 1, 0)),
@@ -120,11 +118,6 @@ def compiled_pool_loop(policy: Policy, n_resources: int, *, is_ranked: bool) -> 
         np.zeros(1, NODES), np.zeros(1, TYPES), np.zeros(1, POOL), np.zeros(0, MOVES), np.zeros(0, LOG),
         row(2), row((1, n_resources)))  # fmt: skip
     return compiled_source(policy, text, names, (nothing, 0))
-
-
-def _no_ranking(n_resources: int) -> Ranking:
-    return Ranking(np.zeros(0, np.int64), np.zeros(n_resources, np.int64), np.zeros(n_resources, np.int64),
-                   np.zeros(1, np.int64))
 
 
 def _record(kind: np.dtype[Any], **values: float) -> np.ndarray:

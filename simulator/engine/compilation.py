@@ -169,7 +169,7 @@ def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple
         return np.zeros(shape, np.int64)
 
     cluster = Cluster(row(1, n_resources), row(1, n_resources), row(1), row(1), row(1), row(1), state_of(policy, 1, 0))
-    order = Ranking(row(int(is_ranked)), row(n_resources), row(n_resources), row(1))
+    order = Ranking(row(int(is_ranked)), row(int(is_ranked)), row(n_resources), row(n_resources), row(1))
     levels = row(2, 1 + 2 * n_resources)
     world = World(cluster, np.zeros(0, REQUESTS), np.zeros(1, HOSTS), row(0, n_resources), row(0), row(0), row(0),
                   order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS),

@@ -40,16 +40,14 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
     """Source of the loop with the chain and the hooks, and the functions that it names.
 
     parts: the modules that the loop is made of; those of an elastic pool define `may_be_chosen(world, host)`, and their
-    world has a record `pool` with the hosts to look at, `n_ranked` and `n_scanned`.
+    world has tables `pool`, `types` and `shapes`. Its hosts are ranked within each type; the best of each are compared.
     """
-    scorers = policy.scorers
-    if is_ranked:
-        if not is_packing_last(policy):
-            raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
-        scorers = scorers[: -len(PACKING)]
+    if is_ranked and not is_packing_last(policy):
+        raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
     calls: list[str] = []
     names: dict[str, Any] = {}
-    for i, scorer in enumerate(scorers):
+    is_scored = not is_ranked or extent == "pool"  # else the ranking stands for the packing score
+    for i, scorer in enumerate(policy.scorers if is_scored else policy.scorers[: -len(PACKING)]):
         if isinstance(scorer, PerResource):
             names[f"scorer_{i}"] = scorer.scorer
             calls += [f"scorer_{i}(cluster, host, request, {d})" for d in range(n_resources)]
@@ -58,7 +56,8 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
             calls.append(f"scorer_{i}(cluster, host, request, now)")
     if policy.filter is not None:
         names["may_take"] = policy.filter
-    lines = _chain(policy, calls, is_ranked, extent) if policy.host_scores is None else _asking_python(policy)
+    lines = (_chain(policy, calls, n_resources, is_ranked, extent) if policy.host_scores is None
+             else _asking_python(policy))
     lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
     if extent != "full":
         allowed = "may_be_chosen(world, host)" if extent == "pool" else "True"
@@ -117,17 +116,23 @@ def _source_of_parts(parts: tuple[ModuleType, ...]) -> str:
     return text
 
 
-def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) -> list[str]:
-    """`choose` as one scan over the hosts."""
-    lines = ["@inner", "def choose(world, request, now):", "    cluster, hosts = world.cluster, world.hosts",
+def _chain(policy: Policy, calls: list[str], n_resources: int, is_ranked: bool, extent: Extent) -> list[str]:
+    """`choose` as one scan over the hosts; of an elastic pool that is ranked, over each type's apart."""
+    is_pool = extent == "pool"
+    is_by_kind = is_ranked and is_pool
+    every_call = calls
+    if is_by_kind:
+        calls = calls[: -_n_packing(n_resources)]
+    name, arguments = ("choose_of_kind", ", kind, end") if is_by_kind else ("choose", "")
+    lines = ["@inner", f"def {name}(world, request, now{arguments}):",
+             "    cluster, hosts = world.cluster, world.hosts",
              "    best_host = NOT_PLACED", *(_refresh_all(policy) if policy.refresh_s else [])]
     lines += [f"    best_{i} = np.inf" for i in range(len(calls))]
-    is_pool = extent == "pool"
-    n_ranked, n_scanned = ("world.pool[0].n_ranked", "world.pool[0].n_scanned") if is_pool else (
-        "len(order.key)", "len(hosts)")
+    kind, end = ("kind", "end") if is_by_kind else ("0", "len(order.key)")
+    n_scanned = "world.pool[0].n_scanned" if is_pool else "len(hosts)"
     if is_ranked:
         lines += ["    order = world.order", "    host_mask = (1 << order.host_bits[0]) - 1",
-                  f"    for position in range(first_position(order, request.need), {n_ranked}):",
+                  f"    for position in range(first_position(order, request.need, {kind}), {end}):",
                   "        host = order.key[position] & host_mask"]
     else:
         lines += [f"    for host in range({n_scanned}):"]
@@ -139,7 +144,24 @@ def _chain(policy: Policy, calls: list[str], is_ranked: bool, extent: Extent) ->
         lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
     # what hooks remember, and whether it is updated, may tell one empty host from another
     is_plain = is_ranked and extent != "full" and policy.hooks is None
-    return [*lines, *_comparison(calls, is_plain and are_empty_hosts_alike(policy)), "    return best_host", ""]
+    lines += [*_comparison(calls, is_plain and are_empty_hosts_alike(policy)), "    return best_host", ""]
+    return lines + _over_kinds(every_call) if is_by_kind else lines
+
+
+def _over_kinds(calls: list[str]) -> list[str]:
+    """`choose` among the best hosts of all types, by the whole chain; equal ones by place, as one scan would."""
+    return ["@inner", "def choose(world, request, now):", "    cluster, types = world.cluster, world.types",
+            "    best_host, end = NOT_PLACED, 0", *(f"    best_{i} = np.inf" for i in range(len(calls))),
+            "    for kind in range(len(types)):",
+            "        end += types[kind].n_on",
+            "        if types[kind].n_on == 0 or not holds(world, kind, request.need):",
+            "            continue",
+            "        host = choose_of_kind(world, request, now, kind, end)",
+            "        if host == BAD_SCORE:",
+            "            return BAD_SCORE",
+            "        if host == NOT_PLACED:",
+            "            continue",
+            *_comparison(calls, are_empty_alike=False, is_in_order=False), "    return best_host", ""]
 
 
 def _refresh_all(policy: Policy) -> list[str]:
@@ -164,7 +186,17 @@ def is_packing_last(policy: Policy) -> bool:
     return policy.scorers[-len(PACKING):] == PACKING
 
 
-def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
+def _n_packing(n_resources: int) -> int:
+    """How many calls the packing score is."""
+    return sum(n_resources if isinstance(scorer, PerResource) else 1 for scorer in PACKING)
+
+
+def _comparison(calls: list[str], are_empty_alike: bool, is_in_order: bool = True) -> list[str]:
+    """Lines that keep the better host.
+
+    are_empty_alike: whether the first empty host ends the scan. is_in_order: whether hosts come by place, or by rank;
+    else the lower place breaks ties here.
+    """
     # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
     if not calls:
         return ["        return host"]
@@ -175,9 +207,11 @@ def _comparison(calls: list[str], are_empty_alike: bool) -> list[str]:
                   f"        if not is_better and score_{i} > best_{i}:", "            continue",
                   f"        is_better = is_better or score_{i} < best_{i}"]
     is_perfect = " and ".join(f"score_{i} == 0" for i in range(len(calls)))
-    lines += ["        if is_better:", "            best_host = host"]
+    lines += ["        if is_better:" if is_in_order else "        if is_better or host < best_host:",
+              "            best_host = host"]
     lines += [f"            best_{i} = score_{i}" for i in range(len(calls))]
-    lines += [f"            if {is_perfect}:", "                break"]
+    if is_in_order:
+        lines += [f"            if {is_perfect}:", "                break"]
     if are_empty_alike:  # the first in the ranking has the lowest index
         lines += ["        if cluster.n_running[host] == 0:", "            break"]
     return lines

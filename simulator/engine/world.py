@@ -25,9 +25,9 @@ from sojourn.simulator.loop import (
     REQUESTS,
     SETTINGS,
     SLOTS,
-    Ranking,
     Timeline,
     World,
+    no_ranking,
     ranking,
 )
 from sojourn.simulator.policies import Policy
@@ -89,8 +89,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
                 state_of(policy, n_hosts, n)),
         request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
         none if curves.overhang_s is None else curves.overhang_s,
-        Ranking(none, np.zeros(n_resources, np.int64), np.zeros(n_resources, np.int64), np.zeros(1, np.int64))
-        if order is None else order,
+        no_ranking(n_resources) if order is None else order,
         _slots(n_slots, n_late + n_migrating, host_events), np.zeros(2 * n_migrating, PLAN), levels[0], levels[1],
         settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),

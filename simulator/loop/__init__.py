@@ -29,7 +29,7 @@ from sojourn.simulator.loop.pool_state import (
     PoolWorld,
 )
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
-from sojourn.simulator.loop.ranking import first_position, key_of, move, ranking
+from sojourn.simulator.loop.ranking import first_position, key_of, move, no_ranking, pool_ranking, ranking
 from sojourn.simulator.loop.state import (
     ALLOCATED,
     BAD_DEADLINE,
@@ -59,6 +59,6 @@ __all__ = [
     "LOG", "LONGEST_FIRST", "MOVES", "NODES", "NOT_PLACED", "NO_PREDICTIONS", "NO_RELEASE", "OFF", "OPEN", "OPENED",
     "PARTS", "PLAN", "POOL", "POOL_PARTS", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN", "REPAIR", "REQUESTS",
     "SETTINGS", "SHORTEST_FIRST", "SLOTS", "TIMER", "TYPES", "VIOLATIONS", "WAVE", "PoolWorld", "PythonScores",
-    "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "ranking", "read_only",
-    "violation", "visible",
+    "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "no_ranking",
+    "pool_ranking", "ranking", "read_only", "violation", "visible",
 ]  # fmt: skip

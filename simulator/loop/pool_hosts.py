@@ -22,6 +22,15 @@ def may_be_chosen(world: Any, host: int) -> bool:
 
 
 @inner
+def holds(world: Any, kind: int, need: Any) -> bool:
+    """Whether an empty host of the type has room for the need."""
+    for d in range(len(need)):
+        if need[d] > world.shapes[kind, d]:
+            return False
+    return True
+
+
+@inner
 def note_log(world: Any, what: int, host: int, now: int) -> None:
     """Add a line to the log."""
     k = world.pool[0].n_logged
@@ -42,17 +51,16 @@ def open_host(world: Any, row: int, now: int, boot_s: int) -> int:
         return NOT_PLACED
     best, best_score = -1, 0.0
     for kind in range(len(world.types)):
-        share, has_room = 0.0, True
+        if not holds(world, kind, need):
+            continue
+        share = 0.0
         for d in range(len(need)):
-            if need[d] > world.shapes[kind, d]:
-                has_room = False
-                break
             if need[d] > 0:
                 share = max(share, need[d] / world.shapes[kind, d])
         score = world.types[kind].price
         if pool.type_choice == EFFICIENT:
             score *= share
-        if has_room and (best < 0 or score < best_score):
+        if best < 0 or score < best_score:
             best, best_score = kind, score
     node = world.nodes[place]
     node.kind, node.opened_s, node.ready_s, node.is_low, node.first_moving = best, now, now + boot_s, 0, -1
@@ -60,8 +68,8 @@ def open_host(world: Any, row: int, now: int, boot_s: int) -> int:
         cluster.capacity[place, d] = world.shapes[best, d]
         cluster.free[place, d] = world.shapes[best, d]
     if len(world.order.key) > 0:
+        world.order.kind[place] = best
         move(world.order, NEVER, key_of(cluster, world.order, place))
-        pool.n_ranked += 1
     world.types[best].n_on += 1
     pool.n_on += 1
     world.risen_s[pool.n_on] = now
@@ -85,7 +93,6 @@ def close_host(world: Any, place: int, now: int) -> None:
     note_log(world, RELEASED, place, now)
     if len(world.order.key) > 0:
         move(world.order, key_of(cluster, world.order, place), NEVER)
-        pool.n_ranked -= 1
     cluster.closed[place] = OFF
     for d in range(cluster.capacity.shape[1]):
         cluster.capacity[place, d] = 0

@@ -50,7 +50,6 @@ POOL = np.dtype([
     ("utilisation_max", np.float64),
     ("trust", np.float64),  # in what emptying a host is predicted to save
     # counted
-    ("n_ranked", np.int64),  # hosts in the ranking
     ("n_scanned", np.int64),  # one past the highest place that is not off
     ("first_off", np.int64),  # no place below it is off
     ("n_booting", np.int64),

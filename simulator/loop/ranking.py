@@ -1,14 +1,15 @@
-"""Hosts of one shape kept sorted by the packing score, so that a scan can stop at the first good host.
+"""Hosts kept sorted by the packing score within each shape, so that a scan can stop at the first good host.
 
-With one capacity for all, the free share left after a placement orders hosts as their free amounts do, for
-every request alike. Emptiness, free amounts and host index therefore make one integer per host.
+Among hosts of one capacity the free share left after a placement orders hosts as their free amounts do, for
+every request alike. Shape, emptiness, free amounts and host index therefore make one integer per host. Pools of a fixed
+size are ranked only where all hosts have one shape, elastic ones for each of their types apart.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.cluster import NEVER, Cluster
 from sojourn.simulator.jit import inner
 from sojourn.simulator.loop.state import Ranking
 
@@ -19,32 +20,57 @@ def ranking(capacity: np.ndarray, need: np.ndarray) -> Ranking | None:
     """The ranking of all hosts empty; None where hosts differ or a key would not fit into 63 bits."""
     if (capacity != capacity[0]).any():
         return None
-    amounts = np.bitwise_or.reduce(need, axis=0, initial=0) | capacity[0]
-    shift = np.array([_trailing_zeros(int(value)) for value in amounts], np.int64)
-    bits = np.array([int(value).bit_length() for value in capacity[0] >> shift], np.int64)
-    host_bits = max(int(len(capacity) - 1).bit_length(), 1)
-    if 1 + int(bits.sum()) + host_bits > _KEY_BITS:
+    order = _layout(capacity[:1], need, len(capacity))
+    if order is None:
         return None
     empty = 1
-    for width, amount in zip(bits, capacity[0] >> shift, strict=True):
+    for width, amount in zip(order.bits, capacity[0] >> order.shift, strict=True):
         empty = (empty << int(width)) | int(amount)
-    key = (np.int64(empty) << host_bits) | np.arange(len(capacity))
-    return Ranking(key, bits, shift, np.array([host_bits]))
+    order.key[:] = (np.int64(empty) << order.host_bits[0]) | np.arange(len(capacity))
+    return order
+
+
+def pool_ranking(shapes: np.ndarray, need: np.ndarray, n_places: int) -> Ranking | None:
+    """The ranking of an elastic pool with no host on; None where a key would not fit into 63 bits.
+
+    shapes: int64 (n_types, n_resources), capacities of the types. need: int64 (n_requests, n_resources).
+    """
+    return _layout(shapes, need, n_places)
+
+
+def no_ranking(n_resources: int) -> Ranking:
+    """What a world holds whose hosts are not ranked."""
+    none, amounts = np.zeros(0, np.int64), np.zeros(n_resources, np.int64)
+    return Ranking(none, none, amounts, amounts, np.zeros(1, np.int64))
+
+
+def _layout(shapes: np.ndarray, need: np.ndarray, n_hosts: int) -> Ranking | None:
+    """Widths of the parts of a key; all keys are NEVER, and all hosts of the first shape."""
+    amounts = np.bitwise_or.reduce(need, axis=0, initial=0) | np.bitwise_or.reduce(shapes, axis=0)
+    shift = np.array([_trailing_zeros(int(value)) for value in amounts], np.int64)
+    bits = np.array([int(value).bit_length() for value in shapes.max(axis=0) >> shift], np.int64)
+    host_bits = max(int(n_hosts - 1).bit_length(), 1)
+    if int(len(shapes) - 1).bit_length() + 1 + int(bits.sum()) + host_bits > _KEY_BITS:
+        return None
+    return Ranking(np.full(n_hosts, NEVER), np.zeros(n_hosts, np.int64), bits, shift, np.array([host_bits]))
 
 
 @inner
 def key_of(cluster: Cluster, order: Ranking, host: int) -> int:
     """The packed key of a host's present state."""
-    key = 1 if cluster.n_running[host] == 0 else 0
+    key = (order.kind[host] << 1) | (1 if cluster.n_running[host] == 0 else 0)
     for dimension in range(len(order.bits)):
         key = (key << order.bits[dimension]) | (cluster.free[host, dimension] >> order.shift[dimension])
     return (key << order.host_bits[0]) | host
 
 
 @inner
-def first_position(order: Ranking, need: np.ndarray) -> int:
-    """Position of the first host in use whose free amount in dimension 0 suffices, or of the first empty one."""
-    key = 0
+def first_position(order: Ranking, need: np.ndarray, kind: int) -> int:
+    """Position of the shape's first host in use whose free amount in dimension 0 suffices, or of its first empty one.
+
+    need: must not exceed the shape.
+    """
+    key = kind << 1
     for dimension in range(len(order.bits)):
         amount = need[0] >> order.shift[0] if dimension == 0 else 0
         key = (key << order.bits[dimension]) | amount

@@ -114,14 +114,16 @@ COUNTS = np.dtype([
 
 
 class Ranking(NamedTuple):
-    """Hosts of one shape sorted by the packing score; int64. Empty `key` where it is not used.
+    """Hosts sorted by shape, and within it by the packing score; int64. Empty `key` where it is not used.
 
-    key (n_hosts,), ascending: emptiness, free amounts in order of dimension, host index, packed from the
-    high bits down. bits and shift (n_resources,): width of each amount, and the factor 2^shift common to all
-    of its values. host_bits (1,): width of the host index.
+    key (n_hosts,), ascending: shape, emptiness, free amounts in order of dimension, host index, packed from the
+    high bits down; NEVER for a place that is off. kind (n_hosts,): the shape of each host. bits and shift
+    (n_resources,): width of each amount, and the factor 2^shift common to all of its values. host_bits (1,): width of
+    the host index.
     """
 
     key: np.ndarray
+    kind: np.ndarray
     bits: np.ndarray
     shift: np.ndarray
     host_bits: np.ndarray

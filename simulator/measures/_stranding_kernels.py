@@ -53,7 +53,7 @@ def inflate(cluster: Cluster, order: Ranking, shapes: np.ndarray, drawn: np.ndar
 def best_ranked_host(cluster: Cluster, order: Ranking, need: np.ndarray) -> int:
     """The first host with room in the order of the packing score, or -1."""
     host_mask = (1 << order.host_bits[0]) - 1
-    for position in range(first_position(order, need), len(order.key)):
+    for position in range(first_position(order, need, 0), len(order.key)):
         host = order.key[position] & host_mask
         if fits(cluster, host, need):
             return int(host)

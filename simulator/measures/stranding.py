@@ -105,7 +105,7 @@ def inflated(capacity: np.ndarray, free: np.ndarray, n_running: np.ndarray, orde
     """
     none = np.zeros(0, np.int64)
     cluster = Cluster(capacity, free.copy(), n_running.copy(), none)
-    ranked = Ranking(none, none, none, none)
+    ranked = Ranking(none, none, none, none, none)
     if order is not None:
         ranked = order._replace(key=np.zeros_like(order.key))
         rank(cluster, ranked)

@@ -108,6 +108,20 @@ def test_the_type_of_a_new_host_is_the_cheapest_or_the_most_efficient() -> None:
     assert run(made([(0, HOUR, 5.0)]), Consolidation("empty"), types=(TEN, FOUR), type_choice="cheapest").price == 1.0
 
 
+@pytest.mark.parametrize(("rows", "place"), [
+    ([(0, 9 * HOUR, 2.0), (0, 9 * HOUR, 5.0), (HOUR, 2 * HOUR, 1.0)], 0),
+    ([(0, 9 * HOUR, 5.0), (0, 60, 3.0), (0, 9 * HOUR, 2.0), (HOUR, 2 * HOUR, 1.0)], 0),
+    ([(0, 9 * HOUR, 5.0), (0, 60, 3.0), (0, 9 * HOUR, 3.0), (HOUR, 2 * HOUR, 1.0)], 1),
+])  # fmt: skip
+def test_the_best_host_of_all_types_is_chosen_and_the_first_of_equals(rows: Any, place: int) -> None:
+    # The last request takes 1 of 2 free on a host of four, or of 3 free on one of eight: both have 0.25 left. Where it
+    # takes the last one of four, 0 is left, which is less.
+    eight = MachineType("eight", {"cpu_cores": 8.0, "mem_gib": 8.0}, 1.0)
+    result = run(made(rows), Consolidation("empty"), types=(FOUR, eight), type_choice="cheapest")
+    assert result.host.tolist()[-1] == place
+    assert result.most_hosts == 2
+
+
 def test_a_pool_at_its_most_rejects() -> None:
     result = run(made([(0, HOUR, 8.0), (0, HOUR, 8.0), (60, HOUR, 2.0)]), Consolidation("empty"), most_hosts=1)
     assert (result.n_rejected, result.wait_s.tolist()) == (1, [0, -1, 0])
