@@ -65,7 +65,7 @@ def run_comparison(config: CompareConfig) -> int:
         description.setdefault((spec.name, spec.load), f"{result.about['description']}; {spec.begins}")
     for printed in comparison_tables(summary, description):
         console.print()
-        console.print(printed)
+        console.print(printed, crop=False)
     with stage("log"):
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)

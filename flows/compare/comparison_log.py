@@ -15,8 +15,9 @@ from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.outside.data_window import whole_trace
 from sojourn.flows.outside.tracking import COMPARISON, Tracker
 from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.reports.comparison_report import FoundComparison, Section
+from sojourn.flows.reports.comparison_report import FoundComparison
 from sojourn.flows.reports.figures import draw_gains
+from sojourn.flows.reports.section import Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from sojourn.flows.evaluations.ab_estimates import ab_summary, run_ab_pool
 from sojourn.flows.evaluations.pre_post import pre_post, pre_post_figure
 from sojourn.flows.placement.workload_spec import WorkloadSpec
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import Oracle, Workload, simulate
 from sojourn.simulator.engine import named_policy
@@ -48,7 +48,7 @@ def run_ab_preset(config: CompareConfig) -> int:
         first = workload_of(next(iter(specs.values())))
         sections.append(_section(parts[-1], f"{first.description}; load {load:g}", len(specs)))
         console.print()
-        console.print(sections[-1].table())
+        console.print(sections[-1], crop=False)
         figures |= {f"pre-post-{policy}-load-{load:g}": _launch(first, policy) for policy in config.policies}
     with stage("log"):
         trace = next(iter(by_load[config.loads[0]].values())).trace

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.intervals import t_half_width
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 
 BEST = "ctcl 20c-24h"
 _TITLES = ("claim", "against", "paper", "ours", "verdict")

@@ -17,7 +17,7 @@ from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool, service_grid
 from sojourn.flows.placement.usage_needs import DailyClasses, daily_classes
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator.elastic import (
     SCHEDULERS,
@@ -69,7 +69,7 @@ def run_ctcl_table(config: CompareConfig) -> int:
                 claims_section(replays, caption)]
     for section in sections:
         console.print()
-        console.print(section.table())
+        console.print(section, crop=False)
     with stage("log"):
         spec = next(iter(config.trace_specs().values()))
         log_sections(tracker, config.preset, config.model_dump(mode="json"), spec, sections,

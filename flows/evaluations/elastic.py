@@ -25,7 +25,7 @@ from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import WorkloadSpec
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, Workload
 from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
@@ -88,7 +88,7 @@ def run_elastic(config: CompareConfig) -> int:
                 for (workload, moving), own in summary.groupby(level=[0, 1], sort=False)]
     for section in sections:
         console.print()
-        console.print(section.table())
+        console.print(section, crop=False)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), specs[0].trace, sections,
                      {"elastic": summary.reset_index(), "replays": replays},

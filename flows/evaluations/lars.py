@@ -19,7 +19,7 @@ from sojourn.flows.compare.comparison_log import log_sections
 from sojourn.flows.compare.replay import workload_of
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import (
     Defragmentation,
@@ -66,7 +66,7 @@ def run_lars(config: CompareConfig) -> int:
                 if len(own := summary[(summary["kind"] == kind) & (summary["load"] == load)])]
     for section in sections:
         console.print()
-        console.print(section.table())
+        console.print(section, crop=False)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), next(iter(cells)).trace, sections,
                      {"lars": summary, "replays": replays})

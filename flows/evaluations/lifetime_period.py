@@ -23,7 +23,7 @@ from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.usage_profiles import overcommitted, own_profile, owner_profile
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.trace_source import TraceSource
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import Oracle, Policy, Workload, build_workload, simulate
@@ -61,7 +61,7 @@ def run_lifetime_period(config: CompareConfig) -> int:
                                      chosen))
     for section in sections:
         console.print()
-        console.print(section.table())
+        console.print(section, crop=False)
     with stage("log"):
         digest = hashlib.sha256(f"{__version__} {N_REQUESTS} {DAYS} {seeds}".encode()).hexdigest()
         spec = TraceSpec(TraceSource(None, "synthetic", None, N_REQUESTS, 0), digest, config.store, config.test_share,

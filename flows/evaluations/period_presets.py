@@ -37,7 +37,7 @@ from sojourn.flows.placement.usage_case import (
 from sojourn.flows.placement.usage_models import wave_profile, waves_of_day, waves_of_history
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.flows.trace_source import TraceSource
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator.colocation import Colocation, Optimum, Violations, optimum, place, violations
@@ -213,7 +213,7 @@ def _finished(config: CompareConfig, cases: Sequence[UsageCase], sections: Seque
               tables: dict[str, pd.DataFrame], figures: dict[str, Figure]) -> int:
     for section in sections:
         console.print()
-        console.print(section.table())
+        console.print(section, crop=False)
     with stage("log"):
         digest = hashlib.sha256(__version__.encode())
         for case in cases:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.reports.comparison_report import Section
+from sojourn.flows.reports.section import Section
 from sojourn.simulator.colocation import Optimum, Violations
 
 _LEGEND = ("Rate: share of the slots in which a request's host is asked for more than it has, mean over requests, %. "

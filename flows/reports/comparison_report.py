@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from rich.table import Table
 
 from sojourn.flows.reports.model_card import policies_table
+from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.simulator.experiments import caveats
 from sojourn.simulator.measures import COLUMNS
 
@@ -42,41 +42,16 @@ def _columns(table: str) -> _Columns:
 _PLACED, _MEASURES, _WHERE_KNOWN = _columns("gains"), _columns("further"), _columns("where known")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One table of an evaluation, ready to be printed: the first n_text columns are words.
-
-    caption: what was replayed. legend: what the columns mean.
-    """
-
-    title: str
-    caption: str
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    n_text: int
-    legend: str = ""
-
-    def table(self) -> Table:
-        """On the terminal."""
-        caption = f"{self.caption} {self.legend}".strip()
-        table = Table(title=self.title, title_justify="left", caption_justify="left", caption=caption)
-        for k, title in enumerate(name.replace(" ", "\n") for name in self.titles):
-            table.add_column(title, justify="left" if k < self.n_text else "right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-
-def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table]:
+def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table | Section]:
     """Two tables a workload and load: gains, and further measures. description: of each."""
-    tables = []
+    tables: list[Table | Section] = []
     for (workload, load), text in description.items():
         rows = summary[(summary["workload"] == workload) & (summary["load"] == load)]
         n_seeds = int(rows["n_seeds"].max())
         seeds = f"{n_seeds} seeds" if n_seeds > 1 else "one seed"
         plain = rows.drop(columns=[name for _, name, _ in _MEASURES], errors="ignore")
         tables += [policies_table(plain, f"{text}; load {load:g}, {seeds}"),
-                   _measures(rows.to_dict("records")).table()]
+                   _measures(rows.to_dict("records"))]
     return tables
 
 
@@ -104,12 +79,6 @@ def comparison_title(found: FoundComparison) -> str:
 
 def _paragraph(sentences: Sequence[str]) -> list[str]:
     return [" ".join(sentences), ""] if sentences else []
-
-
-def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:
-    """A table; after its first `n_text` columns the others are set flush right."""
-    return ["| " + " | ".join(titles) + " |", "|" + "---|" * n_text + "---:|" * (len(titles) - n_text),
-            *("| " + " | ".join(row) + " |" for row in rows)]
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,8 +17,8 @@ from sojourn.flows.reports.comparison_report import (
     comparison_markdown,
     comparison_title,
     gain_interval,
-    markdown_rows,
 )  # fmt: skip
+from sojourn.flows.reports.section import markdown_rows
 from sojourn.flows.reports.study_report import (
     ACCURACY_WORDS,
     BASELINE_WORDS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from sojourn.flows.reports.comparison_report import markdown_rows
+from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import MEASURES, label_of
 
 HIGHER, LOWER = "higher", "lower"

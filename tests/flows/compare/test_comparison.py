@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from rich.table import Table
 from typer.testing import CliRunner
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
@@ -36,6 +37,7 @@ from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.reports.results_pages import results_pages
+from sojourn.flows.reports.section import Section
 from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
@@ -281,6 +283,7 @@ CAVEATS = ("Nothing deployable is significantly better than best-fit.",
 
 def test_a_printed_table_says_what_must_be_held_against_it() -> None:
     placement = comparison_tables(pd.DataFrame(caveat_rows()), {("trace, cold start", 0.8): "a trace"})[0]
+    assert isinstance(placement, Table)
     assert tuple(str(placement.caption).split("\n")[-3:]) == CAVEATS
     rejected = next(column for column in placement.columns if column.header == "rejected")
     assert list(rejected.cells) == ["0", "0", "12 (more)"]
@@ -300,7 +303,9 @@ def test_violations_are_told_where_usage_is_known() -> None:
     used = {**row, "used_cpu_pct": 25.0, "violation_rate_pct": 0.5, "violation_severity_pct": 0.125}
     titles_of_use = [COLUMNS[name].text_title(name) for name in used if name not in row]
     for rows, known in (([row], []), ([row, used], titles_of_use)):
-        further = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[1]
+        section = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[1]
+        assert isinstance(section, Section)
+        further = section.table(width=200)
         titles = [str(column.header).replace("\n", " ") for column in further.columns]
         assert titles == ["policy", "predictor", *FURTHER, *known]
     assert [list(column.cells) for column in further.columns[-3:]] == [["-", "25.00"], ["-", "0.500"], ["-", "0.125"]]
