@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_errors
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.simulate import compare, simulate
@@ -28,6 +29,7 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(usage_app, name="usage")
 app.command(cls=RegistryCommand)(simulate)
 app.command(cls=RegistryCommand)(compare)
+app.command(cls=RegistryCommand)(admit)
 
 
 @app.command(cls=RegistryCommand)

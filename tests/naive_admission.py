@@ -93,3 +93,94 @@ def faults(jobs: AdmissionJobs, decisions: Decisions, n_cores: int,
             if on != end - start:
                 wrong.append(f"job {row} runs on core {core} without power")
     return wrong
+
+
+@dataclass
+class Free:
+    """A free interval. turn: when it came to be; later ones stand before those with the same start. since: when its
+    core was turned on."""
+
+    start: int
+    end: int
+    core: int
+    is_last: bool
+    since: int
+    turn: int
+
+
+def naive_free(jobs: AdmissionJobs, n_cores: int, allocation: str, is_backfilling: bool,
+               power: Sequence[tuple[int, int, int]] = ()) -> list[Answer]:
+    """Admission into free intervals; nothing of the past is thrown away. power: as in `faults`."""
+    turns = iter(range(10**9))
+    free = [Free(0, 10**15, core, True, 0, next(turns)) for core in range(n_cores)] if not power else [
+        Free(start, end, core, True, start, next(turns))
+        for core in range(n_cores) for start, end in _on_times(power, core)]
+    found: dict[int, Answer] = {}
+    for row in jobs.order().tolist():
+        r, p, c, d = (int(values[row]) for values in (jobs.submission_s, jobs.processing_s, jobs.cores,
+                                                      jobs.deadline_s))
+        free.sort(key=lambda each: (-each.start, each.turn))  # the most loaded first
+        if c > n_cores:
+            found[row] = (-1, -1, ())
+            continue
+        now = [each for each in free if each.end > r]
+        lasts = [each for each in now if each.is_last]
+        is_open = [each for each in lasts if each.since <= r]
+        every = now if is_backfilling else lasts
+        place = _earliest([each for each in now if not each.is_last], r, p, c, d) if is_backfilling else None
+        place = place or _by_allocation(is_open, r, p, c, d, allocation) or _earliest(every, r, p, c, d)
+        if place is None:
+            later = _earliest(every, r, p, c, 10**14)
+            found[row] = (-1, later[0] + p if later else -1, ())
+            continue
+        start, taken = place
+        for each in taken:
+            free.remove(each)
+            if each.end > start + p:
+                free.append(Free(start + p, each.end, each.core, each.is_last, each.since, next(turns)))
+            if is_backfilling and max(each.start, r) < start:
+                free.append(Free(each.start, start, each.core, False, each.since, each.turn))
+        found[row] = (start, -1, tuple(each.core for each in taken))
+    return [found[row] for row in range(len(jobs))]
+
+
+def _on_times(power: Sequence[tuple[int, int, int]], core: int) -> list[tuple[int, int]]:
+    """When a core is on, neighbouring times joined."""
+    times: list[tuple[int, int]] = []
+    for start, end, n_on in power:
+        if n_on > core:
+            if times and times[-1][1] == start:
+                times[-1] = (times[-1][0], end)
+            else:
+                times.append((start, end))
+    return times
+
+
+def _holding(free: Sequence[Free], start: int, p: int) -> list[Free]:
+    return [each for each in free if each.start <= start and each.end >= start + p]
+
+
+def _earliest(free: Sequence[Free], r: int, p: int, c: int, d: int) -> tuple[int, list[Free]] | None:
+    """The earliest start, on those that are idle shortest before it."""
+    for start in sorted({max(each.start, r) for each in free}):
+        if start + p <= d and len(_holding(free, start, p)) >= c:
+            return start, _holding(free, start, p)[:c]
+    return None
+
+
+def _by_allocation(free: Sequence[Free], r: int, p: int, c: int, d: int,
+                   allocation: str) -> tuple[int, list[Free]] | None:
+    places = []
+    for k, each in enumerate(free):
+        start = max(each.start, r)
+        taken = _holding(free[k:], start, p)[:c]
+        if start + p <= d and each.end >= start + p and len(taken) == c:
+            places.append((start, taken))
+    if not places:
+        return None
+    if allocation == "balanced":
+        start = places[-1][0]
+        return start, _holding(free, start, p)[-c:]
+    if allocation == "best-fit" or c == 1:
+        return places[0]
+    return min(places, key=lambda place: sum(place[0] - max(each.start, r) for each in place[1]))

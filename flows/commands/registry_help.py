@@ -54,9 +54,21 @@ def _presets() -> Iterable[str]:
     return PRESETS
 
 
+def _acceptances() -> Iterable[str]:
+    from sojourn.simulator.admission import ACCEPTANCES
+
+    return ACCEPTANCES
+
+
+def _allocations() -> Iterable[str]:
+    from sojourn.simulator.admission import ALLOCATIONS
+
+    return ALLOCATIONS
+
+
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
-    "presets": _presets, "usage_readers": _usage_readers,
+    "presets": _presets, "usage_readers": _usage_readers, "acceptances": _acceptances, "allocations": _allocations,
 })  # fmt: skip
 
 

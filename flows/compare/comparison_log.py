@@ -65,9 +65,14 @@ def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable
 
 def log_sections(tracker: Tracker, preset: str | None, params: Mapping[str, Any], trace: TraceSpec,
                  sections: Sequence[Section], tables: Mapping[str, pd.DataFrame],
-                 figures: Mapping[str, Figure] = MappingProxyType({})) -> None:
-    """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG."""
-    found = {**_origin(preset, trace), "workloads": [], "sections": [asdict(section) for section in sections]}
+                 figures: Mapping[str, Figure] = MappingProxyType({}), *, about: str | None = None) -> None:
+    """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG.
+
+    about: what it is, as a sentence without its stop, where `preset` is a command of its own and no preset.
+    """
+    own = {} if about is None else {"about": f"{about}. "}
+    found = {**_origin(None if about else preset, trace), "name": preset or "", **own, "workloads": [],
+             "sections": [asdict(section) for section in sections]}
     data = [whole_trace(trace.source, trace.name, trace.data_hash)]
     with tracker.run(_run_name(found), _tags(found), data=data) as run:
         _log_found(tracker, run, params, found, tables, figures)

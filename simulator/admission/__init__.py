@@ -3,8 +3,10 @@
 After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `jit`.
 """
 
+from sojourn.simulator.admission.admit import admit, cores_for
 from sojourn.simulator.admission.core_ends import CoreEnds
 from sojourn.simulator.admission.decisions import REASONS, Decisions
+from sojourn.simulator.admission.free_intervals import FreeIntervals
 from sojourn.simulator.admission.jobs import AdmissionJobs, deadlines_of, drawn_slacks
 from sojourn.simulator.admission.measures import (
     accepted_load_s,
@@ -13,12 +15,15 @@ from sojourn.simulator.admission.measures import (
     load_limit_s,
     nested_bound_s,
     performance_ratio,
+    ratio_of,
 )
+from sojourn.simulator.admission.power_profile import PowerProfile, read_power_profile
 from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS
 from sojourn.simulator.admission.threshold_constants import ThresholdConstants, threshold_constants
 
 __all__ = [
-    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "AdmissionJobs", "CoreEnds", "Decisions", "ThresholdConstants",
-    "accepted_load_s", "competitive_bound", "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s",
-    "nested_bound_s", "performance_ratio", "threshold_constants",
+    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "AdmissionJobs", "CoreEnds", "Decisions", "FreeIntervals",
+    "PowerProfile", "ThresholdConstants", "accepted_load_s", "admit", "competitive_bound", "cores_for",
+    "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s", "nested_bound_s", "performance_ratio",
+    "ratio_of", "read_power_profile", "threshold_constants",
 ]  # fmt: skip

@@ -1,0 +1,63 @@
+"""`sojourn admit`: which jobs are accepted when each must meet its deadline on the cores that the power allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import READER_HELP, Horizon, plain_errors
+
+
+@plain_errors
+def admit(
+    trace: Annotated[Path, typer.Argument(help="Trace file or folder: jobs with their cores and run times.")],
+    reader: Annotated[str, typer.Option(help=READER_HELP)] = "parquet",
+    horizon_s: Horizon = None,
+    policy: Annotated[list[str] | None, typer.Option(
+        help="Acceptance: {acceptances}; may be repeated. [default: greedy]")] = None,
+    allocation: Annotated[list[str] | None, typer.Option(
+        help="Cores of a job: {allocations}; may be repeated. [default: best-fit]")] = None,
+    backfill: Annotated[bool, typer.Option(
+        "--backfill", help="Also each greedy pairing with conservative backfilling.")] = False,
+    slack: Annotated[list[float] | None, typer.Option(
+        help="By what share of its run time a job may end later; may be repeated. [default: 0.5]")] = None,
+    sigma: Annotated[float | None, typer.Option(
+        help="Deviation of the logarithm of slacks. [default: slack / 2.5]")] = None,
+    mean: Annotated[str | None, typer.Option(
+        help="Which mean --slack is: geometric or arithmetic. [default: geometric]")] = None,
+    cores: Annotated[int | None, typer.Option(
+        help="Cores that are on. [default: as many as the load of each day fills]")] = None,
+    core_limit: Annotated[int | None, typer.Option(help="Leave out jobs on more cores. [default: none]")] = None,
+    days: Annotated[int | None, typer.Option(help="Days with the most load, at most. [default: 10]")] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws of slacks for each day. [default: 10]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
+    power: Annotated[Path | None, typer.Option(
+        help="CSV file with the power over time, from the start of a day: time_s and cores, or watts; instead of "
+             "--cores.")] = None,
+    repeat_power: Annotated[bool, typer.Option("--repeat-power", help="The profile is that of every day.")] = False,
+    idle_w: Annotated[float | None, typer.Option(help="Power of an idle core, W. [default: 60]")] = None,
+    busy_w: Annotated[float | None, typer.Option(help="Power of a busy core, W. [default: 100]")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG).")] = None,
+    n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
+) -> None:
+    """Admit jobs that must meet deadlines on a limited number of cores: rules side by side on the same days.
+
+    Deadlines are drawn from slacks, since logs have none. The first policy and allocation are the baseline.
+    """
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.evaluations.admit_config import AdmitConfig
+    from sojourn.flows.jobs.preflight import check_before_work
+
+    settings = load_settings(
+        AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, policies=policy, allocations=allocation,
+        is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
+        n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
+        busy_w=busy_w, store=store, out=out, n_workers=n_workers)
+    check_before_work(settings)
+    from sojourn.flows.evaluations.admit import run_admit
+
+    run_admit(settings)

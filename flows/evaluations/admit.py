@@ -1,0 +1,108 @@
+"""`sojourn admit`: ways to admit jobs compared on days of a trace; printed, drawn, written and logged."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers import read_trace
+from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.evaluations.admission_figures import ratios_figure
+from sojourn.flows.evaluations.admission_runs import Task, run_tasks
+from sojourn.flows.evaluations.admission_tables import admission_section, summary_of
+from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.placement.submitted_jobs import SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
+from sojourn.flows.placement.workload_spec import TraceSpec
+from sojourn.flows.progress import console, stage, tell_doubts
+from sojourn.flows.stages.ingest import input_hash
+from sojourn.flows.versions.opening import open_store
+from sojourn.publishing import publish_files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ABOUT = "Jobs with deadlines that are accepted on a power budget"
+MARK = "admission.csv"
+"""The file by which a folder of this command is known."""
+
+
+def run_admit(config: AdmitConfig) -> int:
+    """Compare the rules on the busiest days; returns 0. A folder with files of others is refused before anything."""
+    if config.out is not None:
+        _check_out(config.out)
+    settings, entries = config.settings(), config.entries()
+    with stage("read"):
+        days = days_of(config)
+    chosen = busiest_days(days, config.n_days)
+    name = config.source.name
+    tasks = [Task(name, day, days[day], setting, config.n_draws) for setting in settings for day in chosen]
+    with stage("admit") as report:
+        runs = run_tasks(tasks, entries, config.seed, config.n_workers, report)
+    summary = summary_of(runs)
+    section = admission_section(summary, "Admission", caption_of(config, days, chosen, runs))
+    console.print()
+    console.print(section.table())
+    figures = {"ratios": ratios_figure(summary, f"{name}: {len(chosen)} days, {config.n_draws} draws each")}
+    if config.out is not None:
+        publish_files(config.out, {MARK: _csv(runs), "summary.csv": _csv(summary), **pngs(figures)}, MARK)
+        console.print(f"written  {config.out}", soft_wrap=True)
+    with stage("log"):
+        tables = {"summary": summary, "runs": runs}
+        log_sections(open_store(config), "admit", config.model_dump(mode="json"), spec_of(config), [section], tables,
+                     figures, about=ABOUT)
+    return 0
+
+
+def _check_out(out: Path) -> None:
+    if out.exists() and not (out.is_dir() and ((out / MARK).is_file() or not any(out.iterdir()))):
+        raise ValueError(f"out must be new, empty or a folder with {MARK}, got something else in {str(out)!r}")
+
+
+def days_of(config: AdmitConfig) -> dict[int, SubmittedJobs]:
+    """The days of the configured trace. ValueError where no job is left."""
+    assert config.trace is not None  # the settings refuse it
+    trace, report = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
+    tell_doubts(report.notes)
+    jobs = submitted_jobs(trace)
+    days = jobs_by_day(jobs, config.core_limit, shortest_s=config.shortest_s)
+    if not days:
+        limit = f" on at most {config.core_limit} cores" if config.core_limit else ""
+        raise ValueError(f"{config.source.name} must hold jobs of {config.shortest_s} s to a day{limit} whose end was "
+                         f"observed, got none among {len(jobs):,} jobs")
+    return days
+
+
+def caption_of(config: AdmitConfig, days: dict[int, SubmittedJobs], chosen: list[int], runs: pd.DataFrame) -> str:
+    """What was replayed."""
+    n_jobs = [len(days[day]) for day in chosen]
+    widest = max(int(days[day].cores.max()) for day in chosen)
+    profile = ("cores by the power profile" if config.power else
+               f"{config.cores:,} cores" if config.cores else "as many cores as each day's load fills")
+    sigma = "slack / 2.5" if config.sigma is None else f"{config.sigma:g}"
+    return (f"{config.source.name}: the {len(chosen)} of {len(days)} days with the most load, {np.mean(n_jobs):,.0f} "
+            f"jobs a day on 1 to {widest:,} cores; {profile} ({runs['n_cores'].mean():,.0f} on the mean); "
+            f"{config.n_draws} draws of lognormal slacks, {config.mean} mean, sigma of the logarithm {sigma}; "
+            f"{runs['took_s'].sum():.1f} s of admission.")
+
+
+def spec_of(config: AdmitConfig) -> TraceSpec:
+    """The trace, for the run's log."""
+    return TraceSpec(config.source, input_hash(config.source), config.store, 0.0, 0.0)
+
+
+def pngs(figures: dict[str, Figure]) -> dict[str, bytes]:
+    """Pictures as PNG by file name."""
+    found = {}
+    for name, figure in figures.items():
+        with io.BytesIO() as stream:
+            figure.savefig(stream, dpi=110, format="png")
+            found[f"{name}.png"] = stream.getvalue()
+    return found
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False).encode()

@@ -1,0 +1,125 @@
+"""Settings of `sojourn admit`, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+from pydantic import Field, field_validator, model_validator
+
+from sojourn.flows.config import TraceSettings
+from sojourn.flows.evaluations.admission_runs import Entry, Setting
+from sojourn.flows.trace_source import TraceSource
+from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
+
+
+class AdmitConfig(TraceSettings):
+    """One comparison of ways to admit: policies x allocations on days of one trace."""
+
+    policies: tuple[str, ...] = ("greedy",)
+    """Keys of ACCEPTANCES."""
+    allocations: tuple[str, ...] = ("best-fit",)
+    """Keys of ALLOCATIONS. The first policy with the first allocation is what others are held against."""
+    is_backfilled: bool = False
+    """Also each greedy pairing with backfilling."""
+    slacks: tuple[float, ...] = (0.5,)
+    sigma: float | None = Field(None, ge=0.0)
+    """Deviation of the logarithm of slacks; default: slack / 2.5."""
+    mean: str = "geometric"
+    """Which mean of the slacks the target is: geometric or arithmetic."""
+    cores: int | None = Field(None, ge=1)
+    """Default: of each day, as many as its load fills."""
+    core_limit: int | None = Field(None, ge=1)
+    """Jobs on more cores are left out."""
+    n_days: int = Field(10, ge=1)
+    """The days with the most load, at most."""
+    n_draws: int = Field(10, ge=1)
+    """Draws of slacks for each day."""
+    seed: int = Field(0, ge=0)
+    shortest_s: int = Field(60, ge=1)
+    """Jobs that ran for a shorter time are left out."""
+    power: Path | None = None
+    """CSV file with the power budget over a day; instead of `cores`."""
+    is_power_repeated: bool = False
+    """The profile is repeated each day, for the three days in which the jobs of a day can run."""
+    idle_w: float = Field(60.0, ge=0.0)
+    busy_w: float = Field(100.0, gt=0.0)
+    out: Path | None = None
+    """Folder for tables and pictures."""
+    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    """Processes."""
+
+    @field_validator("policies")
+    @classmethod
+    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known("policy", value, tuple(ACCEPTANCES))
+
+    @field_validator("allocations")
+    @classmethod
+    def _known_allocations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known("allocation", value, tuple(ALLOCATIONS))
+
+    @field_validator("slacks")
+    @classmethod
+    def _possible_slacks(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        bad = [slack for slack in value if not (math.isfinite(slack) and slack >= 0)]
+        if bad or not value:
+            raise ValueError(f"slack must be finite and at least 0, got {bad[0] if bad else 'none'!r}")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("mean")
+    @classmethod
+    def _known_mean(cls, value: str) -> str:
+        return _known("mean", (value,), ("geometric", "arithmetic"))[0]
+
+    @model_validator(mode="after")
+    def _fitting(self) -> AdmitConfig:
+        if self.trace is None:
+            raise ValueError("trace must be a file or folder, got none")
+        if self.power is not None and self.cores is not None:
+            raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
+                             f"{self.cores!r}")
+        if self.idle_w > self.busy_w:
+            raise ValueError(f"idle_w must be at most busy_w, got {self.idle_w!r} and {self.busy_w!r}")
+        if "threshold" in self.policies:
+            bad = [slack for slack in self.slacks if not 0 < slack <= 1]
+            if bad:
+                raise ValueError("slack must be above 0 and at most 1 with threshold acceptance, got "
+                                 f"{bad[0]!r}")
+            if self.core_limit != 1:
+                raise ValueError(f"core_limit must be 1 with threshold acceptance, which is for sequential jobs, got "
+                                 f"{self.core_limit!r}")
+            if self.power is not None:
+                raise ValueError(f"policy must be greedy with a power profile, got 'threshold' and {str(self.power)!r}")
+        return self
+
+    @property
+    def source(self) -> TraceSource:
+        """Where the trace comes from."""
+        return TraceSource(self.trace, self.reader, self.horizon_s, 0, self.seed)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What is compared; the first is the baseline."""
+        plain = [Entry(policy, allocation) for policy in self.policies for allocation in self.allocations]
+        filled = [Entry("greedy", allocation, True) for allocation in self.allocations] if self.is_backfilled else []
+        return (*plain, *filled)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """One for each slack; the power profile's file is read."""
+        profile = self._profile()
+        return tuple(Setting(slack, self.sigma, self.cores, self.mean, profile, self.idle_w, self.busy_w)
+                     for slack in self.slacks)
+
+    def _profile(self) -> PowerProfile | None:
+        if self.power is None:
+            return None
+        profile = read_power_profile(self.power, busy_w=self.busy_w)
+        return profile.repeated(3) if self.is_power_repeated else profile
+
+
+def _known(name: str, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    strangers = [value for value in given if value not in names]
+    if strangers or not given:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {strangers[0] if strangers else 'none'!r}")
+    return tuple(dict.fromkeys(given))
