@@ -53,8 +53,9 @@ class FreeIntervals:
             room = 2 * int(self.n_free[0]) + 2 * self.n_cores
             if self.table.shape[1] < room:
                 self.table = np.hstack([self.table, np.zeros((N_ROWS, room - self.table.shape[1]), np.int64)])
+            heap = np.empty(self.table.shape[1], np.int64)
             done = replay_free(submission, processing, cores, deadline, done, ALLOCATIONS[self.allocation],
-                               self.is_backfilling, self.n_cores, self.table, self.n_free, chosen, np.empty(self.table.shape[1], np.int64), left, start,
+                               self.is_backfilling, self.n_cores, self.table, self.n_free, chosen, heap, left, start,
                                reason, offer, first, numbers)
         return in_given_order(order, start, reason, offer, first, numbers[:first[-1]])
 
