@@ -3,6 +3,7 @@
 After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `jit`.
 """
 
+from sojourn.simulator.admission.admission import Admission, Answer, Job
 from sojourn.simulator.admission.admit import admit, cores_for
 from sojourn.simulator.admission.core_ends import CoreEnds
 from sojourn.simulator.admission.decisions import REASONS, Decisions
@@ -22,8 +23,8 @@ from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS
 from sojourn.simulator.admission.threshold_constants import ThresholdConstants, threshold_constants
 
 __all__ = [
-    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "AdmissionJobs", "CoreEnds", "Decisions", "FreeIntervals",
-    "PowerProfile", "ThresholdConstants", "accepted_load_s", "admit", "competitive_bound", "cores_for",
-    "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s", "nested_bound_s", "performance_ratio",
-    "ratio_of", "read_power_profile", "threshold_constants",
+    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
+    "FreeIntervals", "Job", "PowerProfile", "ThresholdConstants", "accepted_load_s", "admit",
+    "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s",
+    "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile", "threshold_constants",
 ]  # fmt: skip

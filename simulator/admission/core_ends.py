@@ -54,6 +54,19 @@ class CoreEnds:
                     np.empty(len(self.free_s), np.int64), start, reason, offer, first, numbers)
         return in_given_order(order, start, reason, offer, first, numbers[:first[-1]])
 
+    def state(self) -> np.ndarray:
+        """All that changes, int64 (2, n_cores): when each core is free, in descending order, and its number."""
+        return np.stack([self.free_s, self.numbers])
+
+    def restore(self, state: np.ndarray) -> None:
+        """Takes on a state that `state` gave; anything else is refused with ValueError."""
+        if state.dtype != np.int64 or state.shape != (2, len(self.free_s)):
+            raise ValueError(f"state must be int64 of shape (2, {len(self.free_s)}), got {state.dtype} {state.shape}")
+        if (np.diff(state[0]) > 0).any() or (np.sort(state[1]) != np.arange(len(self.free_s))).any():
+            raise ValueError("state must hold each core once, in descending order of the time when it is free, got "
+                             "another order or other cores")
+        self.free_s, self.numbers = state[0].copy(), state[1].copy()
+
 
 def in_given_order(order: np.ndarray, start: np.ndarray, reason: np.ndarray, offer: np.ndarray, first: np.ndarray,
                    numbers: np.ndarray) -> Decisions:

@@ -7,7 +7,7 @@ import numpy as np
 from sojourn.simulator.admission.core_ends import in_given_order
 from sojourn.simulator.admission.core_ends_kernels import NEVER
 from sojourn.simulator.admission.decisions import Decisions
-from sojourn.simulator.admission.free_interval_kernels import N_ROWS, replay_free
+from sojourn.simulator.admission.free_interval_kernels import CORE, END, IS_LAST, N_ROWS, START, replay_free
 from sojourn.simulator.admission.jobs import AdmissionJobs
 from sojourn.simulator.admission.power_profile import PowerProfile
 from sojourn.simulator.admission.registry import ALLOCATIONS, known
@@ -58,6 +58,21 @@ class FreeIntervals:
                                self.is_backfilling, self.n_cores, self.table, self.n_free, chosen, heap, left, start,
                                reason, offer, first, numbers)
         return in_given_order(order, start, reason, offer, first, numbers[:first[-1]])
+
+    def state(self) -> np.ndarray:
+        """All that changes, int64 (5, n): the free intervals in order of their start."""
+        return self.table[:, :int(self.n_free[0])].copy()
+
+    def restore(self, state: np.ndarray) -> None:
+        """Takes on a state that `state` gave; anything else is refused with ValueError."""
+        if state.dtype != np.int64 or state.ndim != 2 or len(state) != N_ROWS:
+            raise ValueError(f"state must be int64 of shape ({N_ROWS}, n), got {state.dtype} {state.shape}")
+        is_good = ((np.diff(state[START]) >= 0).all() and (state[END] > state[START]).all()
+                   and ((state[CORE] >= 0) & (state[CORE] < self.n_cores)).all() and (state[START] >= 0).all()
+                   and np.isin(state[IS_LAST], (0, 1)).all() and (state[END] <= NEVER).all())
+        if not is_good:
+            raise ValueError("state must hold intervals of the cores in order of their start, got others")
+        self.table, self.n_free = state.copy(), np.array([state.shape[1]])
 
 
 def _always_on(n_cores: int) -> np.ndarray:
