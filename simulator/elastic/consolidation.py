@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from numbers import Integral
+from typing import Any, Literal, get_args
 
 Mode = Literal["none", "empty", "timer", "regret"]
 Moving = Literal["live", "restart"]
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether a setting is a whole number from `least` to below 2^40; the loop would cut off a fraction.
+
+    >>> is_whole(1.5, 0), is_whole(600, 0)
+    (False, True)
+    """
+    return isinstance(value, Integral) and least <= int(value) < 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,7 @@ class Consolidation:
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):
-    ValueError: after_s must be 0 or more, got -1
+    ValueError: after_s must be a whole number, 0 or more, got -1
     """
 
     mode: Mode = "timer"
@@ -54,8 +64,8 @@ class Consolidation:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name, seconds, least in (("after_s", self.after_s, 0), ("recheck_s", self.recheck_s, 1),
                                      ("move_s", self.move_s, 1), ("move_cost_s", self.move_cost_s, 0)):
-            if not least <= seconds < 2**40:
-                raise ValueError(f"{name} must be {least} or more, got {seconds!r}")
+            if not is_whole(seconds, least):
+                raise ValueError(f"{name} must be a whole number, {least} or more, got {seconds!r}")
         for name, share in (("room_weight", self.room_weight), ("trust", self.trust)):
             if not 0.0 <= share <= 1.0:
                 raise ValueError(f"{name} must be in 0..1, got {share!r}")

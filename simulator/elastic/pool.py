@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.elastic.consolidation import Consolidation
+from sojourn.simulator.elastic.consolidation import Consolidation, is_whole
 from sojourn.simulator.elastic.machine_types import MachineType
 from sojourn.simulator.elastic.pool_result import PoolResult, pool_result
 from sojourn.simulator.elastic.pool_world import pool_run
@@ -62,10 +62,10 @@ class ElasticPool:
         if self.type_choice not in get_args(TypeChoice):
             raise ValueError(f"type_choice must be one of {', '.join(get_args(TypeChoice))}, got {self.type_choice!r}")
         for name, seconds in (("boot_s", self.boot_s), ("idle_release_s", self.idle_release_s)):
-            if not 0 <= seconds < 2**40:
-                raise ValueError(f"{name} must be 0 or more, got {seconds!r}")
-        if self.most_hosts is not None and self.most_hosts < 1:
-            raise ValueError(f"most_hosts must be at least 1, got {self.most_hosts!r}")
+            if not is_whole(seconds, 0):
+                raise ValueError(f"{name} must be a whole number, 0 or more, got {seconds!r}")
+        if self.most_hosts is not None and not is_whole(self.most_hosts, 1):
+            raise ValueError(f"most_hosts must be a whole number, at least 1, got {self.most_hosts!r}")
 
 
 def simulate_pool(workload: Workload, pool: ElasticPool, policy: str | Policy = "best-fit",

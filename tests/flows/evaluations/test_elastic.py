@@ -34,6 +34,7 @@ def test_every_way_is_held_against_the_timer_of_its_seed() -> None:
         saved = summary.loc[("w", moving, "best-fit", "regret", "oracle"), "saved_pct"]
         assert saved == pytest.approx((100 * (1 - own / base)).mean())
         assert summary.loc[("w", moving, *BASELINE), "saved_pct"] == 0.0
+        assert summary.loc[("w", moving, *BASELINE), "saved_net_pct"] == 0.0
     assert (summary["host_h"] > summary["bound_host_h"]).all()
     figure = elastic_figure(summary.reset_index())
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["requests migrate live", "requests start over"]
@@ -53,6 +54,8 @@ def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixtur
                            n_requests=1_500, seeds="2", store=tmp_path)
     assert run_elastic(config) == 0
     out = capsys.readouterr().out
+    # regret and each timer, for best-fit and nilas, with both predictors where they are asked
+    assert len(re.findall(r"\bregret\b", out)) == 2 * 2 * 2
     assert out.count("Elastic pool, requests migrate live") == 1
     assert out.count("Elastic pool, requests start over") == 1
     assert out.count("baseline") == 2

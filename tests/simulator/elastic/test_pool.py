@@ -160,15 +160,23 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
     (lambda: ElasticPool((TEN, TEN)), "types must have different names, got ten, ten"),
     (lambda: ElasticPool((TEN,), "smallest"),  # type: ignore[arg-type]
      "type_choice must be one of cheapest, efficient, got 'smallest'"),
-    (lambda: ElasticPool((TEN,), boot_s=-1), "boot_s must be 0 or more, got -1"),
-    (lambda: ElasticPool((TEN,), idle_release_s=-5), "idle_release_s must be 0 or more, got -5"),
-    (lambda: ElasticPool((TEN,), most_hosts=0), "most_hosts must be at least 1, got 0"),
+    (lambda: ElasticPool((TEN,), boot_s=-1), "boot_s must be a whole number, 0 or more, got -1"),
+    (lambda: ElasticPool((TEN,), idle_release_s=-5), "idle_release_s must be a whole number, 0 or more, got -5"),
+    (lambda: ElasticPool((TEN,), most_hosts=0), "most_hosts must be a whole number, at least 1, got 0"),
+    (lambda: ElasticPool((TEN,), most_hosts=2.5),  # type: ignore[arg-type]
+     "most_hosts must be a whole number, at least 1, got 2.5"),
+    (lambda: ElasticPool((TEN,), boot_s=1.5),  # type: ignore[arg-type]
+     "boot_s must be a whole number, 0 or more, got 1.5"),
+    (lambda: Consolidation(after_s=float("nan")),  # type: ignore[arg-type]
+     "after_s must be a whole number, 0 or more, got nan"),
+    (lambda: MachineType("free", {"cpu_cores": 1.0}, -0.1),
+     "price_per_h of free must be 0 or more and finite, got -0.1"),
     (lambda: Consolidation("slow"), "mode must be one of none, empty, timer, regret, got 'slow'"),  # type: ignore[arg-type]
     (lambda: Consolidation(moving="fast"), "moving must be one of live, restart, got 'fast'"),  # type: ignore[arg-type]
-    (lambda: Consolidation(after_s=-1), "after_s must be 0 or more, got -1"),
-    (lambda: Consolidation(recheck_s=0), "recheck_s must be 1 or more, got 0"),
-    (lambda: Consolidation(move_s=0), "move_s must be 1 or more, got 0"),
-    (lambda: Consolidation(move_cost_s=-1), "move_cost_s must be 0 or more, got -1"),
+    (lambda: Consolidation(after_s=-1), "after_s must be a whole number, 0 or more, got -1"),
+    (lambda: Consolidation(recheck_s=0), "recheck_s must be a whole number, 1 or more, got 0"),
+    (lambda: Consolidation(move_s=0), "move_s must be a whole number, 1 or more, got 0"),
+    (lambda: Consolidation(move_cost_s=-1), "move_cost_s must be a whole number, 0 or more, got -1"),
     (lambda: Consolidation(trust=1.5), "trust must be in 0..1, got 1.5"),
     (lambda: Consolidation(room_weight=-0.1), "room_weight must be in 0..1, got -0.1"),
     (lambda: Consolidation(utilisation_max=0.0), "utilisation_max must be finite and above 0, got 0.0"),
@@ -196,3 +204,41 @@ def test_rules_besides_room_are_refused() -> None:
                     constraints=sim.Constraints(apart_by="job"))
     with pytest.raises(ValueError, match="constraints must be none in an elastic pool, got"):
         simulate_pool(ruled, ElasticPool((TEN,)))
+
+
+@pytest.mark.parametrize("moving", ["live", "restart"])
+@pytest.mark.parametrize("mode", ["empty", "timer", "regret"])
+def test_thousands_of_requests_at_one_time_that_end_at_once_need_hosts_while_these_boot(mode: Any, moving: Any) -> None:
+    rows = [(100, 100, 1.0)] * 5_000
+    result = run(made(rows), Consolidation(mode, after_s=0, moving=moving), boot_s=120, idle_release_s=600)
+    # a stay of 0 s is read as one of 1 s: 500 hosts, from 100 s to 821 s
+    assert (result.most_hosts, result.n_opened, result.n_moves) == (500, 500, 0)
+    assert result.host_h == pytest.approx(500 * 721 / 3600)
+    assert set(result.wait_s.tolist()) == {120}
+
+
+@pytest.mark.parametrize("mode", ["timer", "regret"])
+def test_a_boot_longer_than_the_trace_is_paid_for_and_waited_for(mode: Any) -> None:
+    result = run(made(SPREAD), Consolidation(mode, after_s=0), boot_s=11 * HOUR)
+    assert (result.host_h, result.n_drained, result.log["what"].tolist()) == (20.0, 0, ["opened", "opened"])
+    assert result.wait_s.tolist() == [11 * HOUR] * 4
+    # the last host boots until after the horizon and still counts as on
+    assert result.hosts_over_time().to_numpy().tolist() == [[0, 2]]
+
+
+def test_a_timer_of_0_empties_a_host_at_once_and_ends() -> None:
+    # at 1 h host 0 falls to 0.2, and is emptied then
+    result = run(made(SPREAD), Consolidation("timer", after_s=0, moving="restart"))
+    assert said(result)[2:4] == [(HOUR, "drained", 0), (HOUR, "released", 0)]
+    # every event resets it: each host is looked at each time, and after the same second again
+    many = made([(k, k + HOUR, 1.0) for k in range(3_000)])
+    busy = run(many, Consolidation("timer", after_s=0, is_reset_by_events=True, utilisation_max=2.0, recheck_s=1))
+    assert busy.n_checks > 3_000
+    assert busy.n_rejected == 0
+
+
+def test_a_host_that_costs_nothing_is_never_emptied_by_regret() -> None:
+    free = MachineType("free", {"cpu_cores": 10.0, "mem_gib": 10.0}, 0.0)
+    result = run(made(SPREAD), Consolidation("regret"), types=(free,))
+    assert (result.price, result.n_drained) == (0.0, 0)
+    assert run(made(SPREAD), Consolidation("timer"), types=(free,)).n_drained == 1
