@@ -66,9 +66,22 @@ def _allocations() -> Iterable[str]:
     return ALLOCATIONS
 
 
+def _planners() -> Iterable[str]:
+    from sojourn.simulator.planning import PLANNERS
+
+    return PLANNERS
+
+
+def _estimators() -> Iterable[str]:
+    from sojourn.simulator.planning import ESTIMATORS
+
+    return ESTIMATORS
+
+
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
     "presets": _presets, "usage_readers": _usage_readers, "acceptances": _acceptances, "allocations": _allocations,
+    "planners": _planners, "estimators": _estimators,
 })  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.planning.job import Instance
+from sojourn.simulator.planning.job import Instance, Job
 from sojourn.simulator.planning.peaks import peaks
 from sojourn.simulator.planning.schedule import Schedule
 
@@ -24,11 +25,18 @@ class Runs:
         return len(self.durations)
 
 
-def drawn_runs(held_out: Instance, rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
-    """Days with one pair of duration and usage a job, drawn from the runs that were held out."""
+def drawn_runs(held_out: Sequence[Job], rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
+    """Days with one pair of duration and usage a job, drawn from the histories of `held_out`: runs not planned with.
+
+    >>> runs = drawn_runs([Job("a", 0, 0, 9, np.array([3]), np.array([2.0]))], np.random.default_rng(0), 2)
+    >>> runs.durations.tolist(), runs.usage.tolist()
+    ([[3], [3]], [[[2.0]], [[2.0]]])
+    """
+    if n_runs < 1:
+        raise ValueError(f"n_runs must be at least 1, got {n_runs!r}")
     durations = np.empty((n_runs, len(held_out)), np.int64)
-    usage = np.empty((n_runs, len(held_out), len(held_out.resources)))
-    for row, job in enumerate(held_out.jobs):
+    usage = np.empty((n_runs, len(held_out), held_out[0].usage.shape[1]))
+    for row, job in enumerate(held_out):
         drawn = rng.integers(len(job.durations), size=n_runs)
         durations[:, row], usage[:, row] = job.durations[drawn], job.usage[drawn]
     return Runs(durations, usage)

@@ -52,10 +52,11 @@ class Job:
         is_bad = ~((whole >= 1) & (whole <= MAX_TIME) & (whole == np.floor(whole)))
         if is_bad.any():
             raise ValueError(f"durations of job {self.name!r} must be whole steps, at least 1, got "
-                             f"{durations[is_bad][0]!r}")
+                             f"{durations[is_bad].tolist()[0]!r}")
         is_bad = ~(np.isfinite(usage) & (usage >= 0))
         if is_bad.any():
-            raise ValueError(f"usage of job {self.name!r} must be finite and at least 0, got {usage[is_bad][0]!r}")
+            raise ValueError(f"usage of job {self.name!r} must be finite and at least 0, got "
+                             f"{float(usage[is_bad][0])!r}")
         if self.name in self.parents:
             raise ValueError(f"parents of job {self.name!r} must be other jobs, got the job itself")
         if len(set(self.parents)) != len(self.parents):

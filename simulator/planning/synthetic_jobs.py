@@ -15,8 +15,8 @@ N_RUNS = 50
 
 
 def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-for-all", makespan: int | None = None,
-                  tightness: float | None = None) -> tuple[Instance, Instance]:
-    """The same day twice: with the runs that a planner sees, and with as many held out, 50 of each job.
+                  tightness: float | None = None) -> tuple[Instance, tuple[Job, ...]]:
+    """A day with the runs that a planner sees, and its jobs with as many that are held out, 50 of each job.
 
     Durations are uniform in [10, 30] s and usage in [5, 10] cores, whole numbers: `one-for-all` draws all runs of all
     jobs so, `per-job` draws each job's own range within these first. Requested starts are uniform in a makespan of 50 s
@@ -51,4 +51,4 @@ def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-f
                   tuple(f"job {parent}" for parent in sorted(parents.tolist())))
         jobs.append(job)
         held_out.append(replace(job, durations=durations[N_RUNS:], usage=usage[N_RUNS:]))
-    return Instance(tuple(jobs)), Instance(tuple(held_out))
+    return Instance(tuple(jobs)), tuple(held_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_planning import least_peak
@@ -16,6 +16,7 @@ from sojourn.simulator.planning.windows import easiest_windows
 
 
 @given(st.integers(0, 100_000), st.integers(0, 2))
+@settings(max_examples=40)
 def test_no_schedule_lies_below_the_bound(seed: int, n_ignored: int) -> None:
     rng = np.random.default_rng(seed)
     jobs = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -50,11 +48,11 @@ def test_the_reduction_is_against_requested_starts_in_the_same_run() -> None:
 
 
 def test_peaks_of_runs_are_those_by_steps() -> None:
-    day, held_out = synthetic_day(15, np.random.default_rng(4))
-    runs = drawn_runs(held_out, np.random.default_rng(5), 6)
+    day, held_out = synthetic_day(10, np.random.default_rng(4))
+    runs = drawn_runs(held_out, np.random.default_rng(5), 3)
     schedule = planner("greedy").plan(day)
     real, found = executed(day, schedule.starts, runs), execute(day, schedule, runs)
-    for k in range(6):
+    for k in range(3):
         assert found.peak[k, 0] == peak_by_steps(real[k], runs.durations[k], runs.usage[k, :, 0])
         for row, own in enumerate(day.parents):
             assert all(real[k, row] >= real[k, parent] + runs.durations[k, parent] for parent in own)
@@ -63,10 +61,8 @@ def test_peaks_of_runs_are_those_by_steps() -> None:
 
 def test_held_out_runs_do_not_reach_the_plan() -> None:
     day, held_out = synthetic_day(10, np.random.default_rng(6))
-    changed = Instance(tuple(replace(job, durations=job.durations * 9) for job in held_out.jobs[:1]))
-    assert not np.shares_memory(changed.jobs[0].durations, day.jobs[0].durations)
     runs = drawn_runs(held_out, np.random.default_rng(0), 200)
-    for row, (seen, hidden) in enumerate(zip(day.jobs, held_out.jobs, strict=True)):
+    for row, (seen, hidden) in enumerate(zip(day.jobs, held_out, strict=True)):
         pairs = {(int(d), float(r)) for d, r in zip(hidden.durations, hidden.usage[:, 0], strict=True)}
         assert {(int(d), float(r)) for d, r in zip(runs.durations[:, row], runs.usage[:, row, 0], strict=True)} <= pairs
         assert seen.durations.tolist() != hidden.durations.tolist()
@@ -75,7 +71,7 @@ def test_held_out_runs_do_not_reach_the_plan() -> None:
 @pytest.mark.parametrize("reading", ["one-for-all", "per-job"])
 def test_the_synthetic_day_is_that_of_the_paper(reading: str) -> None:
     day, held_out = synthetic_day(60, np.random.default_rng(7), reading=reading)  # type: ignore[arg-type]
-    assert [job.name for job in day.jobs] == [job.name for job in held_out.jobs]
+    assert [job.name for job in day.jobs] == [job.name for job in held_out]
     for job in day.jobs:
         assert len(job.durations) == 50
         assert 10 <= job.durations.min() <= job.durations.max() <= 30

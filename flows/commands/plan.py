@@ -1,0 +1,64 @@
+"""`sojourn plan`: start times of a day's jobs that keep the peak of usage low."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import plain_errors
+
+
+@plain_errors
+def plan(
+    jobs: Annotated[Path, typer.Argument(
+        help="CSV or Parquet table, one row a job: name, requested_start_s, flexibility_s, deadline_s, durations_s, "
+             "one column a resource, optionally parents, started_s, ended_s. Lists in a CSV file: 600;720.")],
+    planner: Annotated[list[str], typer.Option(
+        help="Planner: {planners}; repeat to compare. The first one's schedule is written.")] = ["cospis"],  # noqa: B006
+    against: Annotated[str, typer.Option(help="Planner that the others are held against.")] = "det-p50",
+    out: Annotated[Path, typer.Option(
+        help="Folder for the schedule (CSV, Parquet), its picture (PNG) and the metrics (JSON).")] = Path("plan"),
+    replan_at: Annotated[float | None, typer.Option(
+        "--replan-at", help="Plan the rest of the day at this time, seconds: what started_s and ended_s say has "
+                            "happened by then stays.")] = None,
+    n_samples: Annotated[int, typer.Option(help="Samples of pairs of duration and usage (K).")] = 25,
+    alpha: Annotated[float, typer.Option(help="Share of samples that may break deadlines, 0 to 1.")] = 0.4,
+    estimator: Annotated[str, typer.Option(help="Of milp and soru-peak: {estimators}.")] = "p50",
+    step_s: Annotated[float, typer.Option(help="Step of all times, seconds; coarser = faster on long days.")] = 1.0,
+    resource: Annotated[list[str], typer.Option(
+        help="Column of a resource; repeat for several.")] = ["cpu_cores"],  # noqa: B006
+    capacity: Annotated[list[float] | None, typer.Option(
+        help="What there is of each resource, in their order: refuses jobs that never fit.")] = None,
+    held_out: Annotated[float, typer.Option(help="Share of each job's runs, the latest, to test on.")] = 0.3,
+    n_runs: Annotated[int, typer.Option(help="Days that are drawn from them.")] = 50,
+    limit_s: Annotated[float, typer.Option(help="Time limit of a planner, seconds.")] = 30.0,
+    work_limit: Annotated[float | None, typer.Option(
+        help="The solver's deterministic limit, about seconds of one core: the same schedule on any machine.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    n_workers: Annotated[int, typer.Option(help="Threads of the solver; 1 repeats exactly.")] = 1,
+    is_least_moved: Annotated[bool, typer.Option(
+        "--least-moved", help="Of the schedules with the lowest peak found, one that moves jobs least.")] = False,
+    store: Annotated[Path, typer.Option(help="Folder of all stores.")] = Path(".sojourn"),
+) -> None:
+    """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
+    from sojourn.flows.jobs.plan import FILES, PlanTask, plan_day
+    from sojourn.flows.placement.job_table import read_jobs
+    from sojourn.simulator.planning import Limits, PlanSettings, rest_of_day
+    from sojourn.simulator.planning import planner as planner_of
+
+    for name in (*planner, against):
+        planner_of(name)
+    settings = PlanSettings(n_samples, alpha, estimator, Limits(
+        limit_s=limit_s, work_limit=work_limit, seed=seed, n_workers=n_workers, is_least_moved=is_least_moved))
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a folder, got the file {str(out)!r}")
+    odd = [path.name for path in sorted(out.iterdir()) if path.name not in FILES] if out.is_dir() else []
+    if odd:
+        raise ValueError(f"out must be new, empty or a folder of `plan`, got something else in {str(out)!r}: "
+                         f"{odd[0]!r}")
+    table = read_jobs(jobs, step_s=step_s, resources=resource, capacity=capacity)
+    rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
+    plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
+                      held_out, n_runs, store), out)

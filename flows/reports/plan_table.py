@@ -1,0 +1,57 @@
+"""Planners side by side, on the same runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from sojourn.flows.intervals import t_half_width
+from sojourn.simulator.planning import Executed, Schedule
+
+LEGEND = ("Reduction: of the observed peak below that of the requested starts in the same run, %, higher = better. "
+          "Under: observed above the planned peak, over: below it, % of the planned peak, lower = better. Late: time "
+          "of jobs behind their deadlines, seconds a run, lower = better. Against: reduction less that of {against} in "
+          "the same run, points, with its 95 % interval over runs. Gap: of the planned peak to its bound, 0 = proved.")
+
+
+def plan_row(schedule: Schedule, found: Executed, against: Executed) -> dict[str, Any]:
+    """One planner's figures: means over runs; `against_pp` with half of its 95 % t-interval over runs."""
+    difference = found.reduction_pct - against.reduction_pct
+    return {
+        "planner": schedule.planner, "status": schedule.status, "planned_peak": float(schedule.peak[0]),
+        "observed_peak": float(found.peak[:, 0].mean()), "reduction_pct": float(found.reduction_pct.mean()),
+        "against_pp": float(difference.mean()), "against_half_pp": float(t_half_width(difference[:, None])[0]),
+        "under_pct": float(found.under_pct.mean()), "over_pct": float(found.over_pct.mean()),
+        "late_s": float(found.late_s.mean()), "late_pct": float(found.late_pct.mean()), "gap_pct": schedule.gap_pct,
+        "alpha": np.nan if schedule.alpha is None else schedule.alpha, "seconds": schedule.seconds,
+        "reason": schedule.reason}
+
+
+_SHOWN = (("status", "status", ""), ("planned peak", "planned_peak", ".1f"),
+          ("observed peak", "observed_peak", ".1f"), ("reduction %", "reduction_pct", ".1f"),
+          ("under %", "under_pct", ".1f"), ("over %", "over_pct", ".1f"), ("late s", "late_s", ".1f"),
+          ("gap %", "gap_pct", ".1f"), ("seconds", "seconds", ".2f"))
+
+
+def plan_table(rows: pd.DataFrame, title: str, against: str, caption: str) -> Table:
+    """Rows of `plan_row` for the terminal."""
+    table = Table(title=title, title_justify="left", caption_justify="left",
+                  caption=f"{caption} {LEGEND.format(against=against)}")
+    table.add_column("planner", no_wrap=True)
+    for name, _, form in _SHOWN:
+        table.add_column(name.replace(" ", "\n"), justify="right" if form else "left", no_wrap=True)
+    table.add_column(f"against\n{against}", justify="right", no_wrap=True)
+    for row in rows.to_dict("records"):
+        table.add_row(str(row["planner"]), *(format(row[column], form) for _, column, form in _SHOWN), _paired(row))
+    return table
+
+
+def _paired(row: Mapping[Any, Any]) -> str:
+    half = row["against_half_pp"]
+    if not np.isfinite(half) or (half == 0 and row["against_pp"] == 0):
+        return "-"
+    return f"{row['against_pp']:+.1f} [{row['against_pp'] - half:+.1f}, {row['against_pp'] + half:+.1f}]"

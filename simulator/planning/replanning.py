@@ -1,0 +1,101 @@
+"""Planning again during the day: what has ended is out, what runs stays, what waits gets a new start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sojourn.simulator.planning.job import Instance, Job
+
+
+@dataclass(frozen=True, slots=True)
+class DayState:
+    """now: a step. started, ended: int64 (n,), steps, -1 where a job has not started or ended yet."""
+
+    now: int
+    started: np.ndarray
+    ended: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class RestOfDay:
+    """instance: of the jobs that have not ended. rows: int64, theirs in the whole day. is_running: bool, of them.
+    notes: deadlines that can no longer be met and histories that are outlived, a sentence each."""
+
+    instance: Instance
+    rows: np.ndarray
+    is_running: np.ndarray
+    notes: tuple[str, ...]
+
+
+def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
+    """The day that is left at `now`; any planner plans it.
+
+    A running job keeps its start, and its history is what is possible after the time that it has run: pairs with a
+    longer duration. Where none is longer, it has outlived its history: it is taken to run as long again, with the usage
+    of its longest run. A waiting job starts at `now` or later, within its flexibility; where that has passed, at once.
+    Parents that have ended are dropped. A deadline that the shortest runs break is moved to the earliest end, and said.
+
+    Refused with ValueError: times after `now`, an end without a start or not after it, a day in which all have ended.
+
+    >>> day = Instance((Job("a", 0, 5, 60, np.array([10, 30]), np.array([2.0, 3.0])),
+    ...                 Job("b", 0, 50, 99, np.array([5]), np.array([1.0]), ("a",))))
+    >>> rest = rest_of_day(day, DayState(20, np.array([0, -1]), np.array([-1, -1])))
+    >>> [(job.requested_start, job.flexibility, job.durations.tolist()) for job in rest.instance.jobs]
+    [(0, 0, [30]), (20, 30, [5])]
+    """
+    _check(instance, state)
+    rows = np.flatnonzero(state.ended < 0)
+    if not len(rows):
+        raise ValueError(f"jobs must not all have ended at {state.now}, got {len(instance)} that have")
+    notes: list[str] = []
+    left: dict[int, Job] = {}
+    earliest_end: dict[int, int] = {}
+    for row in (row for row in instance.order.tolist() if state.ended[row] < 0):
+        job = instance.jobs[row]
+        if state.started[row] >= 0:
+            job = _running(job, int(state.started[row]), state.now, notes)
+            start = job.requested_start
+        else:
+            waits_for = [parent for parent in instance.parents[row] if state.ended[parent] < 0]
+            begin = max(job.requested_start, state.now)
+            start = max([begin, *(earliest_end[parent] for parent in waits_for)])
+            latest = job.requested_start + job.flexibility
+            if start > latest:
+                notes.append(f"job {job.name!r} can no longer start by {latest}: it may start until {start}")
+            job = replace(job, requested_start=begin, flexibility=max(latest, start) - begin,
+                          parents=tuple(instance.jobs[parent].name for parent in waits_for))
+        earliest_end[row] = start + int(job.durations.min())
+        if earliest_end[row] > job.deadline:
+            notes.append(f"job {job.name!r} can no longer end by {job.deadline}: its deadline is now "
+                         f"{earliest_end[row]}")
+            job = replace(job, deadline=earliest_end[row])
+        left[row] = job
+    rest = replace(instance, jobs=tuple(left[row] for row in rows.tolist()))
+    return RestOfDay(rest, rows, state.started[rows] >= 0, tuple(notes))
+
+
+def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
+    is_longer = job.durations > now - started
+    durations, usage = job.durations[is_longer], job.usage[is_longer]
+    if not is_longer.any():
+        longest = int(job.durations.argmax())
+        durations, usage = np.array([max(2 * (now - started), 1)]), job.usage[longest:longest + 1]
+        notes.append(f"job {job.name!r} has run for {now - started}, longer than all of its past runs: it is taken to "
+                     "run as long again")
+    return Job(job.name, started, 0, job.deadline, durations, usage)
+
+
+def _check(instance: Instance, state: DayState) -> None:
+    for name, times in (("started", state.started), ("ended", state.ended)):
+        if times.shape != (len(instance),):
+            raise ValueError(f"{name} must have a time for each of the {len(instance)} jobs, got {times.shape}")
+        late = np.flatnonzero(times > state.now)
+        if len(late):
+            raise ValueError(f"{name} of job {instance.jobs[late[0]].name!r} must not lie after {state.now}, got "
+                             f"{times[late[0]]}")
+    odd = np.flatnonzero((state.ended >= 0) & ((state.started < 0) | (state.ended <= state.started)))
+    if len(odd):
+        raise ValueError(f"ended of job {instance.jobs[odd[0]].name!r} must lie after its start "
+                         f"{state.started[odd[0]]}, got {state.ended[odd[0]]}")

@@ -1,0 +1,85 @@
+"""Tables of jobs: what is read, and that errors name the job and the value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.flows.placement.job_table import read_jobs
+
+HEAD = "name,requested_start_s,flexibility_s,deadline_s,durations_s,cpu_cores,parents\n"
+
+
+def table(folder: Path, *rows: str, head: str = HEAD) -> Path:
+    path = folder / "jobs.csv"
+    path.write_text(head + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_csv_table(tmp_path: Path) -> None:
+    read = read_jobs(table(tmp_path, "a,0,60,600,90;130,2;4,", "b,100,3600,9000,30.5,1,a"))
+    a, b = read.instance.jobs
+    assert (a.durations.tolist(), a.usage[:, 0].tolist(), a.parents) == ([90, 130], [2.0, 4.0], ())
+    assert (b.requested_start, b.flexibility, b.deadline, b.durations.tolist(), b.parents) == (
+        100, 3600, 9000, [31], ("a",))
+    assert read.started_s is None
+
+
+def test_steps_round_starts_and_durations_up_and_ends_down(tmp_path: Path) -> None:
+    # step 60: q 100 -> 2, q + f = 220 -> 3, u 650 -> 10, durations 61 -> 2, 120 -> 2
+    job = read_jobs(table(tmp_path, "a,100,120,650,61;120,2;4,"), step_s=60).instance.jobs[0]
+    assert (job.requested_start, job.flexibility, job.deadline, job.durations.tolist()) == (2, 1, 10, [2, 2])
+
+
+def test_a_parquet_table_with_lists_and_two_resources(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.parquet"
+    pd.DataFrame({"name": ["a", "b"], "requested_start_s": [0, 5], "flexibility_s": [9, 9], "deadline_s": [99, 99],
+                  "durations_s": [[5, 6], [7]], "cpu_cores": [[1.0, 2.0], [3.0]], "mem_gib": [[8.0, 9.0], [4.0]],
+                  "parents": [[], ["a"]], "started_s": [3.0, np.nan], "ended_s": [8.5, None]}).to_parquet(path)
+    read = read_jobs(path, resources=("cpu_cores", "mem_gib"))
+    assert read.instance.jobs[0].usage.tolist() == [[1.0, 8.0], [2.0, 9.0]]
+    assert read.instance.jobs[1].parents == ("a",)
+    state = read.state_at(20)
+    assert (state.now, state.started.tolist(), state.ended.tolist()) == (20, [3, -1], [9, -1])
+    early = read.state_at(5)
+    assert early.ended.tolist() == [-1, -1]  # what is later than now is not read
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ("a,x,60,600,90,2,", "requested_start_s of job 'a' must be a finite number, got 'x'"),
+    ("a,-5,60,600,90,2,", "requested_start_s of job 'a' must be from 0 to 1e12 seconds, got -5"),
+    ("a,0,,600,90,2,", "flexibility_s of job 'a' must be a finite number, got nan"),
+    ("a,0,60,600,,,", "history of job 'a' must have at least one run"),
+    ("a,0,60,600,90;80,2,", "history of job 'a' must have as many durations as usages, got 2 in durations_s and 1 in"),
+    ("a,0,60,600,90;0,2;2,", "durations_s of job 'a' must be finite and above 0, got 0"),
+    ("a,0,60,600,90;x,2;2,", "durations_s of job 'a' must be a list of numbers"),
+    ("a,0,60,600,90,-2,", "usage of job 'a' must be finite and at least 0, got -2"),
+    ("a,0,60,80,90,2,", "deadline of job 'a' must not lie before its earliest end 90, got 80"),
+    ("a,0,60,600,90,2,b", "parents of job 'a' must be jobs of the instance, got 'b'"),
+    (",0,60,600,90,2,", "name of a job must be a text that is not empty, got nan"),
+])
+def test_bad_rows_are_refused_by_name(row: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_jobs(table(tmp_path, row))
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="jobs must be a CSV or Parquet file, got"):
+        read_jobs(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match=r"must have the columns name, .*, got none named 'deadline_s'"):
+        read_jobs(table(tmp_path, "a,0,60,90,2", head="name,requested_start_s,flexibility_s,durations_s,cpu_cores\n"))
+    odd = tmp_path / "jobs.txt"
+    odd.write_text("x")
+    with pytest.raises(ValueError, match=r"must be a file that ends in .csv, .csv.gz or .parquet, got 'jobs.txt'"):
+        read_jobs(odd)
+    broken = tmp_path / "jobs.parquet"
+    broken.write_text("x")
+    with pytest.raises(ValueError, match=r"jobs\.parquet must be a Parquet file"):
+        read_jobs(broken)
+    with pytest.raises(ValueError, match="step_s must be finite and above 0, got 0"):
+        read_jobs(table(tmp_path, "a,0,60,600,90,2,"), step_s=0)
+    with pytest.raises(ValueError, match="replan_at must come with a column started_s"):
+        read_jobs(table(tmp_path, "a,0,60,600,90,2,")).state_at(5)
