@@ -22,8 +22,9 @@ def solve_mixed_integer(problem: Problem, limits: Limits, until_s: float) -> Sea
 
     Usage rises only where a job starts, so that the peak is the highest usage at a start. The big number of each pair
     is the widest distance that its windows allow, and pairs that cannot overlap are left out: the paper's program with
-    fewer and tighter rows, which is why it solves days of 60 jobs where the paper's ran out of time at 50. A start lies within [s_i, s_i + d_i): equation 11 is written with >= 0, so that a job that
-    starts when another ends does not overlap it.
+    fewer and tighter rows; days of 60 jobs are solved, while the paper's program ran out of time beyond 50. A job runs
+    in [s_i, s_i + d_i): equation 11 is written so that one that starts when another ends does not overlap it. HiGHS
+    takes no seed and one thread: `limits` change nothing here.
     """
     from ortools.math_opt.python import mathopt
 
@@ -60,7 +61,7 @@ def solve_mixed_integer(problem: Problem, limits: Limits, until_s: float) -> Sea
     model.minimize(mathopt.fast_sum([int(price) * top for price, top in zip(problem.prices, tops, strict=True)]))
     left = timedelta(seconds=max(until_s - time.monotonic(), 0.01))
     result = mathopt.solve(model, mathopt.SolverType.HIGHS,  # silent, unlike OR-tools' other door to HiGHS
-                           params=mathopt.SolveParameters(time_limit=left, threads=limits.n_workers))
+                           params=mathopt.SolveParameters(time_limit=left))
     reason = result.termination.reason
     if reason == mathopt.TerminationReason.INFEASIBLE:
         return Searched(None, "infeasible", np.inf)
