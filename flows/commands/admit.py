@@ -30,7 +30,7 @@ def admit(
     cores: Annotated[int | None, typer.Option(
         help="Cores that are on. [default: as many as the load of each day fills]")] = None,
     core_limit: Annotated[int | None, typer.Option(help="Leave out jobs on more cores. [default: none]")] = None,
-    days: Annotated[int | None, typer.Option(help="Days with the most load, at most. [default: 10]")] = None,
+    days: Annotated[int | None, typer.Option(help="Days with the most jobs, at most. [default: 10]")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws of slacks for each day. [default: 10]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     power: Annotated[Path | None, typer.Option(

@@ -45,7 +45,7 @@ def run_admit(config: AdmitConfig) -> int:
     summary = summary_of(runs)
     section = admission_section(summary, "Admission", caption_of(config, days, chosen, runs))
     console.print()
-    console.print(section.table())
+    console.print(section.table(console.width))
     figures = {"ratios": ratios_figure(summary, f"{name}: {len(chosen)} days, {config.n_draws} draws each")}
     if config.out is not None:
         publish_files(config.out, {MARK: _csv(runs), "summary.csv": _csv(summary), **pngs(figures)}, MARK)
@@ -83,7 +83,7 @@ def caption_of(config: AdmitConfig, days: dict[int, SubmittedJobs], chosen: list
     profile = ("cores by the power profile" if config.power else
                f"{config.cores:,} cores" if config.cores else "as many cores as each day's load fills")
     sigma = "slack / 2.5" if config.sigma is None else f"{config.sigma:g}"
-    return (f"{config.source.name}: the {len(chosen)} of {len(days)} days with the most load, {np.mean(n_jobs):,.0f} "
+    return (f"{config.source.name}: the {len(chosen)} of {len(days)} days with the most jobs, {np.mean(n_jobs):,.0f} "
             f"jobs a day on 1 to {widest:,} cores; {profile} ({runs['n_cores'].mean():,.0f} on the mean); "
             f"{config.n_draws} draws of lognormal slacks, {config.mean} mean, sigma of the logarithm {sigma}; "
             f"{runs['took_s'].sum():.1f} s of admission.")

@@ -33,7 +33,7 @@ class AdmitConfig(TraceSettings):
     core_limit: int | None = Field(None, ge=1)
     """Jobs on more cores are left out."""
     n_days: int = Field(10, ge=1)
-    """The days with the most load, at most."""
+    """The days with the most jobs, at most."""
     n_draws: int = Field(10, ge=1)
     """Draws of slacks for each day."""
     seed: int = Field(0, ge=0)

@@ -108,11 +108,11 @@ def jobs_by_day(jobs: SubmittedJobs, core_limit: int | None = None, *, shortest_
 
 
 def busiest_days(days: dict[int, SubmittedJobs], n: int) -> list[int]:
-    """The n days with the most load, in order of time.
+    """The n days with the most jobs, in order of time; the earlier ones where that is equal.
 
     >>> one = SubmittedJobs(*(np.array([value]) for value in ("a", 0, 60, 1, np.nan, 0)))
-    >>> two = SubmittedJobs(*(np.array([value]) for value in ("b", 0, 90, 1, np.nan, 0)))
+    >>> two = SubmittedJobs(*(np.repeat(value, 2) for value in ("b", 0, 90, 1, np.nan, 0)))
     >>> busiest_days({3: two, 4: one, 7: two}, 2)
     [3, 7]
     """
-    return sorted(sorted(days, key=lambda day: (-days[day].load_s, day))[:n])
+    return sorted(sorted(days, key=lambda day: (-len(days[day]), day))[:n])

@@ -69,8 +69,8 @@ class Admission:
         Refused with ValueError, without any effect: what AdmissionJobs refuses, and a submission before that of the
         job before, for what was free then is forgotten.
         """
-        one = AdmissionJobs(*(np.array([value]) for value in (
-            job.submission_s, job.processing_s, job.cores, job.deadline_s)), names=(job.name,))
+        one = AdmissionJobs(np.array([job.submission_s]), np.array([job.processing_s]), np.array([job.cores]),
+                            np.array([job.deadline_s]), (job.name,))
         with self._lock:
             if one.submission_s[0] < self.now_s:
                 raise ValueError(f"submission_s must be at least {self.now_s}, that of the job before, got "

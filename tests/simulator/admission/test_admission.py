@@ -30,8 +30,8 @@ def drawn(widest: int, n: int = 80) -> AdmissionJobs:
 
 
 def job_of(jobs: AdmissionJobs, row: int) -> Job:
-    return Job(*(int(values[row]) for values in (jobs.submission_s, jobs.processing_s, jobs.cores, jobs.deadline_s)),
-               name=f"job-{row}")
+    return Job(int(jobs.submission_s[row]), int(jobs.processing_s[row]), int(jobs.cores[row]),
+               int(jobs.deadline_s[row]), f"job-{row}")
 
 
 @pytest.mark.parametrize("way", WAYS)
