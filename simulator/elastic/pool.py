@@ -86,7 +86,7 @@ def simulate_pool(workload: Workload, pool: ElasticPool, policy: str | Policy = 
     if workload.constraints != NO_CONSTRAINTS:
         raise ValueError(f"constraints must be none in an elastic pool, got {workload.constraints}")
     asked = replace(workload, hosts=_table(pool.types, workload.resources))
-    n_places = pool.most_hosts or _places(asked)
+    n_places = min(pool.most_hosts or _places(asked), len(workload.placed_s))  # each host is opened by a request
     run = pool_run(asked, np.array([kind.price_per_h for kind in pool.types]), named_policy(policy), source,
                    n_places=n_places, boot_s=pool.boot_s, idle_release_s=pool.idle_release_s,
                    type_choice=_CHOICES[pool.type_choice], consolidation=pool.consolidation)
@@ -105,4 +105,4 @@ def _places(workload: Workload) -> int:
     for amount, rooms in zip(peak.tolist(), workload.capacity.T.tolist(), strict=True):
         least = min((room for room in rooms if room > 0), default=0)
         most = max(most, -(-amount // least) if least else 0)
-    return int(min(len(workload.placed_s), _ROOM * most + 16))
+    return int(_ROOM * most + 16)

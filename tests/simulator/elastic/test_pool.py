@@ -127,6 +127,11 @@ def test_a_pool_at_its_most_rejects() -> None:
     assert (result.n_rejected, result.wait_s.tolist()) == (1, [0, -1, 0])
 
 
+def test_a_pool_that_may_be_huge_takes_no_more_memory_than_its_requests_need() -> None:
+    result = run(made(SPREAD), Consolidation("timer"), most_hosts=2**40 - 1)
+    assert result.host.tolist() == run(made(SPREAD), Consolidation("timer")).host.tolist()
+
+
 @pytest.mark.parametrize("mode", ["timer", "regret"])
 @pytest.mark.parametrize("moving", ["live", "restart"])
 @pytest.mark.parametrize("policy", ["best-fit", "nilas"])

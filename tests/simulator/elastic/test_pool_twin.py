@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import sojourn.simulator as sim
 from made_workloads import cases, twin_of
 from naive_pool import NaivePool
-from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, simulate_pool
+from sojourn.features.synthetic import synthesize
+from sojourn.simulator.elastic import MACHINE_TYPES, Consolidation, ElasticPool, MachineType, simulate_pool
 
 POLICY_NAMES = [name if name in ("best-fit", "nilas") else pytest.param(name, marks=pytest.mark.slow)
                 for name in sorted(sim.POLICIES)]
@@ -47,6 +48,27 @@ def pool_twin(workload: sim.Workload, per_request: list[Any], curves: sim.Curves
                      n_places=pool.most_hosts or len(plain.start), boot=pool.boot_s, idle=pool.idle_release_s,
                      cpu=asked.resources.index("cpu_cores"), choice=pool.type_choice,
                      consolidation=pool.consolidation)
+
+
+@sim.kernel
+def nothing(cluster: sim.Cluster, host: int, request: sim.Request, now: int) -> float:
+    """0 for every host: it changes no decision, but a chain that ends in it is not ranked."""
+    return 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["best-fit", "nilas"])
+def test_hosts_ranked_within_three_types_are_chosen_as_by_a_scan_of_all(policy: str) -> None:
+    workload = sim.build_workload("synthetic", synthesize(8_000, seed=2))
+    pool = ElasticPool(tuple(MACHINE_TYPES.values()), consolidation=Consolidation("regret", utilisation_max=0.85))
+    ranked = sim.POLICIES[policy]
+    scanned = replace(ranked, name="scanned", scorers=(*ranked.scorers, nothing))
+    source = sim.NoisyOracle(workload, 1.0)
+    one, other = (simulate_pool(workload, pool, each, source) for each in (ranked, scanned))
+    assert one.host.tolist() == other.host.tolist()
+    assert one.log.equals(other.log)
+    assert min(one.host_h_by_type.values()) > 0
+    assert one.n_moves > 10
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
