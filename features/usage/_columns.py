@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from sojourn.features.usage.usage_block import RequestTable
 BLOCK_ROWS = 262_144
 """Samples held at once: about 20 MB."""
 _BLOCK_BYTES = 1 << 24
+_FLOAT_ID_MAX = 2.0 ** 53
+"""From here on two whole numbers may be one float64."""
 
 
 def parquet_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
@@ -63,6 +66,8 @@ def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted:
         return "skip"
 
     columns = list(wanted or names)
+    if has_header:
+        _check_once(path, columns)
     with path.open("rb") as raw:
         is_gzip = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -85,6 +90,14 @@ def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted:
     if not n_rows:
         raise ValueError(f"{path} must hold at least one row of {len(names)} columns, got none"
                          f"{f' and {n_wrong} of another count' if n_wrong else ''}")
+
+
+def _check_once(path: Path, columns: Sequence[str]) -> None:
+    """ValueError where a header names one of the columns twice: nobody knows which is meant."""
+    header = next(csv.reader([first_line(path)]), [])
+    for name in columns:
+        if header.count(name) > 1:
+            raise ValueError(f"{path} must hold each column once, got {name} {header.count(name)} times")
 
 
 def first_line(path: Path) -> str:
@@ -139,6 +152,10 @@ def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.
             raise ValueError(f"ids must be text or whole numbers, got {error}") from error
     elif not _is_id(kind):
         raise ValueError(f"ids must be text or whole numbers, got {column.type}")
+    elif pa.types.is_null(kind):
+        column = column.cast(pa.string())
+    elif pa.types.is_floating(kind):
+        column = _whole_numbers(column.cast(kind))
     elif pa.types.is_unsigned_integer(kind) and kind.bit_width == 64:
         try:
             column = column.cast(kind).cast(pa.int64())
@@ -152,6 +169,16 @@ def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.
     rows = np.append(table.rows(values), np.int32(-1)).astype(np.int32)
     names = np.array([*values, missing], np.int64 if is_number else object)
     return names[codes], rows[codes]
+
+
+def _whole_numbers(column: pa.Array) -> pa.Array:
+    """Ids that a missing one among them made floating point, as int64; NaN = missing."""
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    is_missing = np.isnan(values)
+    is_bad = ~is_missing & ((values != np.floor(values)) | (np.abs(values) >= _FLOAT_ID_MAX))
+    if is_bad.any():
+        raise ValueError(f"ids must be text or whole numbers, got {values[is_bad.argmax()]}")
+    return pa.array(np.where(is_missing, 0.0, values).astype(np.int64), mask=is_missing)
 
 
 def _is_id(kind: pa.DataType) -> bool:

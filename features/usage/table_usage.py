@@ -25,11 +25,12 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
 
     request, time, cpu, mem: names of the columns; mem "" = none. full: the number that says "all that is reserved", 1
     for shares, 100 for %. Times are time stamps (UTC where they have no zone), dates as text (ISO 8601), or numbers of
-    `unit_s` seconds (0.001 for ms); parts of a second are cut off. Time 0 is the first row's stamp. Sizes are not read:
+    `unit_s` seconds (0.001 for ms); parts of a second are cut off. Time 0 is the stamp of the first
+    row that has one. Sizes are not read:
     a request has 1 core and 0 GiB; a folder of `Trace.save` has them.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is damaged, lacks a column or its first row
-    has no time.
+    Raises FileNotFoundError where the file is missing, ValueError where it is damaged, lacks a column or has no
+    time in any row.
     """
     source = Path(path)
     if source.is_dir():
@@ -46,10 +47,11 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
     def columns_of(ledger: ReadLedger) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
         return parquet_columns(source, names) if is_parquet else csv_columns(source, names, ledger)
 
-    first = next((_seconds(columns[time][:1], unit_s) for _, columns in columns_of(ReadLedger())), np.full(1, np.nan))
-    if not np.isfinite(first[0]):
-        raise ValueError(f"{source}: {time} must be times or numbers, got none in the first row")
-    origin = int(first[0])
+    stamps = (_seconds(columns[time], unit_s) for _, columns in columns_of(ReadLedger()))
+    first = next((block[np.isfinite(block)][0] for block in stamps if np.isfinite(block).any()), None)
+    if first is None:
+        raise ValueError(f"{source}: {time} must be times or numbers, got none in any row")
+    origin = int(first)
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in columns_of(ledger):

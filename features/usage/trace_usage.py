@@ -81,7 +81,7 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
     return UsageGrid(
         requests.request_ids, gridded(series, series.cpu, begin_s, step_s, n_steps, take, bridge_steps),
         None if series.mem is None else gridded(series, series.mem, begin_s, step_s, n_steps, take, bridge_steps),
-        requests.cpu_cores, requests.mem_gib, begin_s, step_s, stream.clock)
+        requests.cpu_cores, requests.mem_gib, begin_s, step_s, stream.clock, series.interval_s)
 
 
 def stream_parquet(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:

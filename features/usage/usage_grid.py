@@ -16,7 +16,8 @@ class UsageGrid:
     request_ids: (n,), unique, str or int64. cpu: float32 (n, n_steps), share of the request's cores, may exceed 1;
         NaN = no sample. mem: the same of its memory, or None. cpu_cores, mem_gib: float64 (n,), what it reserved.
     start_s: where the first step begins on the trace's clock; a step's value is the mean of its samples.
-    clock: local time of day.
+    clock: local time of day. interval_s: float64 (n,), the median time between a request's own samples, NaN = not
+        known; None = a step or less. A sample that stands for more than a step fills all of them.
 
     >>> grid = UsageGrid(np.array([7]), np.array([[0.5, np.nan]], np.float32), None, np.array([2.0]),
     ...                  np.array([8.0]), 600, 300, DayClock())
@@ -32,6 +33,7 @@ class UsageGrid:
     start_s: int
     step_s: int
     clock: DayClock
+    interval_s: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.request_ids)
@@ -42,6 +44,8 @@ class UsageGrid:
         if len(self.cpu_cores) != n or len(self.mem_gib) != n:
             raise ValueError(f"cpu_cores and mem_gib must have {n} elements, "
                              f"got {len(self.cpu_cores)} and {len(self.mem_gib)}")
+        if self.interval_s is not None and self.interval_s.shape != (n,):
+            raise ValueError(f"interval_s must have {n} elements, got {self.interval_s.shape}")
         if self.step_s < 1:
             raise ValueError(f"step_s must be at least 1, got {self.step_s!r}")
 

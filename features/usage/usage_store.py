@@ -117,7 +117,8 @@ class UsageStore:
             if mem is not None and grid.mem is not None:
                 mem[here] = grid.mem
         chosen = self.requests.select(idx)
-        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, begin_s, step_s, self.clock)
+        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, begin_s, step_s, self.clock,
+                         self.interval_s[idx])
 
     def profiles(self, n_slots: int = 96, *, from_s: int | None = None, to_s: int | None = None,
                  resource: str = "cpu", slot_quantile: float | None = None) -> UsageProfiles:
@@ -176,7 +177,8 @@ class UsageStore:
         chosen = self.requests.select(idx)
         cpu = gridded(series, series.cpu, start_s, step_s, n_steps, take, bridge_steps)
         mem = None if series.mem is None else gridded(series, series.mem, start_s, step_s, n_steps, take, bridge_steps)
-        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, start_s, step_s, self.clock)
+        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, start_s, step_s, self.clock,
+                         self.interval_s[idx])
 
 
 def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PARTS,

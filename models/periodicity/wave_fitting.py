@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from sojourn.models.periodicity._kernels import bridge_rows, scan
 from sojourn.models.periodicity.background import Background
 from sojourn.models.periodicity.band import Band
 from sojourn.models.periodicity.low_pass import LowPass
+from sojourn.models.periodicity.own_interval import SHORTEST_PERIOD, by_interval
 from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
 from sojourn.models.periodicity.spectrum import find_periods
 from sojourn.models.periodicity.wave_fits import WaveFits
@@ -30,7 +32,9 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
 
     A series is what lies between its first and its last sample; missing samples between them are bridged by straight
     lines for the filter and the FFT only: levels by mean, phase, duty and errors are of real samples. Not finite =
-    missing. A step counts as its middle. The same bytes whatever the number of threads and however the rows are split.
+    missing. A step counts as its middle. A request whose own samples are farther apart than `cutoff_s` is fitted at
+    steps of that interval (`by_interval`). The same bytes whatever the number of threads and however the rows are
+    split.
 
     earlier: fits of an earlier window; of each request that is in both, the period is kept while it is strong enough
     (`keep_share`), and everything else is fitted anew.
@@ -51,15 +55,17 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
     if values is None or resource not in ("cpu", "mem"):
         raise ValueError(f"resource must be cpu or mem, and in the grid, got {resource!r}")
     kept_s = np.full(len(grid), np.nan) if earlier is None else _earlier_periods(grid.request_ids, earlier)
-    fitting = _Fitting(np.ascontiguousarray(values, np.float32), kept_s, grid.start_s, grid.step_s, settings)
-    fits, blocks = fitting.blank(grid.request_ids)
-    if n_threads == 1:
-        for block in blocks:
-            fitting.fit(block, fits)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(lambda block: fitting.fit(block, fits), blocks))
-    return fits
+    parts = []
+    for rows, part in by_interval(grid, settings.cutoff_s):
+        asked = settings
+        if part.step_s > grid.step_s:
+            cutoff_s = SHORTEST_PERIOD * part.step_s  # above the cut-off that was asked for
+            longest_s = max(settings.longest_period_s, 1.01 * cutoff_s)
+            asked = replace(settings, cutoff_s=cutoff_s, longest_period_s=longest_s)
+        own = part.cpu if resource == "cpu" or part.mem is None else part.mem
+        fitting = _Fitting(np.ascontiguousarray(own, np.float32), kept_s[rows], grid.start_s, part.step_s, asked)
+        parts.append((rows, fitting.all(part.request_ids, n_threads)))
+    return parts[0][1] if len(parts) == 1 else _joined(parts, grid.request_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,17 @@ class _Fitting:
 
     def low_pass(self) -> LowPass:
         return LowPass(self.settings.filter_order, self.settings.cutoff_s, self.step_s)
+
+    def all(self, request_ids: np.ndarray, n_threads: int) -> WaveFits:
+        """Fits of all rows."""
+        fits, blocks = self.blank(request_ids)
+        if n_threads == 1:
+            for block in blocks:
+                self.fit(block, fits)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(lambda block: self.fit(block, fits), blocks))
+        return fits
 
     def blank(self, request_ids: np.ndarray) -> tuple[WaveFits, list[_Block]]:
         """Fits of all rows as if aperiodic, with the reasons that need no filter, and the blocks that need one."""
@@ -194,6 +211,18 @@ class _Fitting:
         fits.period_s[rows] = np.where(is_periodic, period_s, np.inf)
         fits.phase_s[rows] = np.where(is_periodic, np.mod(begin_s, period_s), 0.0)
         fits.duty[rows] = np.where(is_periodic, timing.duty, 0.5)
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, WaveFits]], request_ids: np.ndarray) -> WaveFits:
+    """Fits of parts of the rows, in the order of all."""
+    first = parts[0][1]
+    columns = {}
+    for name in (field.name for field in fields(WaveFits) if field.name not in ("request_ids", "second")):
+        columns[name] = np.empty(len(request_ids), getattr(first, name).dtype)
+        for rows, fits in parts:
+            columns[name][rows] = getattr(fits, name)
+    seconds = [(rows, fits.second) for rows, fits in parts if fits.second is not None]
+    return WaveFits(request_ids, **columns, second=_joined(seconds, request_ids) if seconds else None)
 
 
 def _earlier_periods(request_ids: np.ndarray, earlier: WaveFits) -> np.ndarray:

@@ -42,7 +42,7 @@ def refit_waves(earlier: WaveFits, grid: UsageGrid, newer: UsageGrid, settings: 
     window = UsageGrid(joined.request_ids[is_left], joined.cpu[is_left, cut],
                        None if joined.mem is None else joined.mem[is_left, cut], joined.cpu_cores[is_left],
                        joined.mem_gib[is_left], joined.start_s + (n_steps - n_kept) * grid.step_s, grid.step_s,
-                       grid.clock)
+                       grid.clock, None if joined.interval_s is None else joined.interval_s[is_left])
     return window, fit_waves(window, settings, resource, n_threads, earlier)
 
 
@@ -70,7 +70,12 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
         sizes[at_new] = second
         return sizes
 
+    interval_s = None
+    if grid.interval_s is not None or newer.interval_s is not None:
+        interval_s = size(*(np.full(len(each), np.nan) if each.interval_s is None else each.interval_s
+                            for each in (grid, newer)))
     request_ids = np.array(ids, dtype=np.result_type(grid.request_ids, newer.request_ids))
     mem = None if grid.mem is None or newer.mem is None else beside(grid.mem, newer.mem)
     return replace(grid, request_ids=request_ids, cpu=beside(grid.cpu, newer.cpu), mem=mem,
-                   cpu_cores=size(grid.cpu_cores, newer.cpu_cores), mem_gib=size(grid.mem_gib, newer.mem_gib))
+                   cpu_cores=size(grid.cpu_cores, newer.cpu_cores), mem_gib=size(grid.mem_gib, newer.mem_gib),
+                   interval_s=interval_s)

@@ -57,7 +57,7 @@ def test_numbers_of_milliseconds_and_ids_of_whole_numbers(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("frame", "options", "words"), [
     (FRAME.drop(columns="load"), {}, "load"),
-    (FRAME.assign(at="soon"), {}, "at must be times or numbers, got none in the first row"),
+    (FRAME.assign(at="soon"), {}, "at must be times or numbers, got none in any row"),
     (FRAME.head(0), {}, "at must be times or numbers|at least one row"),
     (FRAME, {"full": 0.0}, "full must be finite and above 0, got 0.0"),
     (FRAME, {"cpu": "ram"}, "must be different columns"),
@@ -68,6 +68,36 @@ def test_tables_that_cannot_be_read_are_refused(tmp_path: Path, frame: pd.DataFr
                                                 words: str, kind: str) -> None:
     with pytest.raises(ValueError, match=words):
         store_usage(read_usage("table", _written(frame, tmp_path, kind), **{**NAMES, **options}), tmp_path / "usage")
+
+
+def test_ids_that_are_missing_or_no_whole_numbers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"request_id": [7.0, np.nan, 9.0], "time_s": [0, 300, 600], "cpu_frac": 0.5})
+    store = store_usage(read_usage("table", _written(frame, tmp_path, "parquet")), tmp_path / "usage")
+    assert store.requests.request_ids.tolist() == [7, 9] and store.requests.request_ids.dtype == np.int64
+    for bad, shown in ((1.25, "1.25"), (2.0 ** 53, "9007199254740992"), (np.inf, "inf")):
+        path = _written(frame.assign(request_id=[7.0, bad, 9.0]), tmp_path, "parquet")
+        with pytest.raises(ValueError, match=f"ids must be text or whole numbers, got {shown}"):
+            store_usage(read_usage("table", path), tmp_path / "bad")
+    path = _written(frame.assign(request_id=None), tmp_path, "parquet")
+    with pytest.raises(ValueError, match=r"got none and 3 refused|at least one sample"):
+        store_usage(read_usage("table", path), tmp_path / "none")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_first_row_without_a_time_is_one_refused_sample(tmp_path: Path, kind: str) -> None:
+    frame = FRAME.copy()
+    frame.loc[0, "at"] = pd.NaT
+    stream = read_usage("table", _written(frame, tmp_path, kind), **NAMES)
+    store = store_usage(stream, tmp_path / "usage")
+    assert store.clock.start_unix_s == int(FRAME["at"][1].timestamp())
+    assert "time missing" in stream.report().text()
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("request_id,time_s,cpu_frac,cpu_frac\na,0,0.1,0.2\n")
+    with pytest.raises(ValueError, match="must hold each column once, got cpu_frac 2 times"):
+        store_usage(read_usage("table", path), tmp_path / "usage")
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "parquet"])
