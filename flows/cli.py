@@ -18,6 +18,7 @@ from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.simulate import compare, simulate
 from sojourn.flows.commands.trace import trace_app
 from sojourn.flows.commands.usage import usage_app
+from sojourn.flows.commands.versions import rollback, versions
 from sojourn.flows.environment import be_quiet, keep_prefect_in
 from sojourn.flows.terminal import show_what_can_be_shown
 
@@ -299,6 +300,10 @@ def pull(
         follow_until_interrupted(tracker, wanted, folder, interval_s, typer.echo)
     else:
         typer.echo(f"pulled   {run(tracker, wanted.name, find_version(tracker, wanted), folder)}\nfolder   {folder}")
+
+
+app.command()(versions)
+app.command()(rollback)
 
 
 @app.command()

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,16 @@ STUDY = "study"
 COMPARISON = "comparison"
 """Tags and artifact names of a study's and of a comparison's run."""
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """A registered version as MLflow keeps it. created_ms: since 1970, UTC."""
+
+    version: int
+    created_ms: int
+    run_id: str
+    tags: Mapping[str, str]
 
 
 class Tracker:
@@ -191,6 +202,15 @@ class Tracker:
         """A version's tags."""
         return dict(self._client.get_model_version(name, str(version)).tags)
 
+    def tag_version(self, name: str, version: int, tag: str, value: str) -> None:
+        """Set a version's tag."""
+        self._client.set_model_version_tag(name, str(version), tag, value)
+
+    def untag_version(self, name: str, version: int, tag: str) -> None:
+        """Remove a version's tag, where it has it."""
+        if tag in self.version_tags(name, version):
+            self._client.delete_model_version_tag(name, str(version), tag)
+
     def run_of(self, name: str, version: int) -> str:
         """The run that a version was registered from."""
         return str(self._client.get_model_version(name, str(version)).run_id)
@@ -217,13 +237,27 @@ class Tracker:
 
     def versions(self, name: str) -> list[int]:
         """The numbers of a registered model's versions, rising."""
-        numbers: list[int] = []
+        return sorted(record.version for record in self.version_records(name))
+
+    def version_records(self, name: str) -> list[VersionRecord]:
+        """A registered model's versions, in no order."""
+        records: list[VersionRecord] = []
         token: str | None = None
         while token != "":
             page = self._client.search_model_versions(f"name = '{name}'", page_token=token)
-            numbers += [int(version.version) for version in page]
+            records += [VersionRecord(int(found.version), int(found.creation_timestamp), str(found.run_id),
+                                      dict(found.tags)) for found in page]
             token = page.token or ""
-        return sorted(numbers)
+        return records
+
+    def run_metrics(self, run_id: str) -> dict[str, float]:
+        """A run's metrics by name; {} where the run is gone."""
+        try:
+            return dict(self._client.get_run(run_id).data.metrics)
+        except TrackingError as error:
+            if error.code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
+            return {}
 
     def studies(self) -> list[dict[str, Any]]:
         """The latest finished study of each trace, as logged."""

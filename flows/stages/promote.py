@@ -15,6 +15,7 @@ from sojourn.flows.store.lock import store_lock
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
 from sojourn.flows.versions.promotion_journal import PromotionOrder, carry_out, finish_orders
 from sojourn.flows.versions.repair import sweep_candidates
+from sojourn.flows.versions.rollback import reason_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,14 @@ def gate_lines(gates: Sequence[Gate]) -> str:
 
 
 def _late_gates(tracker: Tracker, judged: Judged) -> tuple[Gate, ...]:
-    """What has come between the gates and now: another champion, whose bundle is not this one."""
+    """What the registry says now: these bytes were rolled back, or another champion has come since the gates."""
     champion = tracker.version_of(judged.name, CHAMPION)
-    if champion in (None, judged.champion):
-        return ()
     if _holds(tracker, judged.name, champion, judged.sha256):
+        return ()
+    left = reason_left(tracker, judged.name, judged.sha256)
+    if left is not None:
+        return (Gate("not rolled back", False, left),)
+    if champion in (None, judged.champion):
         return ()
     compared = "none" if judged.champion is None else f"version {judged.champion}"
     return (Gate("the same champion", False, f"version {champion} became champion while this run was judged against "

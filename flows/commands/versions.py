@@ -1,0 +1,56 @@
+"""`sojourn versions` and `sojourn rollback`: what is registered, and another champion by decision of a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import plain_errors
+
+_STORE_HELP = "Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]"
+
+
+@plain_errors
+def versions(
+    name: Annotated[str | None, typer.Argument(help="Registered model; without one, all of them.")] = None,
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
+    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.progress import console
+    from sojourn.flows.reports.section import Section
+    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.versions.version_list import version_lines, version_rows
+
+    tracker = read_store(load_settings(TraceSettings, store=store))
+    names = tracker.models() if name is None else [name]
+    if not names:
+        typer.echo("no model is registered yet")
+    for each in names:
+        titles, rows = version_rows(version_lines(tracker, each))
+        legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
+                 "better; gain: empty hosts over best-fit, percentage points, higher = better."
+        console.print(Section(each, "", titles, rows, 4, legend), crop=False)
+
+
+@plain_errors
+def rollback(
+    name: Annotated[str, typer.Argument(help="Registered model.")],
+    to: Annotated[int, typer.Option("--to", help="Version that becomes champion.")],
+    why: Annotated[str, typer.Option(help="Reason; it is recorded in MLflow.")],
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why."""
+    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.versions.opening import open_store
+    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.versions.rollback import roll_back
+
+    config = load_settings(TraceSettings, store=store)
+    read_store(config)  # a store that is not there yet is an error, not a reason to make one
+    done = roll_back(open_store(config), config.store, name, to, why)
+    before = "none" if done.before is None else f"version {done.before}"
+    typer.echo(f"champion  {name} version {done.version}, before: {before}\nbundle    {done.folder}\n"
+               f"recorded  run {done.run_id}")

@@ -1,0 +1,92 @@
+"""A registered model's versions side by side: what each was judged on, what it is worth, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.versions.rollback import LEFT_TAG
+
+MEASURES: Mapping[str, str] = {
+    "ages.ibs": "Brier ages",
+    "creation.mae_log10_lifetime": "MAE lifetime",
+    "sim.nilas.gain_pp": "gain nilas pp",
+    "sim.joint_fit.gain_pp": "gain joint-fit pp",
+    "wave.next_day.ratio": "wave ratio",
+    "class.6h.under_served.combined": "under-served 6 h",
+}
+"""Measures of a run that are shown where some version has them, and their titles."""
+_GATE = "gate."
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """One version. is_comparable: judged on the champion's trace, data and window; None where there is no champion.
+
+    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. measures: by their titles;
+    those of a run that was deleted are missing.
+    """
+
+    version: int
+    aliases: tuple[str, ...]
+    registered: datetime
+    trace: str
+    window: str
+    data_hash: str
+    code_version: str
+    is_comparable: bool | None
+    failed: tuple[str, ...]
+    left: str
+    measures: Mapping[str, float]
+
+
+def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
+    """The versions of a registered model, the latest first; ValueError naming the known models where there is none."""
+    aliases = tracker.aliases(name)
+    if aliases is None:
+        known = ", ".join(tracker.models()) or "none yet"
+        raise ValueError(f"the registered model must be one of {known}, got {name!r}")
+    records = sorted(tracker.version_records(name), key=lambda record: -record.version)
+    judged = {record.version: _judged_on(record.tags) for record in records}
+    reference = judged.get(aliases.get(CHAMPION, 0))
+    return [VersionLine(
+        record.version, tuple(sorted(alias for alias, version in aliases.items() if version == record.version)),
+        datetime.fromtimestamp(record.created_ms / 1000, UTC), record.tags.get("trace", ""),
+        record.tags.get("window", ""), record.tags.get("data_hash", ""), record.tags.get("code_version", ""),
+        None if reference is None else judged[record.version] == reference,
+        tuple(tag.removeprefix(_GATE) for tag, text in record.tags.items()
+              if tag.startswith(_GATE) and text.startswith("FAILED")),
+        record.tags.get(LEFT_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
+    ) for record in records]
+
+
+def _judged_on(tags: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(tags.get(tag, "") for tag in ("trace", "data_hash", "window"))
+
+
+def _measures(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {title: metrics[name] for name, title in MEASURES.items() if name in metrics}
+
+
+def version_rows(lines: Sequence[VersionLine]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Titles and rows of a table; a measure that no version has is left out."""
+    shown = [title for title in MEASURES.values() if any(title in line.measures for line in lines)]
+    titles = ("version", "alias", "judged on", "state", "registered UTC", *shown)
+    rows = tuple((str(line.version), ", ".join(line.aliases) or "-", _judged_text(line), _state(line),
+                  f"{line.registered:%Y-%m-%d %H:%M}",
+                  *(f"{line.measures[title]:.4g}" if title in line.measures else "-" for title in shown))
+                 for line in lines)
+    return titles, rows
+
+
+def _judged_text(line: VersionLine) -> str:
+    text = f"{line.trace} {line.data_hash[:6]}".strip() or "-"
+    return f"{text} (not comparable)" if line.is_comparable is False else text
+
+
+def _state(line: VersionLine) -> str:
+    if line.left:
+        return f"rolled back: {line.left}"
+    return f"failed {', '.join(line.failed)}" if line.failed else "passed"
