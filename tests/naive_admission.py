@@ -184,3 +184,53 @@ def _by_allocation(free: Sequence[Free], r: int, p: int, c: int, d: int,
     if allocation == "best-fit" or c == 1:
         return places[0]
     return min(places, key=lambda place: sum(place[0] - max(each.start, r) for each in place[1]))
+
+
+@dataclass
+class Run:
+    """An accepted job. planned_s: what was taken for its processing time."""
+
+    row: int
+    cores: list[int]
+    start: int
+    end: int
+    planned_s: int
+
+
+def naive_predicted(jobs: AdmissionJobs, planned: Sequence[int], n_cores: int,
+                    allocation: str) -> list[tuple[int, int]]:
+    """Real start and end of each job, -1 = rejected; everything that was accepted is planned anew at each job."""
+    runs: list[Run] = []
+    order = list(range(n_cores))
+    found: dict[int, tuple[int, int]] = {}
+    for row in jobs.order().tolist():
+        r, p, c, d = (int(values[row]) for values in (jobs.submission_s, jobs.processing_s, jobs.cores,
+                                                      jobs.deadline_s))
+        expected, real = [0] * n_cores, [0] * n_cores
+        for run in runs:
+            if run.end <= r:
+                end = run.end
+            elif run.start <= r:
+                length = run.planned_s
+                while run.start + length <= r:
+                    length *= 2
+                end = run.start + length
+            else:
+                end = max(r, *(expected[core] for core in run.cores)) + run.planned_s
+            for core in run.cores:
+                expected[core], real[core] = end, run.end
+        order.sort(key=lambda core: -expected[core])  # stable: as it was before, where equal
+        found[row] = (-1, -1)
+        windows = [order[k:k + c] for k in range(n_cores - c + 1)]
+        starts = [max(r, *(expected[core] for core in window)) for window in windows]
+        good = [k for k, start in enumerate(starts) if start + planned[row] <= d]
+        if not good:
+            continue
+        idle = [sum(start - max(expected[core], r) for core in window)
+                for start, window in zip(starts, windows, strict=True)]
+        chosen = {"balanced": good[-1], "best-fit": good[0], "min-idle": min(good, key=lambda k: (idle[k], k))}
+        window = windows[chosen[allocation]]
+        begin = max(r, *(real[core] for core in window))
+        runs.append(Run(row, window, begin, begin + p, planned[row]))
+        found[row] = (begin, begin + p)
+    return [found[row] for row in range(len(jobs))]

@@ -39,6 +39,8 @@ def admit(
     repeat_power: Annotated[bool, typer.Option("--repeat-power", help="The profile is that of every day.")] = False,
     idle_w: Annotated[float | None, typer.Option(help="Power of an idle core, W. [default: 60]")] = None,
     busy_w: Annotated[float | None, typer.Option(help="Power of a busy core, W. [default: 100]")] = None,
+    sweep: Annotated[bool, typer.Option(
+        "--sweep", help="Instead: all rules over cores, slacks and limits of width.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG).")] = None,
@@ -56,8 +58,8 @@ def admit(
         AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, policies=policy, allocations=allocation,
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
         n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
-        busy_w=busy_w, store=store, out=out, n_workers=n_workers)
+        busy_w=busy_w, is_sweep=sweep or None, store=store, out=out, n_workers=n_workers)
     check_before_work(settings)
-    from sojourn.flows.evaluations.admit import run_admit
+    from sojourn.flows.evaluations.admit import run_admit, run_sweep
 
-    run_admit(settings)
+    (run_sweep if settings.is_sweep else run_admit)(settings)

@@ -12,6 +12,7 @@ from sojourn.flows.evaluations.admission_runs import BACKFILL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
 
 _COLOURS = {"greedy balanced": "#8c8c8c", "greedy best-fit": "#1b7f79", "greedy min-idle": "#7b6bb0",
@@ -70,7 +71,7 @@ def curves(axes: Axes, table: pd.DataFrame, value: str, words: str) -> None:
     axes.grid(alpha=0.25, lw=0.5)
 
 
-def heat_map(axes: Axes, table: pd.DataFrame, row: str, words: str, limit: float) -> object:
+def heat_map(axes: Axes, table: pd.DataFrame, row: str, words: str, limit: float) -> QuadMesh:
     """Differences of ratios over cores and `row`, interpolated; blue = the first rule is better, white = 0.
 
     table: `n_cores`, `row`, `difference`, on a full grid.

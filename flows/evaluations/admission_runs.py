@@ -61,6 +61,8 @@ class Setting:
     power: PowerProfile | None = None
     idle_w: float = 60.0
     busy_w: float = 100.0
+    marks: tuple[tuple[str, float], ...] = ()
+    """Further columns of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def _draw_rows(task: Task, draw: int, entries: Sequence[Entry], seed: int) -> li
     setting = task.setting
     jobs = jobs_with_deadlines(task.jobs, setting, seed, task.day, draw)
     power = setting.power
-    n_cores = power.most_cores if power else setting.n_cores or task.jobs.filled_cores
+    n_cores = power.most_cores if power else setting.n_cores or task.jobs.filled_cores()
     first, last = int(jobs.submission_s.min()), int(jobs.deadline_s.max())
     on_s = power.core_seconds(first, last) if power else n_cores * jobs.frame_s
     limit_s = min(jobs.load_s, on_s)
@@ -122,7 +124,7 @@ def _draw_rows(task: Task, draw: int, entries: Sequence[Entry], seed: int) -> li
             "accepted_jobs_pct": 100 * float(decisions.is_accepted.mean()), "used_pct": 100 * load_s / max(on_s, 1),
             "kwh_per_core_h": energy / (load_s / 3_600) if load_s else float("nan"),
             "bound": competitive_bound(n_cores, least_slack) if is_bounded and entry.label == BOUNDED else float("nan"),
-            "took_s": took_s})
+            "took_s": took_s, **dict(setting.marks)})
     return rows
 
 

@@ -11,13 +11,17 @@ import pandas as pd
 
 from sojourn.features.readers import read_trace
 from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.evaluations.admission_claims import claims_section, judged_claims, ratios_section
 from sojourn.flows.evaluations.admission_figures import ratios_figure
+from sojourn.flows.evaluations.admission_paper_figures import paper_figures
 from sojourn.flows.evaluations.admission_runs import Task, run_tasks
+from sojourn.flows.evaluations.admission_sweep import sweep_days, sweep_figures
 from sojourn.flows.evaluations.admission_tables import admission_section, summary_of
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.placement.submitted_jobs import SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage, tell_doubts
+from sojourn.flows.reports.section import Section
 from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import publish_files
@@ -30,8 +34,8 @@ MARK = "admission.csv"
 """The file by which a folder of this command is known."""
 
 
-def run_admit(config: AdmitConfig) -> int:
-    """Compare the rules on the busiest days; returns 0. A folder with files of others is refused before anything."""
+def run_admit(config: AdmitConfig) -> None:
+    """Compare the rules on the busiest days. A folder with files of others is refused before anything is read."""
     if config.out is not None:
         _check_out(config.out)
     settings, entries = config.settings(), config.entries()
@@ -44,17 +48,45 @@ def run_admit(config: AdmitConfig) -> int:
         runs = run_tasks(tasks, entries, config.seed, config.n_workers, report)
     summary = summary_of(runs)
     section = admission_section(summary, "Admission", caption_of(config, days, chosen, runs))
-    console.print()
-    console.print(section.table(console.width))
     figures = {"ratios": ratios_figure(summary, f"{name}: {len(chosen)} days, {config.n_draws} draws each")}
+    _finish(config, "admit", [section], {"admission": runs, "summary": summary}, figures)
+
+
+def run_sweep(config: AdmitConfig) -> None:
+    """The paper's experiments on the trace: its findings judged, ratios, figures 2 to 8."""
     if config.out is not None:
-        publish_files(config.out, {MARK: _csv(runs), "summary.csv": _csv(summary), **pngs(figures)}, MARK)
+        _check_out(config.out)
+    name = config.source.name
+    with stage("read"):
+        jobs = submitted_of(config)
+    asked = (config.n_draws, config.seed, config.n_workers)
+    with stage("days") as report:
+        runs = sweep_days(jobs, name, config.n_days, *asked, report)
+    if not len(runs):
+        raise ValueError(f"{name} must hold jobs on at most 5,000 cores, got none")
+    with stage("figures") as report:
+        rows = sweep_figures(jobs, name, *asked, report)
+    figures = paper_figures(rows)
+    caption = (f"{name}: the {config.n_days} days with the most jobs, or all if they are fewer; {config.n_draws} draws "
+               "of slacks, sigma = slack / 2.5 (at slack 0.01: / 2).")
+    judged = judged_claims(runs)
+    sections = [claims_section(judged, "What the paper found", caption), ratios_section(runs, "Ratios", caption)]
+    _finish(config, "admit sweep", sections, {"admission": runs, "claims": judged, "figures": rows}, figures)
+
+
+def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict[str, pd.DataFrame],
+            figures: dict[str, Figure]) -> None:
+    """Print, write and log."""
+    for section in sections:
+        console.print()
+        console.print(section.table(console.width))
+    if config.out is not None:
+        publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **pngs(figures)},
+                      MARK)
         console.print(f"written  {config.out}", soft_wrap=True)
     with stage("log"):
-        tables = {"summary": summary, "runs": runs}
-        log_sections(open_store(config), "admit", config.model_dump(mode="json"), spec_of(config), [section], tables,
+        log_sections(open_store(config), name, config.model_dump(mode="json"), spec_of(config), sections, tables,
                      figures, about=ABOUT)
-    return 0
 
 
 def _check_out(out: Path) -> None:
@@ -62,17 +94,23 @@ def _check_out(out: Path) -> None:
         raise ValueError(f"out must be new, empty or a folder with {MARK}, got something else in {str(out)!r}")
 
 
-def days_of(config: AdmitConfig) -> dict[int, SubmittedJobs]:
-    """The days of the configured trace. ValueError where no job is left."""
+def submitted_of(config: AdmitConfig) -> SubmittedJobs:
+    """The jobs of the configured trace, those that are too short left out."""
     assert config.trace is not None  # the settings refuse it
     trace, report = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
     tell_doubts(report.notes)
     jobs = submitted_jobs(trace)
+    return jobs.take(jobs.processing_s >= config.shortest_s)
+
+
+def days_of(config: AdmitConfig) -> dict[int, SubmittedJobs]:
+    """The days of the configured trace. ValueError where no job is left."""
+    jobs = submitted_of(config)
     days = jobs_by_day(jobs, config.core_limit, shortest_s=config.shortest_s)
     if not days:
         limit = f" on at most {config.core_limit} cores" if config.core_limit else ""
         raise ValueError(f"{config.source.name} must hold jobs of {config.shortest_s} s to a day{limit} whose end was "
-                         f"observed, got none among {len(jobs):,} jobs")
+                         f"observed, got none among {len(jobs):,} jobs of {config.shortest_s} s or more")
     return days
 
 

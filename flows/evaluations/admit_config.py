@@ -13,6 +13,9 @@ from sojourn.flows.evaluations.admission_runs import Entry, Setting
 from sojourn.flows.trace_source import TraceSource
 from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
 
+_NOT_SWEPT = frozenset({"policies", "allocations", "is_backfilled", "slacks", "sigma", "mean", "cores", "core_limit",
+                        "power", "is_power_repeated", "idle_w", "busy_w"})
+
 
 class AdmitConfig(TraceSettings):
     """One comparison of ways to admit: policies x allocations on days of one trace."""
@@ -45,6 +48,8 @@ class AdmitConfig(TraceSettings):
     """The profile is repeated each day, for the three days in which the jobs of a day can run."""
     idle_w: float = Field(60.0, ge=0.0)
     busy_w: float = Field(100.0, gt=0.0)
+    is_sweep: bool = False
+    """The paper's experiments instead; of the settings above it reads `n_days`, `n_draws`, `seed` and `shortest_s`."""
     out: Path | None = None
     """Folder for tables and pictures."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -77,6 +82,9 @@ class AdmitConfig(TraceSettings):
     def _fitting(self) -> AdmitConfig:
         if self.trace is None:
             raise ValueError("trace must be a file or folder, got none")
+        odd = [name for name in self.model_fields_set if name in _NOT_SWEPT] if self.is_sweep else []
+        if odd:
+            raise ValueError(f"{odd[0]} must not be given with a sweep, got {getattr(self, odd[0])!r}")
         if self.power is not None and self.cores is not None:
             raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
                              f"{self.cores!r}")

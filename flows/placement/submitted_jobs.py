@@ -42,12 +42,11 @@ class SubmittedJobs:
         """Core-seconds of all jobs."""
         return int((self.processing_s * self.cores).sum())
 
-    @property
-    def filled_cores(self) -> int:
-        """So many cores that the load fills them from the first submission to the end of the last job, were each to
-        run at once; at least the widest job's."""
+    def filled_cores(self, share: float = 1.0) -> int:
+        """So many cores that the load would fill them from the first submission to the end of the last job, were each
+        to run at once; times `share`, at least the widest job's."""
         span = int((self.submission_s + self.processing_s).max() - self.submission_s.min())
-        return max(-(-self.load_s // span), int(self.cores.max()))
+        return max(round(share * -(-self.load_s // span)), int(self.cores.max()))
 
 
 def submitted_jobs(trace: Trace) -> SubmittedJobs:

@@ -19,12 +19,14 @@ from sojourn.simulator.admission.measures import (
     ratio_of,
 )
 from sojourn.simulator.admission.power_profile import PowerProfile, read_power_profile
+from sojourn.simulator.admission.predicted import PredictedRun, admit_predicted
 from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS
 from sojourn.simulator.admission.threshold_constants import ThresholdConstants, threshold_constants
 
 __all__ = [
     "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
-    "FreeIntervals", "Job", "PowerProfile", "ThresholdConstants", "accepted_load_s", "admit",
-    "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh", "load_limit_s",
-    "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile", "threshold_constants",
+    "FreeIntervals", "Job", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s", "admit",
+    "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
+    "load_limit_s", "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile",
+    "threshold_constants",
 ]  # fmt: skip

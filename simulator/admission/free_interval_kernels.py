@@ -69,6 +69,15 @@ def without_past(free: np.ndarray, n: int, now: np.int64) -> int:
 
 
 @inner
+def n_holes(free: np.ndarray, n: int) -> np.int64:
+    """How many of the intervals are enclosed holes."""
+    total = np.int64(n)
+    for at in range(n):
+        total -= free[IS_LAST, at]
+    return total
+
+
+@inner
 def push(heap: np.ndarray, n: int, value: np.int64) -> None:
     at = n
     while at > 0 and heap[(at - 1) >> 1] > value:
@@ -274,7 +283,7 @@ def replay_free(submission: np.ndarray, processing: np.ndarray, cores: np.ndarra
             continue
         n = without_past(free, n, r)
         begin = np.int64(-1)
-        if is_backfilling:
+        if is_backfilling and n_holes(free, n) >= c:
             begin = earliest_start(free, n, r, p, c, latest, HOLES, heap)
             if begin >= 0:
                 collected_down(free, first_after(free, n, begin) - 1, r, begin, p, c, HOLES, chosen)
@@ -282,15 +291,12 @@ def replay_free(submission: np.ndarray, processing: np.ndarray, cores: np.ndarra
             begin = at_ends(free, n, r, p, c, latest, allocation, chosen, heap)
         if begin < 0:
             kind = ALL if is_backfilling else LAST
-            begin = earliest_start(free, n, r, p, c, latest, kind, heap)
-            if begin >= 0:
-                collected_down(free, first_after(free, n, begin) - 1, r, begin, p, c, kind, chosen)
-            else:
-                soonest = earliest_start(free, n, r, p, c, np.int64(NEVER), kind, heap)
-                if soonest >= 0:
-                    offer[j] = soonest + p
-                reason[j] = BEYOND_POWER if soonest < 0 else TOO_TIGHT if latest < r else FULL
+            begin = earliest_start(free, n, r, p, c, np.int64(NEVER), kind, heap)
+            if begin < 0 or begin > latest:
+                offer[j] = begin + p if begin >= 0 else begin
+                reason[j] = BEYOND_POWER if begin < 0 else TOO_TIGHT if latest < r else FULL
                 continue
+            collected_down(free, first_after(free, n, begin) - 1, r, begin, p, c, kind, chosen)
         start[j] = begin
         if is_noted:
             for i in range(c):

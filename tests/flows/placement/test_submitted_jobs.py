@@ -45,7 +45,7 @@ def test_requests_without_a_submission_arrive_and_cores_are_rounded_up() -> None
                           "cpu_cores": [0.25, 1.0, 2.5], "mem_gib": [1.0] * 3})
     jobs = submitted_jobs(Trace(table, horizon_s=100))
     assert (jobs.names.tolist(), jobs.submission_s.tolist(), jobs.cores.tolist()) == (["a"], [5], [1])
-    assert jobs.filled_cores == 1 and np.isnan(jobs.estimate_s).all()
+    assert jobs.filled_cores() == 1 and np.isnan(jobs.estimate_s).all()
 
 
 def test_tasks_of_a_google_job_are_one_rigid_job(tmp_path: Path) -> None:
