@@ -41,6 +41,11 @@ def admit(
     busy_w: Annotated[float | None, typer.Option(help="Power of a busy core, W. [default: 100]")] = None,
     sweep: Annotated[bool, typer.Option(
         "--sweep", help="Instead: all rules over cores, slacks and limits of width.")] = False,
+    predict: Annotated[str | None, typer.Option(
+        help="Instead: accept by quantiles of predicted run times, beside the user's estimate, on the later days: "
+             "{families}, or bundle:FOLDER.")] = None,
+    quantile: Annotated[list[float] | None, typer.Option(
+        help="Of --predict; may be repeated. [default: 0.5 0.75 0.9 0.95]")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG).")] = None,
@@ -58,8 +63,9 @@ def admit(
         AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, policies=policy, allocations=allocation,
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
         n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
-        busy_w=busy_w, is_sweep=sweep or None, store=store, out=out, n_workers=n_workers)
+        busy_w=busy_w, is_sweep=sweep or None, predict=predict, quantiles=quantile, store=store, out=out,
+        n_workers=n_workers)
     check_before_work(settings)
-    from sojourn.flows.evaluations.admit import run_admit, run_sweep
+    from sojourn.flows.evaluations.admit import run_admit, run_predicted, run_sweep
 
-    (run_sweep if settings.is_sweep else run_admit)(settings)
+    (run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit)(settings)

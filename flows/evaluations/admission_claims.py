@@ -115,12 +115,14 @@ def ratios_section(runs: pd.DataFrame, title: str, caption: str) -> Section:
     """Ratios by limit, share of cores and rule; a column a slack."""
     slacks = sorted(set(runs["slack"]))
     finite = runs[np.isfinite(runs["ratio"])]
-    table = finite.pivot_table(index=["limit", "share", "label"], columns="slack", values="ratio", sort=False)
-    took = finite.groupby(["limit", "share", "label"])["took_s"].mean()
-    cores = finite.groupby(["limit", "share"])["n_cores"].mean()
+    means = finite.groupby(["limit", "share", "label", "slack"])["ratio"].mean().to_dict()
+    took = finite.groupby(["limit", "share", "label"])["took_s"].mean().to_dict()
+    cores = finite.groupby(["limit", "share"])["n_cores"].mean().to_dict()
+    keys = dict.fromkeys(zip(runs["limit"], runs["share"], runs["label"], strict=True))
     rows = tuple((f"{limit:,.0f}", f"{share:g} ({cores[limit, share]:,.0f})", label,
-                  *("-" if np.isnan(row[slack]) else f"{row[slack]:.3f}" for slack in slacks),
+                  *(f"{means[limit, share, label, slack]:.3f}" if (limit, share, label, slack) in means else "-"
+                    for slack in slacks),
                   f"{took[limit, share, label] / took[limit, share, BF]:.1f}")
-                 for (limit, share, label), row in table.iterrows())
+                 for limit, share, label in keys if (limit, share, label) in took and (limit, share, BF) in took)
     return Section(title, caption, ("limit", "cores", "rule", *(f"slack {slack:g}" for slack in slacks), "time"), rows,
                    3, RATIO_LEGEND)

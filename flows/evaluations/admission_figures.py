@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"greedy balanced": "#8c8c8c", "greedy best-fit": "#1b7f79", "greedy min-idle": "#7b6bb0",
             "threshold best-fit": "#d98c3f"}
+_PLANS = ("#d98c3f", "#8c8c8c", "#a6d3cf", "#5fb0a9", "#1b7f79", "#0c4d49", "#7b6bb0", "#b3476b")
 _OTHERS = ("#c2a21c", "#b3476b", "#4878a8")
 
 
@@ -50,6 +51,24 @@ def ratios_figure(summary: pd.DataFrame, title: str) -> Figure:
     axes.set_title(title, fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def predicted_figure(summary: pd.DataFrame, title: str) -> Figure:
+    """Load on time against load lost by late jobs, a point a plan; a panel a slack and basis of deadlines."""
+    parts = list(summary.groupby(["slack", "basis"], sort=False))
+    figure, every = panels(len(parts), 4.2, 3.6)
+    labels = list(dict.fromkeys(summary["label"]))
+    for axes, ((slack, basis), own) in zip(every, parts, strict=True):
+        for row in own.to_dict("records"):
+            axes.plot(row["late_load_pct"], row["on_time_pct"], "o", color=_PLANS[labels.index(row["label"]) % 8],
+                      label=row["label"], markersize=6)
+        axes.set_xlabel("core-hours of late jobs, % of the submitted\n(lower = better)")
+        axes.set_ylabel("core-hours on time, % (higher = better)")
+        axes.set_title(f"{title}\nslack {slack:g} of the {basis}", fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, lw=0.5)
+    every[-1].legend(frameon=False, fontsize=8)
     return figure
 
 

@@ -83,10 +83,21 @@ class Task:
 
 def jobs_with_deadlines(jobs: SubmittedJobs, setting: Setting, seed: int, day: int, draw: int) -> AdmissionJobs:
     """The day's jobs with the draw's deadlines. Settings that differ in slack and sigma alone scale the same draw."""
+    deadline = deadlines_of(jobs.submission_s, jobs.processing_s, _slacks(len(jobs), setting, seed, day, draw))
+    return AdmissionJobs(jobs.submission_s, jobs.processing_s, jobs.cores, deadline, tuple(map(str, jobs.names)))
+
+
+def setting_deadlines(jobs: AdmissionJobs, length_s: np.ndarray, setting: Setting, seed: int, day: int,
+                      draw: int) -> AdmissionJobs:
+    """The jobs with the same slacks taken of other lengths, float64 (n,)."""
+    whole = np.ceil(length_s).astype(np.int64)
+    deadline = deadlines_of(jobs.submission_s, whole, _slacks(len(jobs), setting, seed, day, draw))
+    return AdmissionJobs(jobs.submission_s, jobs.processing_s, jobs.cores, deadline, jobs.names)
+
+
+def _slacks(n: int, setting: Setting, seed: int, day: int, draw: int) -> np.ndarray:
     sigma = setting.slack / SIGMA_SHARE if setting.sigma is None else setting.sigma
-    slacks = drawn_slacks(len(jobs), setting.slack, sigma, np.random.default_rng([seed, day, draw]), mean=setting.mean)
-    return AdmissionJobs(jobs.submission_s, jobs.processing_s, jobs.cores,
-                         deadlines_of(jobs.submission_s, jobs.processing_s, slacks), tuple(map(str, jobs.names)))
+    return drawn_slacks(n, setting.slack, sigma, np.random.default_rng([seed, day, draw]), mean=setting.mean)
 
 
 def run_task(numbered: tuple[int, Task], entries: Sequence[Entry], seed: int) -> list[Row]:

@@ -10,19 +10,27 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.readers import read_trace
+from sojourn.features.trace import Trace
 from sojourn.flows.compare.comparison_log import log_sections
 from sojourn.flows.evaluations.admission_claims import claims_section, judged_claims, ratios_section
-from sojourn.flows.evaluations.admission_figures import ratios_figure
+from sojourn.flows.evaluations.admission_figures import predicted_figure, ratios_figure
 from sojourn.flows.evaluations.admission_paper_figures import paper_figures
+from sojourn.flows.evaluations.admission_predicted import (
+    plans_of,
+    predicted_runs,
+    predicted_section,
+    predicted_summary,
+)
 from sojourn.flows.evaluations.admission_runs import Task, run_tasks
-from sojourn.flows.evaluations.admission_sweep import sweep_days, sweep_figures
+from sojourn.flows.evaluations.admission_sweep import WIDE_DRAWS, sweep_days, sweep_figures
 from sojourn.flows.evaluations.admission_tables import admission_section, summary_of
 from sojourn.flows.evaluations.admit_config import AdmitConfig
-from sojourn.flows.placement.submitted_jobs import SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
+from sojourn.flows.placement.predicted_processing import bundle_predictor, fitted_predictor
+from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.reports.section import Section
-from sojourn.flows.stages.ingest import input_hash
+from sojourn.flows.stages.ingest import content_hash, input_hash
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import publish_files
 
@@ -68,10 +76,49 @@ def run_sweep(config: AdmitConfig) -> None:
         rows = sweep_figures(jobs, name, *asked, report)
     figures = paper_figures(rows)
     caption = (f"{name}: the {config.n_days} days with the most jobs, or all if they are fewer; {config.n_draws} draws "
-               "of slacks, sigma = slack / 2.5 (at slack 0.01: / 2).")
+               f"of slacks for sequential jobs, at most {WIDE_DRAWS} for others, sigma = slack / 2.5 (at slack 0.01: "
+               "/ 2).")
     judged = judged_claims(runs)
     sections = [claims_section(judged, "What the paper found", caption), ratios_section(runs, "Ratios", caption)]
     _finish(config, "admit sweep", sections, {"admission": runs, "claims": judged, "figures": rows}, figures)
+
+
+def run_predicted(config: AdmitConfig) -> None:
+    """Quantiles of a lifetime model beside the user's estimate, on the busiest of the later days."""
+    if config.out is not None:
+        _check_out(config.out)
+    name, predict = config.source.name, config.predict or ""
+    with stage("read"):
+        trace = _trace_of(config)
+        jobs = _long_enough(config, submitted_jobs(trace))
+        days = jobs_by_day(jobs, config.core_limit, shortest_s=config.shortest_s)
+    from_day = int(jobs.submission_s[int(len(jobs) * config.past_share)]) // DAY_S + 1
+    chosen = busiest_days({day: own for day, own in days.items() if day >= from_day}, config.n_days)
+    if not chosen:
+        raise ValueError(f"{name} must have jobs after day {from_day}, for predictors learn from the days before, got "
+                         "none")
+    with stage("learn"):
+        from_s = chosen[0] * DAY_S
+        folder = predict.removeprefix("bundle:")
+        predictor = (bundle_predictor(trace, folder, from_s, content_hash(config.source)) if folder != predict
+                     else fitted_predictor(trace, predict, from_s, seed=config.seed))
+    plans = {}
+    with stage("predict") as report:
+        for done, day in enumerate(chosen):
+            report(done, len(chosen))
+            found = predictor.quantiles(days[day].row, day * DAY_S, config.quantiles)
+            plans[day] = plans_of(days[day], found, config.quantiles, "bundle" if folder != predict else predict)
+    with stage("admit") as report:
+        runs = predicted_runs({day: days[day] for day in chosen}, plans, config.settings(), config.n_draws, config.seed,
+                              config.allocations[0], report)
+    summary = predicted_summary(runs)
+    caption = (f"{name}: the {len(chosen)} days with the most jobs from day {from_day} on, greedy "
+               f"{config.allocations[0]}, {runs['n_jobs'].mean():,.0f} jobs and "
+               f"{runs['n_cores'].mean():,.0f} cores a day; learnt from all before day {chosen[0]}; "
+               f"{config.n_draws} draws of slacks.")
+    section = predicted_section(summary, caption)
+    _finish(config, "admit predicted", [section], {"admission": runs, "summary": summary},
+            {"predicted": predicted_figure(summary, name)})
 
 
 def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict[str, pd.DataFrame],
@@ -94,13 +141,20 @@ def _check_out(out: Path) -> None:
         raise ValueError(f"out must be new, empty or a folder with {MARK}, got something else in {str(out)!r}")
 
 
-def submitted_of(config: AdmitConfig) -> SubmittedJobs:
-    """The jobs of the configured trace, those that are too short left out."""
+def _trace_of(config: AdmitConfig) -> Trace:
     assert config.trace is not None  # the settings refuse it
     trace, report = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
     tell_doubts(report.notes)
-    jobs = submitted_jobs(trace)
+    return trace
+
+
+def _long_enough(config: AdmitConfig, jobs: SubmittedJobs) -> SubmittedJobs:
     return jobs.take(jobs.processing_s >= config.shortest_s)
+
+
+def submitted_of(config: AdmitConfig) -> SubmittedJobs:
+    """The jobs of the configured trace, those that are too short left out."""
+    return _long_enough(config, submitted_jobs(_trace_of(config)))
 
 
 def days_of(config: AdmitConfig) -> dict[int, SubmittedJobs]:

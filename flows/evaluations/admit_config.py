@@ -13,6 +13,7 @@ from sojourn.flows.evaluations.admission_runs import Entry, Setting
 from sojourn.flows.trace_source import TraceSource
 from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
 
+_GREEDY = ("greedy",)
 _NOT_SWEPT = frozenset({"policies", "allocations", "is_backfilled", "slacks", "sigma", "mean", "cores", "core_limit",
                         "power", "is_power_repeated", "idle_w", "busy_w"})
 
@@ -50,6 +51,12 @@ class AdmitConfig(TraceSettings):
     busy_w: float = Field(100.0, gt=0.0)
     is_sweep: bool = False
     """The paper's experiments instead; of the settings above it reads `n_days`, `n_draws`, `seed` and `shortest_s`."""
+    predict: str | None = None
+    """A lifetime family or bundle:FOLDER: instead, greedy admission by its quantiles beside the user's estimate, on
+    days after those that it is fitted on; without backfilling and with constant power."""
+    quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
+    past_share: float = Field(0.7, gt=0.0, lt=1.0)
+    """Of the jobs: the days that are judged begin after so many."""
     out: Path | None = None
     """Folder for tables and pictures."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -73,6 +80,14 @@ class AdmitConfig(TraceSettings):
             raise ValueError(f"slack must be finite and at least 0, got {bad[0] if bad else 'none'!r}")
         return tuple(dict.fromkeys(value))
 
+    @field_validator("quantiles")
+    @classmethod
+    def _possible_quantiles(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        bad = [share for share in value if not 0 < share < 1]
+        if bad or not value:
+            raise ValueError(f"quantile must be above 0 and below 1, got {bad[0] if bad else 'none'!r}")
+        return tuple(dict.fromkeys(value))
+
     @field_validator("mean")
     @classmethod
     def _known_mean(cls, value: str) -> str:
@@ -85,6 +100,10 @@ class AdmitConfig(TraceSettings):
         odd = [name for name in self.model_fields_set if name in _NOT_SWEPT] if self.is_sweep else []
         if odd:
             raise ValueError(f"{odd[0]} must not be given with a sweep, got {getattr(self, odd[0])!r}")
+        has_more = self.is_sweep or self.is_backfilled or self.power is not None or self.policies != _GREEDY
+        if self.predict is not None and has_more:
+            raise ValueError("predict must be given without a sweep, backfilling, a power profile or other policies "
+                             f"than greedy, got {self.predict!r} with one")
         if self.power is not None and self.cores is not None:
             raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
                              f"{self.cores!r}")

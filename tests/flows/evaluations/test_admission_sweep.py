@@ -1,0 +1,124 @@
+"""The sweep, its findings and figures, and predicted processing times, on small made jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from made_jobs import swf_log
+from sojourn.flows.cli import app
+from sojourn.flows.evaluations.admission_claims import CLAIMS, judged_claims, ratios_section
+from sojourn.flows.evaluations.admission_paper_figures import paper_figures
+from sojourn.flows.evaluations.admission_predicted import (
+    ESTIMATE,
+    TRUE,
+    plans_of,
+    predicted_runs,
+    predicted_section,
+    predicted_summary,
+)
+from sojourn.flows.evaluations.admission_runs import Setting
+from sojourn.flows.evaluations.admission_sweep import LIMITS, SHARES, SLACKS, sweep_days, sweep_figures
+from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, jobs_by_day
+
+
+def _jobs(seed: int = 0, n: int = 160, days: int = 3, widest: int = 40) -> SubmittedJobs:
+    rng = np.random.default_rng(seed)
+    submission = np.sort(rng.integers(0, days * DAY_S, n))
+    processing = rng.integers(60, 9_000, n)
+    return SubmittedJobs(np.array([f"j{k}" for k in range(n)]), submission, processing,
+                         np.where(rng.random(n) < 0.4, 1, rng.integers(1, widest + 1, n)),
+                         processing * rng.choice([1.0, 3.0], n), np.arange(n))
+
+
+def _progress(done: int, total: int) -> None:
+    assert 0 <= done <= total
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    return sweep_days(_jobs(), "made", 2, 2, 0, 1, _progress)
+
+
+def test_limits_without_further_jobs_are_left_out_and_their_findings_not_testable(runs: pd.DataFrame) -> None:
+    assert sorted(set(runs["limit"])) == [1, 30, 120]
+    assert set(runs["slack"]) == set(SLACKS) and set(runs["share"]) == set(SHARES)
+    judged = judged_claims(runs)
+    assert len(judged) == len(CLAIMS)
+    verdicts = judged.set_index("claim")["verdict"]
+    assert verdicts["balanced beats best-fit, slack 0.5, up to 5,000 cores"] == "not testable"
+    rows = ratios_section(runs, "Ratios", "made").rows
+    assert len(rows) == 3 * 3 + 2 * 3 * 6 and rows[0][:3][2] == "greedy best-fit"
+
+
+def test_findings_are_paired_by_day(runs: pd.DataFrame) -> None:
+    judged = judged_claims(runs).set_index("claim")
+    own = runs[(runs["limit"] == 1) & (runs["slack"] == 0.1)].groupby(["label", "day"])["ratio"].mean()
+    expected = own["threshold best-fit"] - own["greedy best-fit"]
+    row = judged.loc["greedy beats threshold, slack 0.1, sequential"]
+    assert row["difference"] == pytest.approx(expected.mean()) and row["n_days"] == 2
+    assert judged_claims(pd.DataFrame())["verdict"].tolist() == ["not testable"] * len(CLAIMS)
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_the_paper() -> None:
+    figures = paper_figures(sweep_figures(_jobs(), "made", 2, 0, 1, _progress))
+    assert list(figures) == ["figure-2", "figure-3", "figure-4", "figure-5", "figure-6-7", "figure-8"]
+    assert [len(figure.axes) for figure in figures.values()] == [1, 3, 4, 3, 4, 2]
+    wide = _jobs()
+    only_wide = wide.take(wide.cores > 1)
+    assert list(paper_figures(sweep_figures(only_wide, "made", 1, 0, 1, _progress))) == ["figure-6-7", "figure-8"]
+    assert LIMITS[0] == 1
+
+
+def test_exact_plans_are_on_time_and_short_ones_late() -> None:
+    days = jobs_by_day(_jobs())
+    plans = {day: plans_of(own, np.array([own.processing_s * 0.4, own.processing_s * 2.0]), (0.1, 0.9), "made")
+             for day, own in days.items()}
+    runs = predicted_runs(days, plans, [Setting(0.5)], 2, 0, "best-fit", _progress)
+    assert len(runs) == 2 * 3 * 2 * 4
+    summary = predicted_summary(runs)
+    own = summary[summary["basis"] == "run time"].set_index("label")
+    late, load = own["late_jobs_pct"].to_dict(), own["accepted_load_pct"].to_dict()
+    assert late[TRUE] == 0.0 < late["made p10"] and load["made p90"] < load[TRUE]
+    assert own["gain_pp"].to_dict()[ESTIMATE] == 0.0
+    assert (summary["on_time_pct"] + summary["late_load_pct"]).to_numpy() == pytest.approx(
+        summary["accepted_load_pct"].to_numpy())
+    rows = predicted_section(summary, "made").rows
+    assert [row[6] for row in rows][::4] == ["baseline", "baseline"]
+
+
+def test_a_job_without_an_estimate_is_planned_for_a_day() -> None:
+    jobs = _jobs(n=3)
+    unknown = SubmittedJobs(jobs.names, jobs.submission_s, jobs.processing_s, jobs.cores, np.full(3, np.nan), jobs.row)
+    assert plans_of(unknown, np.empty((0, 3)), (), "made")[ESTIMATE].tolist() == [DAY_S] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--sweep",), ("--predict", "km", "--quantile", "0.9")])
+def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path],
+                                     options: tuple[str, ...]) -> None:
+    log = swf_log(tmp_path / "jobs.swf", 800, days=6)
+    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--days", "2", "--draws", "1",
+                                      "--out", str(tmp_path / "out"), "--store", str(new_store(tmp_path / "store"))])
+    assert result.exit_code == 0, result.output
+    assert "lower = better" in " ".join(result.stdout.split())
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names >= ({"claims.csv", "figure-2.png"} if options == ("--sweep",) else {"summary.csv", "predicted.png"})
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (("--sweep", "--slack", "0.5"), "slacks must not be given with a sweep, got (0.5,)"),
+    (("--predict", "km", "--backfill"), "predict must be given without a sweep, backfilling"),
+    (("--predict", "km", "--quantile", "1.5"), "quantile must be above 0 and below 1, got 1.5"),
+    (("--predict", "crystal"), "predict must be bundle:FOLDER or one of km"),
+])
+def test_options_that_exclude_each_other(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    log = swf_log(tmp_path / "jobs.swf", 800, days=6)
+    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--store", str(tmp_path / "s")])
+    assert result.exit_code == 2 and words in result.stderr
