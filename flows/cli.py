@@ -13,7 +13,7 @@ import typer
 
 from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_errors
-from sojourn.flows.commands.plan import plan
+from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.simulate import compare, simulate
 from sojourn.flows.commands.trace import trace_app
@@ -33,6 +33,7 @@ app.command(cls=RegistryCommand)(simulate)
 app.command(cls=RegistryCommand)(compare)
 app.command(cls=RegistryCommand)(admit)
 app.command(cls=RegistryCommand)(plan)
+app.command("plan-evaluate", cls=RegistryCommand)(plan_evaluate)
 
 
 @app.command(cls=RegistryCommand)

@@ -70,13 +70,13 @@ def least_peak(instance: Instance, durations: np.ndarray, usage: np.ndarray, n_i
 def added_excess(used: np.ndarray, lengths: np.ndarray, amounts: np.ndarray, lines: np.ndarray, low: int,
                  n_starts: int) -> list[int]:
     """What a job adds above the lines at each start. used: (n_samples, n_resources, n_times); lengths: (n_samples,);
-    amounts: (n_samples, n_resources)."""
+    amounts, lines: (n_samples, n_resources)."""
     found = []
     for start in range(low, low + n_starts):
         total = 0
         for sample, resource in np.ndindex(*amounts.shape):
             for time in range(start, start + lengths[sample]):
-                before = max(used[sample, resource, time] - lines[resource], 0)
-                total += max(used[sample, resource, time] + amounts[sample, resource] - lines[resource], 0) - before
+                over = used[sample, resource, time] - lines[sample, resource]
+                total += max(over + amounts[sample, resource], 0) - max(over, 0)
         found.append(int(total))
     return found

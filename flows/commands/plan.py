@@ -29,6 +29,10 @@ def plan(
     step_s: Annotated[float, typer.Option(help="Step of all times, seconds; coarser = faster on long days.")] = 1.0,
     resource: Annotated[list[str], typer.Option(
         help="Column of a resource; repeat for several.")] = ["cpu_cores"],  # noqa: B006
+    bundle: Annotated[Path | None, typer.Option(
+        help="Bundle folder: jobs with few runs get their durations from its lifetime model; the table then has a "
+             "column `request`, the request's attributes as JSON.")] = None,
+    least_runs: Annotated[int, typer.Option(help="With --bundle: from so many runs on a job's own are used.")] = 5,
     capacity: Annotated[list[float] | None, typer.Option(
         help="What there is of each resource, in their order: refuses jobs that never fit.")] = None,
     held_out: Annotated[float, typer.Option(help="Share of each job's runs, the latest, to test on.")] = 0.3,
@@ -45,6 +49,7 @@ def plan(
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
     from sojourn.flows.jobs.plan import FILES, PlanTask, plan_day
     from sojourn.flows.placement.job_table import read_jobs
+    from sojourn.flows.placement.model_history import ModelDurations
     from sojourn.simulator.planning import Limits, PlanSettings, rest_of_day
     from sojourn.simulator.planning import planner as planner_of
 
@@ -58,7 +63,30 @@ def plan(
     if odd:
         raise ValueError(f"out must be new, empty or a folder of `plan`, got something else in {str(out)!r}: "
                          f"{odd[0]!r}")
-    table = read_jobs(jobs, step_s=step_s, resources=resource, capacity=capacity)
+    durations_of = None if bundle is None else ModelDurations(bundle)
+    table = read_jobs(jobs, step_s=step_s, resources=resource, capacity=capacity, durations_of=durations_of,
+                      least_runs=least_runs)
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
     plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
                       held_out, n_runs, store), out)
+
+
+@plain_errors
+def plan_evaluate(
+    name: Annotated[str, typer.Argument(help="Which: {plan_evaluations}.")],
+    trace: Annotated[Path | None, typer.Option(
+        help="Log of recurring jobs, for `recurring` and `short-history`.")] = None,
+    reader: Annotated[str, typer.Option(help="How to read the log.")] = "swf",
+    n: Annotated[int | None, typer.Option(help="Seeds a size, or days. [default: the evaluation's own]")] = None,
+    limit_s: Annotated[float, typer.Option(help="Time limit of a plan, seconds.")] = 10.0,
+    flexibility_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 3_600,
+    step_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 60,
+    out: Annotated[Path, typer.Option(help="Folder for rows (CSV) and pictures (PNG).")] = Path("plan-evaluation"),
+    store: Annotated[Path, typer.Option(help="Folder of all stores.")] = Path(".sojourn"),
+) -> None:
+    """Compare planners: on the synthetic days of the paper, on tight ones, or on recurring jobs of a log."""
+    from sojourn.flows.evaluations.planning_run import PlanEvaluation, run_evaluation
+
+    if trace is not None and not trace.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
+    run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out, store)

@@ -78,10 +78,16 @@ def _estimators() -> Iterable[str]:
     return ESTIMATORS
 
 
+def _plan_evaluations() -> Iterable[str]:
+    from sojourn.flows.evaluations.planning_run import EVALUATIONS
+
+    return EVALUATIONS
+
+
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
     "presets": _presets, "usage_readers": _usage_readers, "acceptances": _acceptances, "allocations": _allocations,
-    "planners": _planners, "estimators": _estimators,
+    "planners": _planners, "estimators": _estimators, "plan_evaluations": _plan_evaluations,
 })  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ COLUMNS = ("name", "requested_start_s", "flexibility_s", "deadline_s", "duration
 """Required, besides one column for each resource."""
 SEPARATOR = ";"
 """Between the values of a list in a CSV file."""
+
+
+DurationsOf = Callable[[Mapping[Any, Any]], np.ndarray]
+"""Durations of a job in seconds, from its row of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,16 @@ def _steps(values: np.ndarray) -> np.ndarray:
 
 
 def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("cpu_cores",),
-              capacity: Sequence[float] | None = None) -> JobTable:
+              capacity: Sequence[float] | None = None, durations_of: DurationsOf | None = None,
+              least_runs: int = 5) -> JobTable:
     """The jobs of a table. In a CSV file lists are numbers with semicolons between them: `600;720;655`.
 
     Columns: name; requested_start_s, flexibility_s, deadline_s, seconds from the day's begin; durations_s and one list
     for each resource, equally long: the past runs, oldest first; optional: parents, a list of names; started_s and
     ended_s, seconds, empty where that has not happened yet.
+
+    durations_of: gives a job with fewer than `least_runs` runs its durations in seconds, from its row; usage is then
+    that of the latest run, and durations_s may be empty.
 
     Times become whole steps: requested starts and durations are rounded up, latest starts and deadlines down. So a job
     starts less than a step later than it could.
@@ -59,7 +67,7 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
                          f"{missing[0]!r}")
     if not (np.isfinite(step_s) and step_s > 0):
         raise ValueError(f"step_s must be finite and above 0, got {step_s!r}")
-    jobs = tuple(_job(row, step_s, resources) for row in table.to_dict("records"))
+    jobs = tuple(_job(row, step_s, resources, durations_of, least_runs) for row in table.to_dict("records"))
     instance = Instance(jobs, step_s, tuple(resources), None if capacity is None else np.array(capacity, float))
     return JobTable(instance, *(_times(table, name) for name in ("started_s", "ended_s")))
 
@@ -77,7 +85,8 @@ def _table(path: Path) -> pd.DataFrame:
     raise ValueError(f"jobs must be a file that ends in .csv, .csv.gz or .parquet, got {path.name!r}")
 
 
-def _job(row: dict[Any, Any], step_s: float, resources: Sequence[str]) -> Job:
+def _job(row: dict[Any, Any], step_s: float, resources: Sequence[str], durations_of: DurationsOf | None,
+         least_runs: int) -> Job:
     name = row["name"]
     if not isinstance(name, str) or not name:
         raise ValueError(f"name of a job must be a text that is not empty, got {name!r}")
@@ -94,6 +103,9 @@ def _job(row: dict[Any, Any], step_s: float, resources: Sequence[str]) -> Job:
         bad = durations[~(np.isfinite(durations) & (durations > 0))][0]
         raise ValueError(f"durations_s of job {name!r} must be finite and above 0, got {float(bad)!r}")
     lists = [_list(name, resource, row[resource]) for resource in resources]
+    if durations_of is not None and len(durations) < least_runs and all(map(len, lists)):
+        durations = durations_of(row)
+        lists = [np.repeat(values[-1:], len(durations)) for values in lists]
     for resource, values in zip(resources, lists, strict=True):
         if len(values) != len(durations):
             raise ValueError(f"history of job {name!r} must have as many durations as usages, got {len(durations)} "

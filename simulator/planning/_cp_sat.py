@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sojourn.simulator.planning.problem import Problem
+
+Goal = Literal["peak", "delay", "makespan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,26 @@ class Found:
 
 
 def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray, hint: np.ndarray | None = None,
-          most: np.ndarray | None = None) -> Found:
+          most: np.ndarray | None = None, goal: Goal = "peak") -> Found:
     """The best schedule by CP-SAT within `seconds`.
 
     floor: int64 (n_resources,), below which no peak is; hint: starts to begin at; their peaks bound the search.
-    most: int64 (n_resources,): peaks to stay within; then jobs are moved least instead (the sum of their delays).
+    most: int64 (n_resources,): peaks to stay within. goal: what is least: the priced `peak`; the `delay`, a sum over
+    jobs; or the `makespan`, the last end in any sample. bound is of the goal.
     """
     from ortools.sat.python import cp_model
 
     model, starts, tops = _model(cp_model, problem, floor, hint, most)
-    if most is None:
+    if goal == "peak":
         model.minimize(cp_model.LinearExpr.weighted_sum(tops, problem.prices.tolist()))
-    else:
+    elif goal == "delay":
         model.minimize(cp_model.LinearExpr.sum(starts) - int(problem.low.sum()))
+    else:
+        longest = problem.samples.durations.max(axis=0)
+        end = model.new_int_var(0, int((problem.high + longest).max()), "")
+        for start, length in zip(starts, longest.tolist(), strict=True):
+            model.add(end >= start + length)
+        model.minimize(end)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(seconds, 0.01)
     if limits.work_limit is not None:
@@ -72,7 +81,7 @@ def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray
     if status == cp_model.INFEASIBLE:
         return Found(None, "infeasible", np.inf)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Found(None, "unknown", float(problem.prices @ floor))
+        return Found(None, "unknown", float(problem.prices @ floor) if goal == "peak" else 0.0)
     found = np.array([solver.value(start) for start in starts], np.int64)
     return Found(found, "optimal" if status == cp_model.OPTIMAL else "feasible", solver.best_objective_bound)
 

@@ -26,7 +26,7 @@ def _added_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, li
                  costs: np.ndarray, sums: np.ndarray) -> None:
     """Fills costs, int64 (n_starts,): what the job, started at low + i, would add above `lines`, summed over time.
 
-    lines: int64 (n_resources,). sums: a buffer of at least n_starts + the longest duration + 1.
+    lines: int64 (n_samples, n_resources). sums: a buffer of at least n_starts + the longest duration + 1.
     """
     n_starts = len(costs)
     costs[:] = 0
@@ -36,7 +36,7 @@ def _added_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, li
             amount = usage[sample, job, resource]
             if amount == 0:
                 continue
-            room = lines[resource] - amount
+            room = lines[sample, resource] - amount
             sums[0] = 0
             for time in range(n_starts - 1 + length):
                 over = used[sample, resource, low + time] - room
@@ -118,7 +118,7 @@ def lower_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lin
         time = cell % n_times
         resource = (cell // n_times) % n_resources
         sample = cell // n_times // n_resources
-        if used[sample, resource, time] <= lines[resource]:
+        if used[sample, resource, time] <= lines[sample, resource]:
             n_cells[0] -= 1
             cells[idx] = cells[n_cells[0]]
             continue
@@ -166,7 +166,7 @@ def lower_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lin
                 if usage[sample, job, resource] == 0:
                     continue
                 for time in range(chosen, chosen + durations[sample, job]):
-                    if used[sample, resource, time] > lines[resource]:
+                    if used[sample, resource, time] > lines[sample, resource]:
                         if n_cells[0] == len(cells):
                             n_cells[0] = _collected(used, lines, cells)
                         if n_cells[0] < len(cells):
@@ -183,7 +183,7 @@ def _collected(used: np.ndarray, lines: np.ndarray, cells: np.ndarray) -> int:
     for sample in range(used.shape[0]):
         for resource in range(used.shape[1]):
             for time in range(used.shape[2]):
-                if used[sample, resource, time] > lines[resource]:
+                if used[sample, resource, time] > lines[sample, resource]:
                     if n_found == len(cells):
                         return n_found
                     cells[n_found] = (sample * used.shape[1] + resource) * used.shape[2] + time

@@ -83,6 +83,39 @@ def one_pass(problem: Problem, windows: Windows) -> Board:
     return board
 
 
+class _Mover:
+    """Moves of single jobs on a board, towards lines that are asked for."""
+
+    def __init__(self, board: Board, seed: int) -> None:
+        n, n_times = len(board.problem), board.problem.n_times
+        self._board, windows, origin = board, board.windows, board.problem.origin
+        self._low, self._high, self._longest = windows.low - origin, windows.high - origin, windows.longest
+        self._above, self._below = _table(board.problem.instance.parents), _table(board.children)
+        self._free_at, self._state = np.zeros(n, np.int64), np.array([seed], np.uint64)
+        self._costs, self._sums = np.zeros((2, n_times + 2), np.int64)
+        self._cells, self._n_cells = np.zeros(max(10_000, board.used.size // 20), np.int64), np.zeros(1, np.int64)
+        self._lines = np.zeros(0, np.int64)
+        self.n_moves = 0
+
+    def aim(self, lines: np.ndarray) -> None:
+        """Set the lines, int64 (n_samples, n_resources)."""
+        self._lines = lines
+        self._n_cells[0] = collected(self._board.used, lines, self._cells)
+
+    def move(self) -> bool:
+        """Some moves; whether no cell is above its line now."""
+        board = self._board
+        is_done = lower_excess(
+            board.used, board.durations, board.usage, self._lines, board.starts, self._low, self._high, self._longest,
+            self._above, self._below, self.n_moves, _CHECKED, self._free_at, self._costs, self._sums, self._cells,
+            self._n_cells, self._state)
+        self.n_moves += _CHECKED
+        if is_done and (board.used.max(axis=2) > self._lines).any():  # cells that found no room in the list
+            self.aim(self._lines)
+            return False
+        return is_done
+
+
 def descend(board: Board, bound: np.ndarray, seed: int, n_moves: int, until_s: float) -> np.ndarray:
     """The best starts found from those of the board, int64 (n,), steps from the origin.
 
@@ -90,33 +123,50 @@ def descend(board: Board, bound: np.ndarray, seed: int, n_moves: int, until_s: f
     where they add the least above it, until no cell is above: then the line falls again. bound: int64 (n_resources,),
     below which no line is set. seed: of the draws. n_moves: in all. until_s: of `time.monotonic`.
     """
-    problem, windows = board.problem, board.windows
-    n = len(problem)
+    mover = _Mover(board, seed)
+    n_samples = len(board.used)
     best, peak = board.starts.copy(), board.peak()
     is_open = peak > bound
-    above, below = _table(problem.instance.parents), _table(board.children)
-    free_at = np.zeros(n, np.int64)
-    costs, sums = np.zeros((2, problem.n_times + 2), np.int64)
-    cells, n_cells = np.zeros(max(10_000, board.used.size // 20), np.int64), np.zeros(1, np.int64)
-    state = np.array([seed], np.uint64)
-    resource, n_stuck, move = -1, 0, 0
-    is_new = True
-    while is_open.any() and move < n_moves and time.monotonic() < until_s:
-        if is_new or (n_stuck > 20 * n and is_open.sum() > 1):
-            resource, n_stuck, is_new = _next(is_open, resource), 0, False
+    resource, n_first, is_new = -1, 0, True
+    while is_open.any() and mover.n_moves < n_moves and time.monotonic() < until_s:
+        if is_new or (mover.n_moves - n_first > 20 * len(best) and is_open.sum() > 1):
+            resource, n_first = _next(is_open, resource), mover.n_moves
             lines = peak.copy()
             lines[resource] -= 1
-            n_cells[0] = collected(board.used, lines, cells)
-        is_new = lower_excess(
-            board.used, board.durations, board.usage, lines, board.starts, windows.low - problem.origin,
-            windows.high - problem.origin, windows.longest, above, below, move, _CHECKED, free_at, costs, sums,
-            cells, n_cells, state)
-        move, n_stuck = move + _CHECKED, n_stuck + _CHECKED
-        if is_new and (board.peak() <= lines).all():  # else cells are above that found no room in the list
+            mover.aim(np.tile(lines, (n_samples, 1)))
+        is_new = mover.move()
+        if is_new:
             best, peak = board.starts.copy(), board.peak()
             is_open = peak > bound
-        elif is_new:
-            n_cells[0], is_new = collected(board.used, lines, cells), False
+    return best
+
+
+def even_out(board: Board, seed: int, n_moves: int, until_s: float) -> np.ndarray:
+    """Starts with lower peaks in single samples, from those of the board, and in no sample a higher one; int64 (n,).
+
+    One sample after the other has its line set one unit under its own peak; all others keep theirs. What remains is a
+    lower mean of the samples' peaks: the highest sample decides the plan, but the day that comes is like any of them.
+    """
+    mover = _Mover(board, seed)
+    best, lines = board.starts.copy(), board.used.max(axis=2)
+    order = np.argsort(-lines[:, 0], kind="stable").tolist()
+    idx, n_failed, budget = 0, 0, max(len(best), _CHECKED)
+    while n_failed < 2 * len(order) and mover.n_moves < n_moves and time.monotonic() < until_s:
+        tried = lines.copy()
+        tried[order[idx]] = np.maximum(tried[order[idx]] - 1, 0)
+        mover.aim(tried)
+        n_last = mover.n_moves + budget
+        is_done = mover.move()
+        while not is_done and mover.n_moves < n_last:
+            is_done = mover.move()
+        if is_done:
+            best, lines, n_failed = board.starts.copy(), board.used.max(axis=2), 0
+        else:
+            for job in np.flatnonzero(board.starts != best).tolist():
+                board.take(job)
+                board.put(job, int(best[job]))
+            n_failed += 1
+            idx = (idx + 1) % len(order)
     return best
 
 

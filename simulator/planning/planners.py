@@ -12,16 +12,20 @@ import numpy as np
 from sojourn.simulator.planning._cp_sat import Limits
 from sojourn.simulator.planning._mixed_integer import solve_mixed_integer
 from sojourn.simulator.planning.bounds import energetic_bound
-from sojourn.simulator.planning.greedy import descend, one_pass
+from sojourn.simulator.planning.greedy import Board, descend, even_out, one_pass
 from sojourn.simulator.planning.job import Instance
 from sojourn.simulator.planning.problem import Problem
 from sojourn.simulator.planning.samples import ESTIMATORS, Samples, drawn_pairs, estimated
 from sojourn.simulator.planning.schedule import Schedule
 from sojourn.simulator.planning.search import Searched, search
-from sojourn.simulator.planning.windows import easiest_windows
+from sojourn.simulator.planning.windows import easiest_windows, windows_of
 
 ALPHA_STEP = 0.1
 """By how much alpha is raised where no schedule exists."""
+
+_FRESH = 1
+"""Samples that `cospis-even` draws beside each of the solver's: moves of single jobs are cheap, and more samples
+generalise better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,23 @@ def _moved(problem: Problem, limits: Limits, until_s: float) -> Searched:
     return Searched(starts, "optimal" if problem.cost_of(starts) <= bound else "heuristic", bound)
 
 
+def _evened(problem: Problem, limits: Limits, until_s: float) -> Searched:
+    began_s = time.monotonic()
+    found = search(problem, limits, began_s + 0.7 * (until_s - began_s))
+    if found.starts is None:
+        return found
+    own, fresh = problem.samples, drawn_pairs(problem.instance, _FRESH * len(problem.samples),
+                                              np.random.default_rng([limits.seed, 1]))
+    samples = Samples(np.concatenate((own.durations, fresh.durations)), np.concatenate((own.usage, fresh.usage)))
+    wide = Problem(problem.instance, samples)
+    kept = np.flatnonzero(~wide.is_broken(found.starts))
+    board = Board(wide, windows_of(wide, kept if len(kept) else np.arange(len(own))))
+    for job, start in enumerate((found.starts - wide.origin).tolist()):
+        board.put(job, start)
+    starts = even_out(board, limits.seed, limits.n_moves, until_s) + wide.origin
+    return Searched(starts, found.status, found.bound)
+
+
 def _det(estimator: str) -> Planner:
     return Planner(f"det-{estimator}", f"CP-SAT on one sample: {estimator.upper()} of durations and usage", _estimate,
                    search, is_sampled=False, estimator=estimator)
@@ -104,6 +125,8 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType({planner.name: planner for pl
     Planner("descent", "greedy, then single jobs are moved while the peak falls; no solver; ours", _pairs, _moved),
     *(_det(estimator) for estimator in ESTIMATORS),
     Planner("cospis", "CP-SAT on K samples of pairs, of which a share alpha may break deadlines", _pairs, search),
+    Planner("cospis-even", "as cospis, then jobs move while the peak of some sample falls and none rises; ours", _pairs,
+            _evened),
     Planner("milp", "mixed-integer program on one sample, by HiGHS; for some 30 jobs", _estimate, solve_mixed_integer,
             is_sampled=False),
     Planner("soru-peak", "as cospis with usage by an estimator", _sampled_durations, search),

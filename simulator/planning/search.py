@@ -76,7 +76,7 @@ def _finished(problem: Problem, limits: Limits, found: Searched, floor: np.ndarr
         return found
     most = problem.peak_of(found.starts)
     moved = solve(problem, limits, max(until_s - time.monotonic(), 1.0), floor=np.minimum(floor, most),
-                  hint=found.starts, most=most)
+                  hint=found.starts, most=most, goal="delay")
     if moved.starts is None or moved.starts.sum() > found.starts.sum():
         return found
     return Searched(moved.starts, found.status, found.bound)

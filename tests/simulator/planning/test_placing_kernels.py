@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_planning
@@ -11,7 +11,7 @@ from naive_planning import peak_by_steps, step_usage
 from sojourn.simulator.planning import peaks, synthetic_day, usage_profile
 from sojourn.simulator.planning._placing_kernels import added_excess, collected, lower_excess, put, resulting_peaks
 from sojourn.simulator.planning.bounds import energetic_bound
-from sojourn.simulator.planning.greedy import descend, one_pass
+from sojourn.simulator.planning.greedy import descend, even_out, one_pass
 from sojourn.simulator.planning.problem import Problem
 from sojourn.simulator.planning.samples import drawn_pairs
 from sojourn.simulator.planning.windows import easiest_windows
@@ -22,7 +22,7 @@ def test_costs_of_starts(seed: int, n_resources: int, n_samples: int) -> None:
     rng = np.random.default_rng(seed)
     used = rng.integers(0, 9, (n_samples, n_resources, 30))
     durations, usage = rng.integers(1, 8, (n_samples, 2)), rng.integers(0, 5, (n_samples, 2, n_resources))
-    lines, buffer = rng.integers(0, 12, n_resources), np.zeros(40, np.int64)
+    lines, buffer = rng.integers(0, 12, (n_samples, n_resources)), np.zeros(40, np.int64)
     low, n_starts = int(rng.integers(0, 10)), int(rng.integers(1, 12))
     costs = np.zeros(n_starts, np.int64)
     added_excess(used, durations, usage, lines, 1, low, costs, buffer)
@@ -72,13 +72,38 @@ def test_a_full_list_of_cells_loses_none() -> None:
     problem = Problem(day, drawn_pairs(day, 3, np.random.default_rng(0)))
     windows = easiest_windows(problem)
     board = one_pass(problem, windows)
-    lines = board.peak() - 1
+    lines = np.tile(board.peak() - 1, (3, 1))
     cells, n_cells = np.zeros(2, np.int64), np.zeros(1, np.int64)
     n_cells[0] = collected(board.used, lines, cells)
-    assert n_cells[0] == min(2, int((board.used > lines[:, None]).sum()))
+    assert n_cells[0] == min(2, int((board.used > lines[:, :, None]).sum()))
     none = np.zeros((12, 2), np.int64)
     costs, sums = np.zeros((2, problem.n_times + 2), np.int64)
-    is_done = lower_excess(board.used, board.durations, board.usage, np.array([0]), board.starts,
+    is_done = lower_excess(board.used, board.durations, board.usage, np.zeros((3, 1), np.int64), board.starts,
                            windows.low - problem.origin, windows.high - problem.origin, windows.longest, none, none, 0,
                            50, np.zeros(12, np.int64), costs, sums, cells, n_cells, np.array([1], np.uint64))
     assert not is_done
+
+
+@given(st.integers(0, 100))
+@settings(max_examples=30)
+def test_evening_out_lowers_peaks_of_samples_and_raises_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    day, _ = synthetic_day(12, rng, makespan=100)
+    problem = Problem(day, drawn_pairs(day, 4, rng), 1)
+    board = one_pass(problem, easiest_windows(problem))
+    first = board.starts + problem.origin
+    last = even_out(board, seed, 2_000, np.inf) + problem.origin
+    before, after = (peaks(starts, problem.samples.durations, problem.samples.usage) for starts in (first, last))
+    assert (after <= before).all()
+    assert ((problem.low <= last) & (last <= problem.high)).all()
+    assert problem.is_broken(last).sum() <= 1
+    assert (last == board.starts + problem.origin).all()
+
+
+def test_evening_out_helps() -> None:
+    day, _ = synthetic_day(30, np.random.default_rng(2))
+    problem = Problem(day, drawn_pairs(day, 8, np.random.default_rng(2)))
+    board = one_pass(problem, easiest_windows(problem))
+    first = peaks(board.starts, problem.samples.durations, problem.samples.usage).mean()
+    last = even_out(board, 0, 5_000, np.inf)
+    assert peaks(last, problem.samples.durations, problem.samples.usage).mean() < 0.95 * first

@@ -1,0 +1,119 @@
+"""Evaluations of planning: rows, pictures, and histories that hold nothing of the day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features.creation import default_encoder
+from sojourn.features.readers import read_trace
+from sojourn.features.trace import Trace
+from sojourn.flows.evaluations.planning_days import grid_rows, means_of_grid, summary, synthetic_rows, tight_day
+from sojourn.flows.evaluations.planning_figures import (
+    differences_figure,
+    grid_figure,
+    planners_figure,
+    sizes_figure,
+)
+from sojourn.flows.evaluations.planning_recurring import cut_history, recurring_days, recurring_rows
+from sojourn.flows.evaluations.planning_run import EVALUATIONS, PlanEvaluation, run_evaluation
+from sojourn.flows.evaluations.planning_short import day_curves, fitted_before, known_before
+from sojourn.simulator.planning import PlanSettings, planner
+
+DAY = 86_400
+
+
+def quiet(done: int, total: int) -> None:
+    assert done <= total
+
+
+def swf(folder: Path, late_run_s: int = 0) -> Path:
+    """Three users with two programs each, some runs an hour for six days."""
+    rng = np.random.default_rng(0)
+    lines = ["; UnixStartTime: 0"]
+    for job in range(1, 700):
+        user, program = rng.integers(1, 4), rng.integers(1, 3)
+        run = int(600 * user * rng.lognormal(0, 0.5)) + 60
+        submit = (job - 1) * 720
+        run += late_run_s if submit + run + 5 > 3 * DAY else 0
+        cores = 4 * program
+        lines.append(f"{job} {submit} 5 {run} {cores} -1 -1 {cores} 36000 -1 1 {user} 1 {program} 1 -1 -1 -1")
+    path = folder / f"log{late_run_s}.swf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_synthetic_rows_and_their_pictures() -> None:
+    rows = synthetic_rows("per-job", 1, quiet, names=("none", "greedy", "det-p50"))
+    assert len(rows) == 6 * 3
+    table = summary(rows, ["n", "seed"])
+    assert table["planner"].tolist() == ["none", "greedy", "det-p50"]
+    assert table.set_index("planner")["reduction_pct"]["none"] == 0.0
+    assert len(planners_figure(rows, "x").axes) == 4
+    assert len(sizes_figure(rows, ("none", "greedy"), "x").axes) == 4
+    assert len(differences_figure({"a": table}, "x").axes) == 1
+
+
+def test_the_grid_has_a_row_for_each_cell_and_day() -> None:
+    rows = grid_rows((2, 4), (0.1, 0.9), 2, quiet)
+    assert len(rows) == 8
+    tables = dict(means_of_grid(rows))
+    assert all(table.shape == (2, 2) for table in tables.values())
+    assert len(grid_figure(tables, "x").axes) == 8
+
+
+def test_deadlines_of_tight_days_bind() -> None:
+    day, _ = tight_day(2)
+    assert planner("det-p100").plan(day).status == "requested"
+    assert planner("det-p50").plan(day).status == "optimal"
+    strict, loose = (planner("cospis").plan(day, PlanSettings(alpha=alpha)) for alpha in (0.2, 0.8))
+    assert loose.peak[0] < strict.peak[0]
+    assert loose.broken_pct > strict.broken_pct > 0
+
+
+@pytest.mark.slow
+def test_recurring_jobs_of_a_log(tmp_path: Path) -> None:
+    days = recurring_days(swf(tmp_path), "swf", 9)
+    assert [day for day, _ in days] == [1, 2, 3]
+    rows = recurring_rows(days, quiet, names=("none", "det-p50", "greedy"))
+    assert rows.groupby("day")["planner"].count().tolist() == [3, 3, 3]
+    cut = cut_history(days[0][1].instance, 2)
+    assert {len(job.durations) for job in cut.jobs} == {2}
+    assert [job.durations[-1] for job in cut.jobs] == [job.durations[-1] for job in days[0][1].instance.jobs]
+
+
+def read(path: Path) -> Trace:
+    return read_trace("swf", path)[0]
+
+
+def test_what_is_known_when_a_day_begins_is_the_same_whatever_comes_later(tmp_path: Path) -> None:
+    one, other = read(swf(tmp_path)), read(swf(tmp_path, late_run_s=5_000))
+    assert (one.requests["departure_s"] != other.requests["departure_s"]).any()
+    first, second = known_before(one, 3 * DAY), known_before(other, 3 * DAY)
+    assert first.horizon_s == second.horizon_s
+    pd.testing.assert_frame_equal(first.requests, second.requests)
+
+
+@pytest.mark.slow
+def test_curves_of_a_day_are_the_same_whatever_comes_later(tmp_path: Path) -> None:
+    found = []
+    for late_run_s in (0, 5_000):
+        trace = read(swf(tmp_path, late_run_s))
+        encoder = default_encoder(trace)
+        day, each = next(pair for pair in recurring_days(swf(tmp_path, late_run_s), "swf", 9) if pair[0] == 3)
+        model = fitted_before(trace, encoder, 3 * DAY)
+        found.append(day_curves(trace, encoder, model, each, day * DAY).quantile(0.5, 0.0))
+    assert len(found[0]) > 20
+    assert found[0].tolist() == found[1].tolist()
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    task = PlanEvaluation(None, "swf", 1, 1.0)
+    with pytest.raises(ValueError, match=r"name must be one of synthetic, tight, .*, got 'x'"):
+        run_evaluation("x", task, tmp_path, tmp_path)
+    for name in ("recurring", "short-history"):
+        with pytest.raises(ValueError, match="trace must be given for recurring jobs, got none"):
+            EVALUATIONS[name](task)
