@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
+from reprlib import repr as shortened
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +29,8 @@ class Colocation:
     resource stand together, so that several resources are normalised by their capacity and summed (period-aware
     placement, section III-B).
 
-    Refused with ValueError: no requests, negative or not finite use, more than 16 hosts' capacity by one request.
+    Refused with ValueError: no requests, use that is no numbers, negative or not finite, more than 16 hosts' capacity
+    by one request, a number of hosts that is not whole.
 
     >>> two = Colocation(np.array([[1.0, 3.0], [2.0, 0.0]]), 2, 4.0)
     >>> two.used.tolist(), two.model_slots
@@ -41,9 +45,11 @@ class Colocation:
     modelled: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.n_hosts < 1:
-            raise ValueError(f"n_hosts must be at least 1, got {self.n_hosts!r}")
-        room = np.atleast_1d(np.asarray(self.capacity, np.float64))
+        check_whole(self.n_hosts, 1, "n_hosts")
+        room = np.atleast_1d(numbers(self.capacity, "capacity").astype(np.float64))
+        object.__setattr__(self, "use", numbers(self.use, "use"))
+        if self.model is not None:
+            object.__setattr__(self, "model", numbers(self.model, "model"))
         if room.ndim != 1 or not np.isfinite(room).all() or (room <= 0).any():
             raise ValueError(f"capacity must be finite and above 0, got {self.capacity!r}")
         used = in_units(self.use, room, "use")
@@ -78,7 +84,7 @@ def in_units(use: np.ndarray, capacity: np.ndarray, name: str) -> np.ndarray:
     >>> in_units(np.array([[0.5, 1.0]]), np.array([2.0]), "use").tolist()
     [[16384, 32768]]
     """
-    series = np.asarray(use)
+    series = numbers(use, name)
     if series.ndim not in (2, 3) or 0 in series.shape:
         raise ValueError(f"{name} must have the shape (n, n_slots) or (n, n_resources, n_slots), none of them 0, got "
                          f"{series.shape}")
@@ -97,3 +103,41 @@ def in_units(use: np.ndarray, capacity: np.ndarray, name: str) -> np.ndarray:
         own = series if series.ndim == 2 else series[:, resource]
         np.rint(own * (UNITS / capacity[resource]), out=whole[:, resource], casting="unsafe")
     return whole.reshape(len(series), -1)
+
+
+def numbers(values: Any, name: str) -> np.ndarray:
+    """The values as an array of whole or real numbers; ValueError for text, objects, truth values and ragged lists.
+
+    >>> numbers([[1, 2]], "use").tolist()
+    [[1, 2]]
+    """
+    try:
+        found = np.asarray(values)
+    except ValueError:  # ragged
+        found = np.empty(0, object)
+    if found.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be numbers, got {shortened(values)}")
+    return found
+
+
+def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """The values as int64 of that shape; ValueError for another shape and for what is no whole number.
+
+    >>> whole_numbers([1, 0], (2,), "order").tolist()
+    [1, 0]
+    """
+    found = numbers(values, name)
+    if found.dtype.kind not in "iu" or found.shape != shape:
+        raise ValueError(f"{name} must be whole numbers of the shape {shape}, got {shortened(found.tolist())}")
+    return found.astype(np.int64)
+
+
+def check_whole(value: Any, least: int, name: str) -> None:
+    """ValueError for a setting that is no whole number from `least` to below 2^31.
+
+    >>> check_whole(2.5, 1, "n_hosts")
+    Traceback (most recent call last):
+    ValueError: n_hosts must be a whole number, at least 1, got 2.5
+    """
+    if not isinstance(value, Integral) or not least <= int(value) < 2**31:
+        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")

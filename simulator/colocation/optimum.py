@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS, Colocation
-from sojourn.simulator.colocation.violations import host_loads
+from sojourn.simulator.colocation.colocation import UNITS, Colocation, check_whole
+from sojourn.simulator.colocation.violations import checked_hosts, host_loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,9 @@ def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0,
     first: int64 (n,), such as `squares` gives. With one worker the same seed gives the same answer, unless the time
     limit cuts the search at another point. Slots in which every request uses the same as in another are merged.
 
+    Refused with ValueError: first of another number of requests or with a host that there is not, limit_s not above 0,
+    seed below 0, n_workers below 1.
+
     >>> day = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 4.0]])
     >>> found = optimum(Colocation(day, 2, 4.0), np.array([0, 1, 0, 1]))
     >>> found.status, found.severity_pct, found.gap_pct
@@ -48,6 +51,11 @@ def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0,
     """
     from ortools.sat.python import cp_model
 
+    first = checked_hosts(first, len(colocation), colocation.n_hosts, "first")
+    if not limit_s > 0:
+        raise ValueError(f"limit_s must be above 0, got {limit_s!r}")
+    check_whole(seed, 0, "seed")
+    check_whole(n_workers, 1, "n_workers")
     used, n_hosts = colocation.used, colocation.n_hosts
     columns, times = np.unique(used, axis=1, return_counts=True)
     model = cp_model.CpModel()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import Colocation
+from sojourn.simulator.colocation.colocation import Colocation, check_whole, whole_numbers
 from sojourn.simulator.colocation.peaks import best_fit_peak, borg_peak, oracle_peak, random_host
 from sojourn.simulator.colocation.profiles import (
     oracle_series,
@@ -52,7 +52,8 @@ COLOCATION_POLICIES: Mapping[str, ColocationPolicy] = MappingProxyType({policy.n
 def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0) -> np.ndarray:
     """Host of each request, int64 (n,), by the policy of that name; `order`, int64 (n,), is how they come.
 
-    seed: of `random`. Refused with ValueError: an unknown name, and an order that is not one of all requests.
+    seed: of `random`. Refused with ValueError: an unknown name, an order that is not one of all requests, a seed that
+    is no whole number or below 0.
 
     >>> day = np.array([[4.0, 0.0], [0.0, 4.0]])
     >>> place(Colocation(day, 2, 4.0), "squares", np.array([1, 0])).tolist()
@@ -60,7 +61,8 @@ def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0)
     """
     if policy not in COLOCATION_POLICIES:
         raise ValueError(f"policy must be one of {', '.join(COLOCATION_POLICIES)}, got {policy!r}")
-    rows = np.asarray(order, np.int64)
-    if rows.shape != (len(colocation),) or (np.sort(rows) != np.arange(len(colocation))).any():
+    check_whole(seed, 0, "seed")
+    rows = whole_numbers(order, (len(colocation),), "order")
+    if (np.sort(rows) != np.arange(len(colocation))).any():
         raise ValueError(f"order must hold each of the {len(colocation)} requests once, got {rows.tolist()[:10]!r}")
     return COLOCATION_POLICIES[policy].place(colocation, rows, np.random.default_rng(seed))

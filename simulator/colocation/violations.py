@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS
+from sojourn.simulator.colocation.colocation import UNITS, check_whole, numbers, whole_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,37 @@ class Violations:
     used_pct: float
 
 
+def checked_hosts(hosts: np.ndarray, n_requests: int, n_hosts: int, name: str = "hosts") -> np.ndarray:
+    """The host of each request, int64 (n_requests,); ValueError for another number of them, what is no whole number,
+    and a host that is not one of 0 .. n_hosts - 1.
+
+    >>> checked_hosts(np.array([0, -1]), 2, 2)
+    Traceback (most recent call last):
+    ValueError: hosts must be 0 .. n_hosts - 1, 1, got -1 of request 1
+    """
+    found = whole_numbers(hosts, (n_requests,), name)
+    for request in np.flatnonzero((found < 0) | (found >= n_hosts)).tolist():
+        raise ValueError(f"{name} must be 0 .. n_hosts - 1, {n_hosts - 1}, got {int(found[request])!r} of request "
+                         f"{request}")
+    return found
+
+
 def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
     """Load of each host, int64 (n_hosts, n_columns), in the unit of `used` (n, n_columns).
+
+    Refused with ValueError: hosts that `checked_hosts` refuses, n_hosts below 1, and used that is no table of whole
+    numbers from 0 on.
 
     >>> host_loads(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0, 1]), 3).tolist()
     [[3, 4], [6, 8], [0, 0]]
     """
+    check_whole(n_hosts, 1, "n_hosts")
+    used = numbers(used, "used")
+    if used.dtype.kind not in "iu" or used.ndim != 2 or 0 in used.shape or used.min() < 0:
+        raise ValueError(f"used must be whole numbers, 0 or more, of the shape (n, n_columns), none of them 0, got "
+                         f"{used.dtype} {used.shape}, least {used.min(initial=0):g}")
     loads = np.zeros((n_hosts, used.shape[1]), np.int64)
-    for request, host in enumerate(hosts.tolist()):
+    for request, host in enumerate(checked_hosts(hosts, len(used), n_hosts).tolist()):
         loads[host] += used[request]
     return loads
 
@@ -51,12 +74,18 @@ def violations(used: np.ndarray, hosts: np.ndarray, n_hosts: int, n_resources: i
         the model. hosts: int64 (n,).
     Several resources: a slot is violated where one of them is; excess and load, in shares of capacity, are summed.
 
+    Refused with ValueError: what `host_loads` refuses, n_resources that does not divide the columns.
+
     >>> half = UNITS // 2
     >>> found = violations(np.array([[half, 3 * half], [half, half]]), np.array([0, 0]), 2)
     >>> found.host_rate_pct, found.request_rate_pct, round(found.severity_pct, 2)  # load 1 and 2: excess 0 and 1
     (25.0, 50.0, 33.33)
     """
     loads = host_loads(used, hosts, n_hosts)
+    used, hosts = np.asarray(used), np.asarray(hosts)
+    check_whole(n_resources, 1, "n_resources")
+    if used.shape[1] % n_resources:
+        raise ValueError(f"n_resources must divide the {used.shape[1]} columns of used, got {n_resources!r}")
     excess = np.maximum(loads - UNITS, 0)
     is_violated = (excess > 0).reshape(n_hosts, n_resources, -1).any(axis=1)
     total, host_total = int(loads.sum()), loads.sum(axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,27 @@ def test_without_time_the_first_placement_stays_and_the_gap_is_shown() -> None:
     assert found.severity_pct <= violations(colocation.used, first, 8).severity_pct
     assert found.gap_pct == pytest.approx(found.severity_pct - found.bound_pct)
     assert found.gap_pct > 0
+
+
+@pytest.mark.parametrize(("first", "words"), [
+    ([0], r"first must be whole numbers of the shape \(5,\), got \[0\]"), ([0] * 6, "first must be whole numbers"),
+    ([0, 1, 2, 0, 1], r"first must be 0 \.\. n_hosts - 1, 1, got 2 of request 2"),
+    ([0, 1, 0, 1, -1], "got -1 of request 4"),
+    ([0.0] * 5, "first must be whole numbers"), ("abcde", "first must be numbers, got 'abcde'"),
+])  # fmt: skip
+def test_a_first_placement_that_is_none_is_refused(first: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        optimum(Colocation(np.full((5, 2), 0.3), 2, 1.0), first)
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"limit_s": 0.0}, "limit_s must be above 0, got 0.0"), ({"limit_s": float("nan")}, "limit_s must be above 0"),
+    ({"seed": -1}, "seed must be a whole number, at least 0, got -1"), ({"seed": 1.5}, "seed must be a whole number"),
+    ({"n_workers": 0}, "n_workers must be a whole number, at least 1, got 0"),
+])  # fmt: skip
+def test_settings_of_the_solver_that_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        optimum(Colocation(np.full((2, 2), 0.3), 2, 1.0), np.zeros(2, np.int64), **settings)
 
 
 def test_only_these_files_import_or_tools() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -109,9 +111,13 @@ def test_random_follows_its_seed() -> None:
 @pytest.mark.parametrize(("use", "capacity", "words"), [
     (np.array([[np.nan]]), 1.0, "use must be finite"), (np.array([[-1.0]]), 1.0, "use must be finite and at least 0"),
     (np.array([[17.0]]), 1.0, "at most 16"), (np.zeros((0, 3)), 1.0, "must have the shape"),
+    (np.array([["a"]]), 1.0, "use must be numbers, got array"), (np.array([[object()]]), 1.0, "use must be numbers"),
+    ([[1.0], [1.0, 2.0]], 1.0, "use must be numbers"), (np.array([[True]]), 1.0, "use must be numbers"),
+    (np.ones((1, 1)), "wide", "capacity must be numbers, got 'wide'"),
+    (np.ones((1, 1)), None, "capacity must be numbers"),
     (np.ones((1, 1)), 0.0, "capacity must be"), (np.ones((1, 1)), np.ones(2), "capacity must have one number"),
 ])  # fmt: skip
-def test_bad_use_is_refused(use: np.ndarray, capacity: float | np.ndarray, words: str) -> None:
+def test_bad_use_is_refused(use: Any, capacity: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Colocation(use, 1, capacity)
 
@@ -122,7 +128,17 @@ def test_bad_orders_names_and_hosts_are_refused() -> None:
         place(colocation, "squares", np.array([0, 0]))
     with pytest.raises(ValueError, match="policy must be one of random, best-fit"):
         place(colocation, "worst", np.arange(2))
-    with pytest.raises(ValueError, match="n_hosts must be at least 1"):
+    with pytest.raises(ValueError, match="n_hosts must be a whole number, at least 1, got 0"):
         Colocation(np.ones((2, 1)), 0, 4.0)
+    with pytest.raises(ValueError, match=r"n_hosts must be a whole number, at least 1, got 2\.5"):
+        Colocation(np.ones((2, 1)), 2.5, 4.0)  # type: ignore[arg-type]
+    for order, words in (([0.0, 1.0], "order must be whole numbers"), ([0], "order must be whole numbers of the shape"),
+                         (["a", "b"], "order must be numbers"), ([0, 2], "order must hold each")):
+        with pytest.raises(ValueError, match=words):
+            place(colocation, "random", order)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got -1"):
+        place(colocation, "random", np.arange(2), -1)
+    with pytest.raises(ValueError, match="model must be numbers"):
+        Colocation(np.ones((2, 1)), 1, 4.0, model=np.array([["a"], ["b"]]))
     with pytest.raises(ValueError, match="model must be of the 2 requests"):
         Colocation(np.ones((2, 1)), 1, 4.0, model=np.ones((3, 1)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from sojourn.simulator.colocation import UNITS, violations
+from sojourn.simulator.colocation import UNITS, host_loads, violations
 
 
 def test_by_hand() -> None:
@@ -35,3 +37,30 @@ def test_hosts_full_to_capacity_and_requests_that_use_nothing_violate_nothing() 
     assert (found.host_rate_pct, found.severity_pct, found.request_severity_pct, found.used_pct) == (0, 0, 0, 100)
     nothing = violations(np.zeros((1, 2), np.int32), np.array([0]), 2)
     assert (nothing.severity_pct, nothing.host_severity_pct, nothing.used_pct) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("hosts", "words"), [
+    ([0, -1], r"hosts must be 0 \.\. n_hosts - 1, 1, got -1 of request 1"),
+    ([2, 0], "got 2 of request 0"), ([0], r"hosts must be whole numbers of the shape \(2,\), got \[0\]"),
+    ([[0], [1]], r"of the shape \(2,\)"), ([0.0, 1.0], "hosts must be whole numbers"),
+    (["a", "b"], "hosts must be numbers"),
+    (None, "hosts must be numbers, got None"), ([[0], [1, 1]], "hosts must be numbers"),
+])  # fmt: skip
+def test_hosts_that_there_are_not_are_refused(hosts: Any, words: str) -> None:
+    used = np.array([[UNITS, 0], [0, UNITS]])
+    for measure in (host_loads, violations):
+        with pytest.raises(ValueError, match=words):
+            measure(used, hosts, 2)
+
+
+@pytest.mark.parametrize(("used", "n_hosts", "n_resources", "words"), [
+    (np.ones((2, 2)), 2, 1, "used must be whole numbers"), (np.ones(2, int), 2, 1, "used must be whole numbers"),
+    (-np.ones((2, 2), int), 2, 1, "least -1"), (np.array([["a", "b"]] * 2), 2, 1, "used must be numbers"),
+    (np.ones((2, 2), int), 2.5, 1, "n_hosts must be a whole number, at least 1, got 2.5"),
+    (np.ones((2, 2), int), 0, 1, "n_hosts must be a whole number, at least 1, got 0"),
+    (np.ones((2, 3), int), 2, 2, "n_resources must divide the 3 columns of used, got 2"),
+    (np.ones((2, 2), int), 2, 0, "n_resources must be a whole number, at least 1, got 0"),
+])  # fmt: skip
+def test_use_and_numbers_that_are_refused(used: Any, n_hosts: Any, n_resources: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        violations(used, np.array([0, 1]), n_hosts, n_resources)
