@@ -231,7 +231,10 @@ class NaiveMixed:
     def enqueue(self, request: int) -> None:
         is_service = request < self.n_services
         limits = self.capacities if is_service else self.limits
-        if not any(all(a <= b for a, b in zip(self.demand[request], limit, strict=True)) for limit in limits):
+        seen = [0, 0] if is_service else self.seen[request - self.n_services]
+        if not any(all(a <= b for a, b in zip(self.demand[request], limit, strict=True))
+                   and not is_overloaded(seen, capacity, self.weights, self.s.evictor.threshold)
+                   for limit, capacity in zip(limits, self.capacities, strict=True)):
             self.status[request] = TOO_LARGE
             return
         self.status[request] = PENDING

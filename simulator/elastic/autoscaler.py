@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sojourn.simulator.elastic.autoscaler_kernels import scale_out
+from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.machine_types import (
     DEFAULT_TYPE,
     MACHINE_TYPES,
@@ -40,13 +42,14 @@ class Autoscaler:
 
     def __post_init__(self) -> None:
         type_capacities(self.types, self.resources)  # refuses no type
-        if len(self.weights) != len(self.resources) or min(self.weights) < 0 or sum(self.weights) <= 0:
+        are_weights = all(0 <= weight < math.inf for weight in self.weights) and any(self.weights)
+        if len(self.weights) != len(self.resources) or not are_weights:
             raise ValueError(f"weights must be one of each of {', '.join(self.resources)}, 0 or more and not all 0, "
                              f"got {self.weights!r}")
-        if self.most_at_once < 1:
-            raise ValueError(f"most_at_once must be at least 1, got {self.most_at_once!r}")
-        if not self.idle_release_s >= 0:
-            raise ValueError(f"idle_release_s must be 0 or more, got {self.idle_release_s!r}")
+        if not is_whole(self.most_at_once, 1):
+            raise ValueError(f"most_at_once must be a whole number, at least 1, got {self.most_at_once!r}")
+        if not 0 <= self.idle_release_s < math.inf:
+            raise ValueError(f"idle_release_s must be 0 or more and finite, got {self.idle_release_s!r}")
 
 
 def greedy(types: Sequence[MachineType] = tuple(MACHINE_TYPES.values())) -> Autoscaler:

@@ -128,7 +128,7 @@ def replay(world: World, rules: Rules) -> None:
                     if rules.by_need:
                         world.demand[service, d] = world.need[service, counts[0].interval, d]
                 if world.services[service].last > counts[0].interval:
-                    enqueue(world, service)
+                    enqueue(world, rules, service)
                 else:
                     world.requests[service].status = ENDED
         if not counts[0].is_checked:
@@ -138,7 +138,7 @@ def replay(world: World, rules: Rules) -> None:
                     relieve(world, rules, host, time)
         open_ready(world, rules, time)
         while counts[0].next_batch < n_batch and world.batch[counts[0].next_batch].arrival <= time:
-            enqueue(world, n_services + counts[0].next_batch)
+            enqueue(world, rules, n_services + counts[0].next_batch)
             counts[0].next_batch += 1
         counts[0].is_cut = 0
         counts[0].n_services_pending = scan(world, rules, world.service_queue, counts[0].n_services_pending, 0, time)

@@ -17,7 +17,7 @@ from sojourn.simulator.elastic.ctcl_state import (
     Rules,
     World,
 )
-from sojourn.simulator.elastic.evictor_kernels import evict
+from sojourn.simulator.elastic.evictor_kernels import evict, is_overloaded
 from sojourn.simulator.jit import inner
 
 
@@ -91,18 +91,23 @@ def batch_event(world: World, rules: Rules, batch: int) -> None:
 
 
 @inner
-def fits_a_limit(world: World, request: int) -> bool:
-    is_service = request < len(world.services)
+def fits_a_type(world: World, rules: Rules, request: int) -> bool:
+    """Whether some type has room for what a request asks for, and, empty, is not overloaded by the most that a batch
+    request was seen to use: else it would be evicted from every machine, again and again."""
+    n = len(world.services)
     for kind in range(len(world.capacities)):
-        limit = world.capacities[kind] if is_service else world.limits[kind]
-        if world.demand[request, 0] <= limit[0] and world.demand[request, 1] <= limit[1]:
+        limit = world.capacities[kind] if request < n else world.limits[kind]
+        if world.demand[request, 0] > limit[0] or world.demand[request, 1] > limit[1]:
+            continue
+        if request < n or not is_overloaded(world.batch[request - n].seen, world.capacities[kind], world.weights,
+                                            rules.threshold):
             return True
     return False
 
 
 @inner
-def enqueue(world: World, request: int) -> None:
-    if not fits_a_limit(world, request):
+def enqueue(world: World, rules: Rules, request: int) -> None:
+    if not fits_a_type(world, rules, request):
         world.requests[request].status = TOO_LARGE
         return
     world.requests[request].status = PENDING
@@ -156,4 +161,4 @@ def relieve(world: World, rules: Rules, host: int, now: int) -> None:
         if rules.is_raised:
             for d in range(2):
                 world.demand[request, d] = world.batch[batch].seen[d]
-        enqueue(world, request)
+        enqueue(world, rules, request)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 WAITING, PENDING, RUNNING, ENDED, TOO_LARGE = 0, 1, 2, 3, 4
-"""Of a request: it has not arrived, is in the queue, runs, has ended, is larger than every machine type."""
+"""Of a request: it has not arrived, is in the queue, runs, has ended, is larger than every machine type: as it
+asked for, or by what it was seen to use."""
 NONE, BOOTING, READY = 0, 1, 2
 """Of a slot of a machine."""
 SHORTEST_RUNTIME, LARGEST_EXCESS, RANDOM = 0, 1, 2

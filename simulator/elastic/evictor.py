@@ -42,6 +42,8 @@ class Evictor:
             raise ValueError(f"threshold must be above 0 and finite, got {self.threshold!r}")
         if self.order not in EVICTION_ORDERS:
             raise ValueError(f"order must be one of {', '.join(EVICTION_ORDERS)}, got {self.order!r}")
+        if not all(0 <= weight < math.inf for weight in self.weights) or not any(self.weights):
+            raise ValueError(f"weights must be 0 or more, finite and not all 0, got {self.weights!r}")
 
 
 def evicted(used: np.ndarray, rank: np.ndarray, host_used: np.ndarray, capacity: np.ndarray,

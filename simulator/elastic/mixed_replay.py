@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
-from sojourn.simulator.elastic.autoscaler import RESOURCES, WEIGHTS
+from sojourn.simulator.elastic.autoscaler import RESOURCES
+from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.ctcl_kernels import replay
 from sojourn.simulator.elastic.ctcl_state import (
     BATCH,
@@ -36,7 +37,7 @@ from sojourn.simulator.elastic.ctcl_state import (
 from sojourn.simulator.elastic.machine_types import type_capacities
 from sojourn.simulator.elastic.mixed_result import MixedResult
 from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
-from sojourn.simulator.elastic.mixed_workload import MixedWorkload
+from sojourn.simulator.elastic.mixed_workload import BELOW, MixedWorkload
 
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
 _N_LAGS = 4096
@@ -59,8 +60,9 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     A pool that grows begins without machines: those for the first services are ordered at time 0. Every request ends
     once at most; what is evicted starts again from nothing.
 
-    Refused with ValueError: an unknown scheduler, needs of another shape or below 0, a fixed pool without machines, a
-    scheduling cycle that does not divide the interval.
+    Refused with ValueError: an unknown scheduler; needs of another shape, below 0 or infinite; a fixed pool without
+    machines, most_machines below 1, and numbers of machines that are not whole; a scheduling cycle that does not divide
+    the interval.
 
     >>> from sojourn.simulator.elastic.mixed_workload import BatchRequests, Services
     >>> services = Services(np.array([[4000, 8192]]), np.full((1, 96, 2), 1000), np.array([0]), np.array([96]),
@@ -78,8 +80,10 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
         scheduler = SCHEDULERS[scheduler]
     is_fixed = scheduler.autoscaler is None
     n_fixed = workload.n_machines if n_machines is None else n_machines
-    if is_fixed and n_fixed < 1:
-        raise ValueError(f"n_machines must be at least 1 for a fixed pool, got {n_fixed!r}")
+    if (is_fixed or n_machines is not None) and not is_whole(n_fixed, 1):
+        raise ValueError(f"n_machines must be a whole number, at least 1 for a fixed pool, got {n_fixed!r}")
+    if not is_whole(most_machines, 1):
+        raise ValueError(f"most_machines must be a whole number, at least 1, got {most_machines!r}")
     if workload.interval_s * 1000 % scheduler.timing.cycle_ms:
         raise ValueError(f"cycle_ms must divide the interval of {workload.interval_s} s, got "
                          f"{scheduler.timing.cycle_ms!r}")
@@ -144,14 +148,11 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
         totals=np.zeros(4, np.int64), n_of_type=np.zeros(len(types), np.int64),
         type_ms=np.zeros(len(types), np.int64), capacities=capacities,
         limits=np.floor(capacities * scheduler.fill).astype(np.int64),
-        prices=np.array([each.price_per_h for each in types], np.float64), weights=_weights(scheduler), lags=lag_ms,
+        prices=np.array([each.price_per_h for each in types], np.float64),
+        weights=np.array(scheduler.evictor.weights, np.float64), lags=lag_ms,
         service_queue=np.zeros(max(n_services, 1), np.int64), queue=np.zeros(max(n_batch, 1), np.int64),
         scratch=np.zeros((CHOSEN + 1, size), np.int64), scores=np.zeros((RANKS + 1, size)),
         member_use=np.zeros((size, 2), np.int64), room=np.zeros(2, np.int64), two=np.zeros(2, np.int64))
-
-
-def _weights(scheduler: MixedScheduler) -> np.ndarray:
-    return np.array(scheduler.autoscaler.weights if scheduler.autoscaler else WEIGHTS, np.float64)
 
 
 def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
@@ -163,10 +164,13 @@ def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
         if needs is not None:
             raise ValueError("needs must be None for a scheduler that reads none, got an array")
         needs = np.full(shape, np.nan)
-    if needs is None or needs.shape != shape:
-        raise ValueError(f"needs must have the shape {shape}, got {None if needs is None else needs.shape}")
-    if (needs < 0).any():
-        raise ValueError(f"needs must be 0 or more, or NaN, got {float(np.nanmin(needs))!r}")
+    if needs is None or np.shape(needs) != shape:
+        raise ValueError(f"needs must have the shape {shape}, got {None if needs is None else np.shape(needs)}")
+    if needs.dtype.kind not in "iuf":
+        raise ValueError(f"needs must be numbers, got {needs.dtype}")
+    bad = needs[(needs < 0) | (needs >= BELOW)]
+    if len(bad):
+        raise ValueError(f"needs must be 0 or more and below 2^40, or NaN, got {float(bad[0])!r}")
     is_known = ~np.isnan(needs).any(axis=2, keepdims=True)
     whole = np.ceil(np.where(is_known, needs, 0)).astype(np.int64)
     reserved = services.reserved[:, None, :]

@@ -9,7 +9,7 @@ import pandas as pd
 
 OUTCOMES = ("waiting", "pending", "running", "ended", "too large")
 """Of a request at the horizon, by number: not arrived, in the queue, running, ended, larger than every machine type
-(as it was asked for, or by what it was seen to use)."""
+(as it was asked for, or because what it was seen to use would overload each of them alone)."""
 
 
 @dataclass(frozen=True, slots=True)

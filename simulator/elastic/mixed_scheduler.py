@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from sojourn.simulator.elastic.autoscaler import Autoscaler, greedy, homogeneous
+from sojourn.simulator.elastic.autoscaler import RESOURCES, Autoscaler, greedy, homogeneous
+from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.evictor import Evictor
 from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, MachineType
 
@@ -33,11 +34,9 @@ class Timing:
     eviction_ms: int = 2
 
     def __post_init__(self) -> None:
-        if self.cycle_ms < 1:
-            raise ValueError(f"cycle_ms must be at least 1, got {self.cycle_ms!r}")
-        if min(self.decision_ms, self.start_ms, self.eviction_ms) < 0:
-            raise ValueError(f"decision_ms, start_ms and eviction_ms must be 0 or more, got {self.decision_ms!r}, "
-                             f"{self.start_ms!r} and {self.eviction_ms!r}")
+        for name, least in (("cycle_ms", 1), ("decision_ms", 0), ("start_ms", 0), ("eviction_ms", 0)):
+            if not is_whole(getattr(self, name), least):
+                raise ValueError(f"{name} must be a whole number, {least} or more, got {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,13 @@ class MixedScheduler:
     def __post_init__(self) -> None:
         if not 0 < self.fill <= 1 or math.isnan(self.fill):
             raise ValueError(f"fill must be above 0 and at most 1, got {self.fill!r}")
+        if len(self.evictor.weights) != len(RESOURCES):
+            raise ValueError(f"weights of the evictor must be one of each of {', '.join(RESOURCES)}, got "
+                             f"{self.evictor.weights!r}")
+        scaler = self.autoscaler
+        if scaler is not None and (scaler.resources, scaler.weights) != (RESOURCES, self.evictor.weights):
+            raise ValueError(f"resources and weights of the autoscaler must be {RESOURCES!r} and those of the evictor, "
+                             f"{self.evictor.weights!r}, got {scaler.resources!r} and {scaler.weights!r}")
 
 
 SCHEDULERS: Mapping[str, MixedScheduler] = MappingProxyType({

@@ -11,7 +11,7 @@ from sojourn.simulator.elastic.autoscaler import RESOURCES
 from sojourn.simulator.elastic.evictor import Evictor
 from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, MachineType, type_capacities
 from sojourn.simulator.elastic.mixed_result import OUTCOMES, MixedResult
-from sojourn.simulator.elastic.mixed_workload import MixedWorkload
+from sojourn.simulator.elastic.mixed_workload import MixedWorkload, check_whole, n_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,9 @@ class RecordedRuns:
     used: np.ndarray
 
     def __post_init__(self) -> None:
-        n = len(self.request)
-        shapes = [getattr(self, name).shape for name in ("machine", "start_ms", "end_ms")]
-        if any(shape != (n,) for shape in shapes) or self.used.shape != (n, 2):
-            raise ValueError(f"runs must have one row for each of {n} requests, got {shapes} and {self.used.shape}")
+        n = n_rows(self.request)
+        check_whole(("request", self.request, (n,)), ("start_ms", self.start_ms, (n,)), ("used", self.used, (n, 2)))
+        check_whole(("machine", self.machine, (n,)), ("end_ms", self.end_ms, (n,)), least=-1)
         is_next = np.diff(self.request) == 0
         if (np.diff(self.request) < 0).any() or (np.diff(self.start_ms)[is_next] < 0).any():
             raise ValueError("runs must be in the order of requests and times, got another order")
@@ -45,7 +44,8 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
     holds a request in it. Overload is that of an interval's mean use, shorter peaks are not seen. An eviction is a run
     that another one follows; its cost is the time from its start to the next one's (lost progress and reallocation).
 
-    Refused with ValueError: a service or a run without a machine below the workload's `n_machines`.
+    Refused with ValueError: a service or a run without a machine below the workload's `n_machines`, a run of
+    no request of the workload.
 
     >>> from sojourn.simulator.elastic.mixed_workload import BatchRequests, Services
     >>> services = Services(np.array([[4000, 8192]]), np.full((1, 2, 2), 1000), np.array([0]), np.array([2]),
@@ -64,6 +64,9 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
         if len(machine) and not (machine.min() >= 0 and machine.max() < n_machines):
             raise ValueError(f"machine must be 0 .. n_machines - 1, {n_machines - 1}, got {int(machine.min())} to "
                              f"{int(machine.max())}")
+    if runs.request.max(initial=-1) >= len(workload.batch):
+        raise ValueError(f"request must be below the number of batch requests, {len(workload.batch)}, got "
+                         f"{int(runs.request.max())!r}")
     n_intervals, interval_ms, horizon_ms = services.n_intervals, workload.interval_s * 1000, workload.horizon_s * 1000
     capacity = type_capacities((machine_type,), RESOURCES)[0].astype(np.float64)
     used, is_in_use = _of_services(workload)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.mixed_workload import Services
 
 
@@ -19,10 +22,10 @@ def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.
     >>> own_maximum(one, 1)[0, :, 0].tolist()
     [nan, 2.0, 5.0, 5.0]
     """
-    if n_observed < 1:
-        raise ValueError(f"n_observed must be at least 1, got {n_observed!r}")
-    if not margin >= 0:
-        raise ValueError(f"margin must be 0 or more, got {margin!r}")
+    if not is_whole(n_observed, 1):
+        raise ValueError(f"n_observed must be a whole number, at least 1, got {n_observed!r}")
+    if not 0 <= margin < math.inf:
+        raise ValueError(f"margin must be 0 or more and finite, got {margin!r}")
     n_intervals = services.n_intervals
     needs = np.full(services.used.shape, np.nan)
     seen = np.maximum.accumulate(services.used, axis=1)

@@ -60,10 +60,16 @@ def test_what_is_refused() -> None:
         Autoscaler(())
     with pytest.raises(ValueError, match="weights must be one of each"):
         Autoscaler(weights=(1.0,))
-    with pytest.raises(ValueError, match="most_at_once must be at least 1"):
+    with pytest.raises(ValueError, match="most_at_once must be a whole number, at least 1"):
         Autoscaler(most_at_once=0)
     with pytest.raises(ValueError, match="idle_release_s must be 0 or more"):
         Autoscaler(idle_release_s=float("nan"))
+    with pytest.raises(ValueError, match="idle_release_s must be 0 or more and finite, got inf"):
+        Autoscaler(idle_release_s=float("inf"))
+    with pytest.raises(ValueError, match=r"most_at_once must be a whole number, at least 1, got 1\.5"):
+        Autoscaler(most_at_once=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weights must be one of each"):
+        Autoscaler(weights=(float("nan"), 1.0))
     with pytest.raises(ValueError, match=r"demand must have the shape \(n, 2\)"):
         machines_for(np.zeros((1, 3), np.int64))
     with pytest.raises(ValueError, match="demand must be 0 or more"):

@@ -17,6 +17,7 @@ from sojourn.simulator.elastic import (
     Autoscaler,
     BatchRequests,
     BootLag,
+    Evictor,
     MachineType,
     MixedResult,
     MixedScheduler,
@@ -218,6 +219,23 @@ def test_a_request_is_rescheduled_twice_although_its_demand_is_known() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_what_was_seen_to_overload_an_empty_machine_ends_as_too_large(name: str) -> None:
+    # 120 and 90 of 100: above the capacity, and above the threshold of 80 %; 70 stays and ends
+    workload = mix([], [(0, 900, 10, 120), (0, 900, 10, 90), (1500, 900, 10, 70)])
+    result = replay_mixed(workload, on_one(name), needs_of(workload, SCHEDULERS[name]), rng=np.random.default_rng(0),
+                          n_machines=3)
+    assert np.array(OUTCOMES)[result.batch_outcome].tolist() == ["too large", "too large", "ended"]
+    assert result.n_evicted.tolist() == [1, 1, 0]
+    # the use rises later: evicted once it is seen, not before
+    rising = replace(workload.batch, used=np.full((3, 2), 10), peak_ms=np.full(3, 400_000))
+    result = replay_mixed(replace(workload, batch=rising), on_one(name), needs_of(workload, SCHEDULERS[name]),
+                          rng=np.random.default_rng(0), n_machines=3)
+    assert np.array(OUTCOMES)[result.batch_outcome].tolist() == ["too large", "too large", "ended"]
+    assert (result.cost_ms[:2] > 399_000).all()
+
+
+@pytest.mark.slow
 def test_an_idle_machine_is_given_back_after_five_minutes() -> None:
     result = replay_mixed(mix([], [(0, 60, 50, 50)]), on_one("demand-blind"), rng=np.random.default_rng(0))
     # ready at 300 s; the request runs to 360.32 s and the machine is released in the cycle at 661 s
@@ -252,11 +270,11 @@ def test_what_a_replay_refuses() -> None:
     workload, rng = mix([(80, 20)], [(0, 60, 50, 50)]), np.random.default_rng(0)
     with pytest.raises(ValueError, match="scheduler must be one of trace, k8s, demand-blind, ctcl, got 'x'"):
         replay_mixed(workload, "x", rng=rng)
-    with pytest.raises(ValueError, match="n_machines must be at least 1 for a fixed pool, got 0"):
+    with pytest.raises(ValueError, match="n_machines must be a whole number, at least 1 for a fixed pool, got 0"):
         replay_mixed(workload, "trace", rng=rng)
     with pytest.raises(ValueError, match=r"needs must have the shape \(1, 4, 2\), got None"):
         replay_mixed(workload, "ctcl", rng=rng)
-    with pytest.raises(ValueError, match=r"needs must be 0 or more, or NaN, got -1\.0"):
+    with pytest.raises(ValueError, match=r"needs must be 0 or more and below 2\^40, or NaN, got -1\.0"):
         replay_mixed(workload, "ctcl", np.full((1, 4, 2), -1.0), rng=rng)
     with pytest.raises(ValueError, match="needs must be None for a scheduler that reads none"):
         replay_mixed(workload, "demand-blind", np.ones((1, 4, 2)), rng=rng)
@@ -267,3 +285,45 @@ def test_what_a_replay_refuses() -> None:
         replay_mixed(placed, "trace", rng=rng, n_machines=3)
     with pytest.raises(ValueError, match="fill must be above 0"):
         MixedScheduler("odd", fill=0.0)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, -0.5, 2.0**40])
+def test_needs_that_are_no_amounts_are_refused(bad: float) -> None:
+    workload = mix([(80, 20)], [(0, 60, 50, 50)])
+    needs = np.full((1, 4, 2), np.nan)
+    needs[0, 2, 1] = bad
+    for name in ("ctcl", "k8s"):
+        with pytest.raises(ValueError, match="needs must be 0 or more and below 2"):
+            replay_mixed(workload, name, needs, rng=np.random.default_rng(0))
+
+
+def test_needs_that_are_no_numbers_are_refused() -> None:
+    workload = mix([(80, 20)], [(0, 60, 50, 50)])
+    with pytest.raises(ValueError, match="needs must be numbers, got <U1"):
+        replay_mixed(workload, "ctcl", np.full((1, 4, 2), "x"), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, float("nan"), "3"])
+def test_numbers_of_machines_and_seconds_are_whole(bad: Any) -> None:
+    workload, rng = mix([(80, 20)], [(0, 60, 50, 50)]), np.random.default_rng(0)
+    with pytest.raises(ValueError, match="most_machines must be a whole number, at least 1, got"):
+        replay_mixed(workload, "demand-blind", rng=rng, most_machines=bad)
+    for name in ("trace", "demand-blind"):
+        with pytest.raises(ValueError, match="n_machines must be a whole number, at least 1"):
+            replay_mixed(workload, name, rng=rng, n_machines=bad)
+    with pytest.raises(ValueError, match="interval_s must be a whole number, at least 1, got"):
+        replace(workload, interval_s=bad)
+    with pytest.raises(ValueError, match="cycle_ms must be a whole number, 1 or more, got"):
+        Timing(cycle_ms=bad)
+    if bad != 0:
+        with pytest.raises(ValueError, match="n_machines must be a whole number, 0 or more, got"):
+            replace(workload, n_machines=bad)
+        with pytest.raises(ValueError, match="eviction_ms must be a whole number, 0 or more, got"):
+            Timing(eviction_ms=bad)
+
+
+def test_an_evictor_and_an_autoscaler_weigh_alike() -> None:
+    with pytest.raises(ValueError, match="resources and weights of the autoscaler must be"):
+        MixedScheduler("odd", evictor=Evictor(weights=(0.5, 0.5)))
+    with pytest.raises(ValueError, match="weights of the evictor must be one of each of cpu_cores, mem_gib"):
+        MixedScheduler("odd", evictor=Evictor(weights=(1.0,)))

@@ -71,3 +71,7 @@ def test_what_is_refused() -> None:
         runs((1, 0, 0, 10, 1), (0, 0, 0, 10, 1))
     with pytest.raises(ValueError, match="end_ms must not be before start_ms"):
         runs((0, 0, 10, 5, 1))
+    with pytest.raises(ValueError, match="request must be below the number of batch requests, 1, got 1"):
+        replay_recorded(workload(1), runs((1, 1, 0, 10, 1)), TEN)
+    with pytest.raises(ValueError, match="machine must be whole numbers"):
+        replace(runs((0, 1, 0, 10, 1)), machine=np.array([0.5]))

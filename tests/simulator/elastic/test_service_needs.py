@@ -39,17 +39,28 @@ def test_the_margin_is_added_and_truth_is_truth() -> None:
     np.testing.assert_allclose(own_maximum(one, 2, 0.15), own_maximum(one, 2) * 1.15)
     assert true_needs(one)[0, 3, 0] == max(one.used[0, 3, 0], one.used[0, 4, 0])
     np.testing.assert_array_equal(true_needs(one)[:, -1], one.used[:, -1])
-    with pytest.raises(ValueError, match="n_observed must be at least 1"):
+    with pytest.raises(ValueError, match="n_observed must be a whole number, at least 1"):
         own_maximum(one, 0)
     with pytest.raises(ValueError, match="margin must be 0 or more"):
         own_maximum(one, 1, float("nan"))
+    with pytest.raises(ValueError, match="margin must be 0 or more and finite, got inf"):
+        own_maximum(one, 1, float("inf"))
+    with pytest.raises(ValueError, match=r"n_observed must be a whole number, at least 1, got 1\.5"):
+        own_maximum(one, 1.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"used": np.zeros((5, 20), np.int64)}, "used must have the shape"),
     ({"reserved": np.zeros((5, 2))}, "reserved must be whole numbers"),
     ({"first": np.full(5, -1)}, "first must be 0 or more, got -1"),
-    ({"machine": np.zeros(4, np.int64)}, "machine must have the shape"),
+    ({"machine": np.zeros(4, np.int64)}, r"machine must be whole numbers of the shape \(5,\)"),
+    ({"machine": np.full(5, -2)}, "machine must be -1 or more, got -2"),
+    ({"first": np.full(5, 7), "last": np.full(5, 6)}, "must be in this order and at most n_intervals, 20, got 7 and 6"),
+    ({"last": np.full(5, 21)}, "at most n_intervals, 20, got 0 and 21 of service 0"),
+    ({"used": np.full((5, 20, 2), 2**40)}, r"used must be below 2\^40, got 1099511627776"),
+    ({"used": [[1]]}, r"used must have the shape \(5, n_intervals, 2\), got \(1, 1\)"),
+    ({"reserved": "abc"}, r"used must have the shape \(0, n_intervals, 2\)"),
+    ({"first": [0] * 5}, "first must be an array of whole numbers, got"),
 ])
 def test_services_that_are_refused(change: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(ValueError, match=message):
