@@ -49,6 +49,7 @@ def admit(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG).")] = None,
+    page: Annotated[Path | None, typer.Option(help="HTML page to write, with the tables and pictures.")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
 ) -> None:
     """Admit jobs that must meet deadlines on a limited number of cores: rules side by side on the same days.
@@ -64,7 +65,7 @@ def admit(
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
         n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
         busy_w=busy_w, is_sweep=sweep or None, predict=predict, quantiles=quantile, store=store, out=out,
-        n_workers=n_workers)
+        page=page, n_workers=n_workers)
     check_before_work(settings)
     from sojourn.flows.evaluations.admit import run_admit, run_predicted, run_sweep
 

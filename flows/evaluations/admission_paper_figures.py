@@ -64,7 +64,7 @@ def _days(one: pd.DataFrame) -> Figure:
     for axes, part in zip(every, parts, strict=True):
         rows = _of(one, 0.5, part)
         curves(axes, _means(rows)[["label", "n_cores", "ratio"]], "ratio", _RATIO)
-        _titled(axes, f"Day {rows['day'].iloc[0]:.0f}, {words[part]}: {rows['n_jobs'].iloc[0]:,.0f}; slack 0.5")
+        _titled(axes, f"Day {rows['day'].iloc[0]:.0f}, {rows['n_jobs'].iloc[0]:,.0f} jobs:\n{words[part]}; slack 0.5")
     every[-1].legend(frameon=False, fontsize=8)
     return figure
 
@@ -116,5 +116,6 @@ def _backfilling(rows: pd.DataFrame, limits: list[int]) -> Figure:
         own = _of(rows[rows["limit"] == limit], 0.5)
         curves(axes, _means(own)[["label", "n_cores", "ratio"]], "ratio", _RATIO)
         _titled(axes, f"{_LIMITS[limit].capitalize()}, slack 0.5")
-    every[-1].legend(frameon=False, fontsize=7)
+    fullest = max(every, key=lambda axes: len(axes.get_legend_handles_labels()[1]))
+    fullest.legend(frameon=False, fontsize=7)
     return figure

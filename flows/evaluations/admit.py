@@ -30,9 +30,10 @@ from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.reports.section import Section
+from sojourn.flows.reports.section_page import section_page
 from sojourn.flows.stages.ingest import content_hash, input_hash
 from sojourn.flows.versions.opening import open_store
-from sojourn.publishing import publish_files
+from sojourn.publishing import publish_files, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,10 +128,14 @@ def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dic
     for section in sections:
         console.print()
         console.print(section.table(console.width))
+    drawn = pngs(figures) if config.out is not None or config.page is not None else {}
     if config.out is not None:
-        publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **pngs(figures)},
-                      MARK)
+        publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **drawn}, MARK)
         console.print(f"written  {config.out}", soft_wrap=True)
+    if config.page is not None:
+        with whole_file(config.page) as temporary:
+            temporary.write_text(section_page(f"Admission on {config.source.name}", f"{ABOUT}.", sections, drawn))
+        console.print(f"written  {config.page}", soft_wrap=True)
     with stage("log"):
         log_sections(open_store(config), name, config.model_dump(mode="json"), spec_of(config), sections, tables,
                      figures, about=ABOUT)

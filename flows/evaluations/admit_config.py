@@ -59,6 +59,8 @@ class AdmitConfig(TraceSettings):
     """Of the jobs: the days that are judged begin after so many."""
     out: Path | None = None
     """Folder for tables and pictures."""
+    page: Path | None = None
+    """HTML page to write."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     """Processes."""
 

@@ -23,8 +23,12 @@ def _run(*arguments: object) -> tuple[int, str, str]:
 def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path]) -> None:
     log, out, store = swf_log(tmp_path / "jobs.swf", 300), tmp_path / "out", new_store(tmp_path / "store")
     code, text, _ = _run(log, "--reader", "swf", "--allocation", "best-fit", "--allocation", "balanced", "--backfill",
-                         "--slack", 0.2, "--slack", 0.8, "--draws", 3, "--cores", 6, "--out", out, "--store", store)
+                         "--slack", 0.2, "--slack", 0.8, "--draws", 3, "--cores", 6, "--out", out, "--store", store,
+                         "--page", tmp_path / "page.html")
     assert code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>Admission on jobs.swf</h1>" in page and "greedy best-fit backfill" in page and "<script" not in page
+    assert page.count("data:image/png;base64,iVBOR") == 1
     for words in ("greedy best-fit backfill", "baseline", "the 2 of 2 days", "6 cores", "lower = better", "written"):
         assert words in text
     assert sorted(path.name for path in out.iterdir()) == ["admission.csv", "ratios.png", "summary.csv"]
