@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,23 @@ def without_code(text: str) -> str:
 def anchors(text: str) -> set[str]:
     """Links that headings of a page answer to; one that stands again gets a number."""
     found: set[str] = set()
-    for heading in re.findall(r"^#+ +(.+)$", without_code(text), flags=re.M):
+    for heading in headings(text):
         name = anchor(heading.replace("`", ""))
         n = 0
         while (unique := f"{name}-{n}" if n else name) in found:
             n += 1
         found.add(unique)
     return found
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Names that stand more than once."""
+    return sorted(name for name, n in Counter(names).items() if n > 1)
+
+
+def headings(text: str) -> list[str]:
+    """Of a page, of all levels."""
+    return [found.strip() for found in re.findall(r"^#+ +(.+)$", without_code(text), flags=re.M)]
 
 
 def broken_links(page: Path) -> list[str]:
@@ -147,6 +158,23 @@ def test_the_glossary_lists_what_is_not_said() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_no_page_has_two_equal_headings(page: Path) -> None:
+    """A link to the second one would lead to the first."""
+    assert repeated(headings(page.read_text())) == []
+
+
+def test_a_repeated_heading_is_found() -> None:
+    assert repeated(headings("# A\n\n## B\n\n```\n# A\n```\n### B\n")) == ["B"]
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    lines = GLOSSARY.read_text().split("## Phrases that are not used")[0].splitlines()
+    words = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ") and "](#" not in line]
+    assert len(words) > 100
+    assert repeated(word for word in words if word != "word") == []
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
