@@ -108,7 +108,8 @@ def compare(
     host_mem_gib: Annotated[float | None, typer.Option(
         help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
     preset: Annotated[str | None, typer.Option(
-        help="A named comparison: {presets}; other options replace its settings.")] = None,
+        help="A named comparison: {presets}. Other options replace its settings. These read only some, and refuse the "
+             "others: {partial_presets}.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
@@ -121,15 +122,19 @@ def compare(
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     from importlib import import_module
 
-    from sojourn.flows.compare.compare_config import CompareConfig
     from sojourn.flows.compare.presets import GRID, PRESETS
+    from sojourn.flows.compare.presets.reading import check_reads
+
+    flags = {
+        "trace": trace, "reader": reader, "horizon_s": horizon_s, "recipe": recipe, "policies": policy,
+        "predictors": predictor, "loads": load, "seeds": seeds, "starts": start, "n_requests": n_requests,
+        "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
+        "batch_trace": batch_trace, "n_workers": n_workers, "cluster": cluster}  # fmt: skip
+    check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
+    from sojourn.flows.compare.compare_config import CompareConfig
     from sojourn.flows.config import load_settings
 
-    settings = load_settings(
-        CompareConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, recipe=recipe, policies=policy,
-        predictors=predictor, loads=load, seeds=seeds, starts=start, n_requests=n_requests,
-        host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib, preset=preset, store=store, page=page,
-        batch_trace=batch_trace, n_workers=n_workers, cluster=cluster)
+    settings = load_settings(CompareConfig, config, **flags)
     from sojourn.flows.jobs.preflight import check_before_work
 
     check_before_work(settings)

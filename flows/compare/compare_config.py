@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from sojourn.flows.compare.grid import Cell, grid_of
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.preset import OF_USAGE
+from sojourn.flows.compare.presets.reading import check_reads
 from sojourn.flows.config import TraceSettings, load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
@@ -59,16 +60,10 @@ class CompareConfig(TraceSettings):
     @model_validator(mode="before")
     @classmethod
     def _of_preset(cls, given: dict[str, Any]) -> dict[str, Any]:
+        check_reads(given)
         name = given.get("preset")
         if name is None:
             return given
-        if name not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
-        reads = PRESETS[name].reads
-        unread = [key for key in given if reads is not None and key not in ("preset", *reads)]
-        if unread:
-            raise ValueError(f"{unread[0]} must not be given with preset {name}, which reads only "
-                             f"{', '.join(reads or ())}, got {given[unread[0]]}")
         preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
         return {**preset, **given}

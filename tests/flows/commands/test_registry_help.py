@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from sojourn.features.readers import READERS
 from sojourn.flows.cli import app
 from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.presets.reading import partial_presets
 from sojourn.models.lifetime import LIFETIME_MODELS, SEARCH_SPACES
 from sojourn.simulator import POLICIES, WORKLOADS
 
@@ -27,7 +28,8 @@ def _help(command: str) -> str:
     ("simulate", "Recipe: {}.", WORKLOADS),
     ("simulate", "Policy: {}; may be repeated.", POLICIES),
     ("compare", "Policy: {}; may be repeated.", POLICIES),
-    ("compare", "A named comparison: {}; other options replace its settings.", PRESETS),
+    ("compare", "A named comparison: {}. Other options replace its settings. These read only some, and", PRESETS),
+    ("compare", "refuse the others: {}.", partial_presets()),
     ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
     ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
 ])  # fmt: skip

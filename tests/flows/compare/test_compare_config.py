@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -69,6 +71,16 @@ def test_what_a_preset_does_not_read_is_refused(tmp_path: Path, preset: str, arg
     assert result.stderr.startswith(f"error: {words.replace('PRESET', preset)}")
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("preset", [name for name, preset in PRESETS.items() if preset.reads is not None])
+def test_it_is_refused_before_the_simulator_is_loaded(preset: str) -> None:
+    script = ("import sys; from typer.testing import CliRunner; from sojourn.flows.cli import app\n"
+              f"found = CliRunner().invoke(app, ['compare', '--preset', '{preset}', '--page', 'page.html'])\n"
+              "heavy = sorted({'numba', 'pandas'} & set(sys.modules))\n"
+              "print(found.exit_code, found.stderr.split(',')[0], heavy)")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"2 error: page must not be given with preset {preset} []\n"
 
 
 def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
