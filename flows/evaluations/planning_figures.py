@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {"none": "#b5483a", "greedy": "#c2a21c", "descent": "#7a5236", "milp": "#d98c3f", "cospis": "#3b6fb5",
-            "soru-peak": "#c765a5"}
+            "cospis-even": "#7b6bb0", "soru-peak": "#c765a5"}
 _DET = "#1b7f79"
 _METRICS = (("reduction_pct", "peak reduction, %\n(higher = better)"),
             ("under_pct", "capacity under-estimated, %\n(lower = better)"),

@@ -19,7 +19,7 @@ class Limits:
 
     limit_s: seconds on the clock, in all. work_limit: the solver's own deterministic time, about seconds of one core;
         a search that ends by it, or by proof, gives the same schedule on any machine. seed: of all random numbers.
-    n_workers: threads; 1 gives the same schedule for the same seed. n_moves: of single jobs, before the solver begins.
+    n_workers: threads; 1 gives the same schedule for the same seed. n_moves: of single jobs, at most.
     is_least_moved: of the schedules with the peak that was found, look for one that moves jobs least.
     """
 
@@ -27,7 +27,7 @@ class Limits:
     work_limit: float | None = None
     seed: int = 0
     n_workers: int = 1
-    n_moves: int = 20_000
+    n_moves: int = 1_000_000
     is_least_moved: bool = False
 
     def __post_init__(self) -> None:

@@ -92,7 +92,7 @@ def _moved(problem: Problem, limits: Limits, until_s: float) -> Searched:
         return Searched(None, "infeasible", np.inf)
     floor = energetic_bound(problem)
     board = one_pass(problem, windows)
-    starts = descend(board, floor, limits.seed, limits.n_moves, until_s) + problem.origin
+    starts = descend(board, floor, limits.seed, _moves(limits, problem), until_s) + problem.origin
     bound = float(problem.prices @ floor)
     return Searched(starts, "optimal" if problem.cost_of(starts) <= bound else "heuristic", bound)
 
@@ -110,8 +110,13 @@ def _evened(problem: Problem, limits: Limits, until_s: float) -> Searched:
     board = Board(wide, windows_of(wide, kept if len(kept) else np.arange(len(own))))
     for job, start in enumerate((found.starts - wide.origin).tolist()):
         board.put(job, start)
-    starts = even_out(board, limits.seed, limits.n_moves, until_s) + wide.origin
+    starts = even_out(board, limits.seed, _moves(limits, problem), until_s) + wide.origin
     return Searched(starts, found.status, found.bound)
+
+
+def _moves(limits: Limits, problem: Problem) -> int:
+    """Enough that more of them hardly helps, on the days of 5.4 and on logs."""
+    return min(limits.n_moves, max(20_000, 400 * len(problem)))
 
 
 def _det(estimator: str) -> Planner:
