@@ -14,7 +14,7 @@ from sojourn.simulator.planning._mixed_integer import solve_mixed_integer
 from sojourn.simulator.planning.bounds import energetic_bound
 from sojourn.simulator.planning.greedy import Board, descend, even_out, one_pass
 from sojourn.simulator.planning.job import Instance
-from sojourn.simulator.planning.problem import Problem
+from sojourn.simulator.planning.problem import MAX_CELLS, Problem
 from sojourn.simulator.planning.samples import ESTIMATORS, Samples, drawn_pairs, estimated
 from sojourn.simulator.planning.schedule import Schedule
 from sojourn.simulator.planning.search import Searched, search
@@ -102,8 +102,10 @@ def _evened(problem: Problem, limits: Limits, until_s: float) -> Searched:
     found = search(problem, limits, began_s + 0.7 * (until_s - began_s))
     if found.starts is None:
         return found
-    own, fresh = problem.samples, drawn_pairs(problem.instance, _FRESH * len(problem.samples),
-                                              np.random.default_rng([limits.seed, 1]))
+    own = problem.samples
+    n_fresh = max(min(_FRESH, MAX_CELLS // problem.n_cells - 1), 0) * len(own)  # 0 where memory has no room
+    fresh = drawn_pairs(problem.instance, max(n_fresh, 1), np.random.default_rng([limits.seed, 1]))
+    fresh = Samples(fresh.durations[:n_fresh], fresh.usage[:n_fresh])
     samples = Samples(np.concatenate((own.durations, fresh.durations)), np.concatenate((own.usage, fresh.usage)))
     wide = Problem(problem.instance, samples)
     kept = np.flatnonzero(~wide.is_broken(found.starts))

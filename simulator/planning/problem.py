@@ -10,8 +10,8 @@ from sojourn.simulator.planning.job import Instance
 from sojourn.simulator.planning.peaks import peaks
 from sojourn.simulator.planning.samples import Samples
 
-MAX_CELLS = 100_000_000
-"""Of samples x resources x steps that a plan may span, 800 MB: above it a coarser step is asked for."""
+MAX_CELLS = 50_000_000
+"""Of samples x resources x steps that a plan may span, 400 MB: above it a coarser step is asked for."""
 _PRICE = 10_000
 
 
@@ -38,9 +38,9 @@ class Problem:
         base = self.peak_of(self.low)
         prices = np.maximum(np.rint(_PRICE / np.maximum(base, 1)), 1) if len(base) > 1 else np.ones(1)
         object.__setattr__(self, "prices", prices.astype(np.int64))
-        n_cells = len(self.samples) * len(base) * self.n_times
-        if n_cells > MAX_CELLS:
-            raise ValueError(f"step_s must be at least {self.instance.step_s * n_cells / MAX_CELLS:.3g} for jobs that "
+        if self.n_cells > MAX_CELLS:
+            least_s = self.instance.step_s * self.n_cells / MAX_CELLS
+            raise ValueError(f"step_s must be at least {least_s:.3g} for jobs that "
                              f"span {self.n_times} steps in {len(self.samples)} samples, got {self.instance.step_s!r}")
 
     def __len__(self) -> int:
@@ -55,6 +55,11 @@ class Problem:
     def n_times(self) -> int:
         """Steps from the first start to the last possible end."""
         return int((self.high + self.samples.durations.max(axis=0)).max()) - self.origin
+
+    @property
+    def n_cells(self) -> int:
+        """Samples x resources x steps."""
+        return len(self.samples) * len(self.instance.resources) * self.n_times
 
     def peak_of(self, starts: np.ndarray) -> np.ndarray:
         """The highest usage in any sample, int64 (n_resources,), in units."""

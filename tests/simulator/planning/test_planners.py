@@ -149,5 +149,14 @@ def test_an_unknown_planner_lists_the_known_ones() -> None:
 
 def test_a_plan_that_is_too_fine_names_a_step() -> None:
     day = Instance((Job("a", 0, 10**9, 2 * 10**9, np.array([1]), np.array([1.0])),))
-    with pytest.raises(ValueError, match=r"step_s must be at least 250 for jobs that span 1000000001 steps"):
+    with pytest.raises(ValueError, match=r"step_s must be at least 500 for jobs that span 1000000001 steps"):
         by("cospis").plan(day)
+
+
+def test_evening_out_takes_no_fresh_samples_where_memory_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    day, _ = synthetic_day(20, np.random.default_rng(1), makespan=120)
+    wide = by("cospis-even").plan(day, QUICK)
+    monkeypatch.setattr("sojourn.simulator.planning.planners.MAX_CELLS", 1)
+    narrow = by("cospis-even").plan(day, QUICK)
+    assert narrow.peak[0] <= by("cospis").plan(day, QUICK).peak[0]
+    assert narrow.starts.tolist() != wide.starts.tolist()
