@@ -8,7 +8,6 @@ A verdict of several traces is not formed: each stands by itself.
 from __future__ import annotations
 
 import argparse
-import shutil
 import textwrap
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.evaluations.admission_claims import LEGEND, RATIO_LEGEND, claim_verdict, ratios_section
+from sojourn.flows.evaluations.admission_paper_figures import paper_figures
 from sojourn.flows.evaluations.admission_predicted import LEGEND as PREDICTED_LEGEND
 from sojourn.flows.evaluations.admission_predicted import predicted_section, predicted_summary
 from sojourn.flows.reports.section import markdown_rows
@@ -85,10 +85,10 @@ def main() -> None:
               f"within {others:.3f} of it, balanced within {balanced:.3f}.", "", *table, "", "## Figures", "",
               f"Figures 2 to 8 of the paper, of {given.pictures}: the day with the most jobs. Blue: best-fit is "
               "better.", ""]
-    for picture in sorted(sweeps[given.pictures].glob("figure-*.png")):
-        name = f"admission_{picture.stem.replace('-', '_')}.png"
-        shutil.copy(picture, DOCS / name)
-        lines += [f"![{picture.stem.replace('-', ' ')}]({name})", ""]
+    for stem, figure in paper_figures(pd.read_csv(sweeps[given.pictures] / "figures.csv")).items():
+        name = f"admission_{stem.replace('-', '_')}.png"
+        figure.savefig(DOCS / name, dpi=100, format="png")
+        lines += [f"![{stem.replace('-', ' ')}]({name})", ""]
     lines += ["## Ratios by limit and cores", "", f"{RATIO_LEGEND} Cores: share of those that the day's load fills, "
               "and their mean number. They are at least the widest job's.", ""]
     for name, folder in sweeps.items():

@@ -61,14 +61,16 @@ def predicted_figure(summary: pd.DataFrame, title: str) -> Figure:
     labels = list(dict.fromkeys(summary["label"]))
     for axes, ((slack, basis), own) in zip(every, parts, strict=True):
         for row in own.to_dict("records"):
-            axes.plot(row["late_load_pct"], row["on_time_pct"], "o", color=_PLANS[labels.index(row["label"]) % 8],
+            is_capped = row["label"].endswith(" capped")
+            place = labels.index(row["label"].removesuffix(" capped"))
+            axes.plot(row["late_load_pct"], row["on_time_pct"], "^" if is_capped else "o", color=_PLANS[place % 8],
                       label=row["label"], markersize=6)
         axes.set_xlabel("core-hours of late jobs, % of the submitted\n(lower = better)")
         axes.set_ylabel("core-hours on time, % (higher = better)")
         axes.set_title(f"{title}\nslack {slack:g} of the {basis}", fontsize=9, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, lw=0.5)
-    every[-1].legend(frameon=False, fontsize=8)
+    figure.legend(*every[-1].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8)
     return figure
 
 

@@ -19,19 +19,22 @@ BASES = ("run time", "estimate")
 """What a deadline's slack is a share of."""
 Plans = Mapping[str, np.ndarray]
 """By label, what is taken for the processing time of each job, float64 (n,)."""
-_MEANS = ("accepted_jobs_pct", "accepted_load_pct", "on_time_pct", "late_load_pct", "late_jobs_pct", "ratio")
+_MEANS = ("accepted_jobs_pct", "accepted_load_pct", "on_time_pct", "late_load_pct", "late_jobs_pct")
 LEGEND = ("On time: core-hours of accepted jobs that ended by their deadline, % of the submitted (higher = better). "
           "Diff.: of that to the user's estimate, percentage points, with the paired 95 % t-interval over days of the "
           "means over draws. Lost: core-hours of accepted jobs that were late, % of the submitted; late: % of the "
-          "accepted jobs (both lower = better). Ratio: load limit over the load on time (lower = better). Deadline of: "
-          "whether the slack is a share of the run time, as in the paper, or of the user's estimate.")
+          "accepted jobs (both lower = better). Capped: by the user's estimate. Deadline of: whether the slack is a "
+          "share of the run time, as in the paper, or of the user's estimate.")
 
 
 def plans_of(jobs: SubmittedJobs, quantiles: np.ndarray, shares: Sequence[float], name: str) -> Plans:
-    """The truth, the user's estimate (a day where there is none), and the quantiles (n_shares, n) of the model."""
-    estimate = np.where(np.isnan(jobs.estimate_s), float(DAY_S), jobs.estimate_s)
-    return {ESTIMATE: np.maximum(estimate, 1.0), TRUE: jobs.processing_s.astype(np.float64),
-            **{f"{name} p{100 * share:g}": row for share, row in zip(shares, quantiles, strict=True)}}
+    """The user's estimate (a day where there is none), the truth, and the quantiles (n_shares, n) of the model: as they
+    are, and capped by the estimate, at which most schedulers end a job."""
+    estimate = np.maximum(np.where(np.isnan(jobs.estimate_s), float(DAY_S), jobs.estimate_s), 1.0)
+    labels = [f"{name} p{100 * share:g}" for share in shares]
+    return {ESTIMATE: estimate, TRUE: jobs.processing_s.astype(np.float64),
+            **dict(zip(labels, quantiles, strict=True)),
+            **{f"{label} capped": np.minimum(row, estimate) for label, row in zip(labels, quantiles, strict=True)}}
 
 
 def predicted_runs(days: Mapping[int, SubmittedJobs], plans: Mapping[int, Plans], settings: Sequence[Setting],
@@ -97,8 +100,7 @@ def predicted_section(summary: pd.DataFrame, caption: str) -> Section:
                      "-" if row["label"] == ESTIMATE else f"{row['gain_pp']:+.1f}",
                      f"{row['low']:+.1f} {row['high']:+.1f}" if has_interval else "-",
                      "baseline" if row["label"] == ESTIMATE else verdict(-row["high"], -row["low"]),
-                     f"{row['accepted_load_pct']:.1f}", f"{row['late_load_pct']:.1f}", f"{row['late_jobs_pct']:.1f}",
-                     f"{row['ratio']:.3f}"))
+                     f"{row['accepted_load_pct']:.1f}", f"{row['late_load_pct']:.1f}", f"{row['late_jobs_pct']:.1f}"))
     titles = ("slack", "deadline of", "planned by", "on time %", "diff. pp", "interval", "verdict", "accepted %",
-              "lost %", "late %", "ratio")
+              "lost %", "late %")
     return Section("Admission by predicted processing times", caption, titles, tuple(rows), 3, LEGEND)
