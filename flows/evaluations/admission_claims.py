@@ -107,8 +107,8 @@ def claims_section(judged: pd.DataFrame, title: str, caption: str) -> Section:
     return Section(title, caption, ("finding", "days", "difference", "interval", "verdict"), rows, 1, LEGEND)
 
 
-RATIO_LEGEND = ("Performance ratio, 1 = the best (lower = better): mean over days and draws. Time: of all decisions "
-                "of a day, as a multiple of greedy best-fit's.")
+RATIO_LEGEND = ("Performance ratio, 1 = the best (lower = better): mean over days and draws. Time: median of all "
+                "decisions of a day, as a multiple of greedy best-fit's.")
 
 
 def ratios_section(runs: pd.DataFrame, title: str, caption: str) -> Section:
@@ -116,7 +116,7 @@ def ratios_section(runs: pd.DataFrame, title: str, caption: str) -> Section:
     slacks = sorted(set(runs["slack"]))
     finite = runs[np.isfinite(runs["ratio"])]
     means = finite.groupby(["limit", "share", "label", "slack"])["ratio"].mean().to_dict()
-    took = finite.groupby(["limit", "share", "label"])["took_s"].mean().to_dict()
+    took = finite.groupby(["limit", "share", "label"])["took_s"].median().to_dict()
     cores = finite.groupby(["limit", "share"])["n_cores"].mean().to_dict()
     keys = dict.fromkeys(zip(runs["limit"], runs["share"], runs["label"], strict=True))
     rows = tuple((f"{limit:,.0f}", f"{share:g} ({cores[limit, share]:,.0f})", label,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from made_bundles import make, rewrite
 from made_jobs import swf_log
 from sojourn.features.readers import read_trace
+from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.placement.predicted_processing import as_known, bundle_predictor, fitted_predictor
+from sojourn.flows.placement.predicted_processing import (
+    ProcessingPredictor,
+    as_known,
+    bundle_predictor,
+    fitted_predictor,
+)
 from sojourn.flows.placement.submitted_jobs import DAY_S, jobs_by_day, submitted_jobs
 
 DAY = 3
@@ -88,3 +96,21 @@ def test_order_of_rows_is_that_of_the_answers(trace: Trace) -> None:
     by_row = pd.Series(found, rows)
     back = predictor.quantiles(rows[::-1].copy(), DAY * DAY_S, (0.5,))[0]
     assert back.tolist() == by_row.loc[rows[::-1]].tolist()
+
+
+def test_a_bundle_answers_about_days_after_its_training_only(tmp_path: Path) -> None:
+    trace = synthesize(1_500, seed=3)
+    folder, day = make(tmp_path).folders["hazard"], 20
+    rows = np.flatnonzero(trace.requests["arrival_s"].fillna(0).to_numpy(np.int64) // DAY_S == day)
+
+    def trained(to_s: int, content_hash: str = "own") -> ProcessingPredictor:
+        schema = json.loads((folder / "schema.json").read_bytes())
+        training = {"content_hash": content_hash, "to_s": to_s}
+        rewrite(folder, "schema.json", json.dumps({**schema, "training": training}, sort_keys=True).encode())
+        return bundle_predictor(trace, str(folder), day * DAY_S, "own")
+
+    found = trained(day * DAY_S).quantiles(rows, day * DAY_S, (0.5, 0.9))
+    assert found.shape == (2, len(rows)) and len(rows) > 10 and (found[1] >= found[0]).all()
+    assert (trained(30 * DAY_S, "another").quantiles(rows, day * DAY_S, (0.5, 0.9)) == found).all()
+    with pytest.raises(ValueError, match=f"must be trained on requests before second {day * DAY_S}"):
+        trained(day * DAY_S + 1)
