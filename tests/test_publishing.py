@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,24 @@ def test_what_failed_half_way_leaves_the_old(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_full_disk_names_the_file_and_leaves_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file, folder = tmp_path / "file.json", tmp_path / "folder"
+    file.write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{file}'"), whole_file(file) as temporary:
+        temporary.write_bytes(b"new")
+    with pytest.raises(OSError, match=f"No space left on device: '{folder / 'a'}'"):
+        publish_files(folder, {"a": b"new"}, "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["file.json"]
+    assert file.read_text() == "old"
+    with pytest.raises(ConnectionError) as raised, whole_file(file):  # not of this file
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    assert raised.value.filename is None
 
 
 def test_others_may_read_what_they_may_read_of_any_new_file(tmp_path: Path) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tomllib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated, Any, ParamSpec
 
 import typer
 
 from sojourn.flows.terminal import end_quietly, is_output_closed
 from sojourn.flows.tracking_uri import without_secrets
+from sojourn.publishing import NO_ROOM
 
 P = ParamSpec("P")
 
@@ -26,6 +28,9 @@ _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
+_WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
+"""Parameters of commands that name what is written."""
+
 READER_HELP = "How to read the trace: {readers}."
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
@@ -36,7 +41,8 @@ Horizon = Annotated[int | None, typer.Option(
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Bad input, and what an outside system reports, end with one line on standard error and exit code 2.
 
-    With SOJOURN_DEBUG=1 the traceback stands before it. Programming errors (KeyError, TypeError, ...) pass as they are.
+    A full disk names the file, or else what the command writes to. With SOJOURN_DEBUG=1 the traceback stands before it.
+    Programming errors (KeyError, TypeError, ...) pass as they are.
     """
 
     @wraps(command)
@@ -51,7 +57,10 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             if os.environ.get(DEBUG, "0") not in ("", "0"):
                 typer.echo(without_secrets(traceback.format_exc()), err=True)
-            typer.echo(f"error: {without_secrets(_plain(_first_problem(error)))}", err=True)
+            problem = _first_problem(error)
+            if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+                problem = ": ".join(filter(None, [problem, _written(kwargs)]))
+            typer.echo(f"error: {without_secrets(_plain(problem))}", err=True)
             raise typer.Exit(2) from error
 
     return wrapped
@@ -64,6 +73,29 @@ def _plain(text: str) -> str:
     "trace must be a file, got 'a b.swf' of 'swf', at 5"
     """
     return _REPR.sub(lambda found: found[found.lastindex or 0], text)
+
+
+def _written(given: Mapping[str, Any]) -> str:
+    """What a command with these arguments writes to.
+
+    >>> _written({"store": Path("made"), "page": Path("a.html"), "trace": Path("a.swf")})
+    "store 'made' or page 'a.html'"
+    """
+    paths = {name: given[name] for name in _WRITTEN if isinstance(given.get(name), Path)}
+    if "store" in given and "store" not in paths:
+        paths = {"store": _configured_store(given.get("config")), **paths}
+    return " or ".join(f"{name} {str(path)!r}" for name, path in paths.items())
+
+
+def _configured_store(config: Path | None) -> str:
+    """The store of the settings, where no option names it."""
+    found = os.environ.get("SOJOURN_STORE")
+    if found is None and config is not None:
+        try:
+            found = tomllib.loads(config.read_text()).get("store")
+        except (OSError, ValueError):
+            found = None
+    return ".sojourn" if found is None else str(found)
 
 
 def _is_reported(error: Exception) -> bool:

@@ -27,7 +27,11 @@ _AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HT
 _CONNECT_S, _N_TRIES, _REASON_LIMIT = 10, 3, 1_000
 _ASK_S = 5.0
 """How long a server may take, at first, to say anything at all."""
-_BOILERPLATE = re.compile(r"\(Background on this error at: \S*\)|\[SQL: .*?\](?=\s|$)", re.DOTALL)
+_BOILERPLATE = re.compile(r"\[SQL: .*?(?=\(Background on this error at: |\Z)|\(Background on this error at: \S*\)",
+                          re.DOTALL)
+"""SQLAlchemy's statement with all its parameters, and its link."""
+_SQL_LOG = "mlflow.store.db.utils"
+"""Where MLflow logs a database's error with the whole statement, before it raises the same."""
 
 
 class TrackingError(OSError):
@@ -54,6 +58,7 @@ class TrackingClient:
             logger.setLevel(logging.WARNING)
             for handler in logger.handlers:
                 handler.addFilter(_public)  # the same one again changes nothing
+        logging.getLogger(_SQL_LOG).setLevel(logging.CRITICAL)
         self._uri = uri
         if uri.database is not None:
             uri.database.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +141,7 @@ def ask(uri: TrackingUri) -> None:
 
 
 def _on_one_line(text: str) -> str:
-    """The text without line breaks, SQLAlchemy's statement and its link; whole, unless it is a page."""
+    """The text without line breaks, SQLAlchemy's statement, its parameters and its link; whole, unless it is a page."""
     line = " ".join(_BOILERPLATE.sub("", text).split())
     return line if len(line) <= _REASON_LIMIT else f"{line[:_REASON_LIMIT].rpartition(' ')[0]} ..."
 

@@ -20,6 +20,8 @@ from typing import Any
 
 _AT_FDCWD, _EXCHANGE = -100, 2
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+"""No room on the disk, in a file or in a quota."""
 _HAS_FOLDER_FILES = hasattr(os, "O_DIRECTORY")
 """Whether a folder can be opened, and so flushed: not on Windows."""
 
@@ -43,6 +45,23 @@ def sync_tree(folder: Path) -> None:
 
 
 @contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Where there is no room for what is written within, the OSError names the file: Python itself names none.
+
+    >>> with naming(Path("a.json")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'a.json'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in NO_ROOM:
+            error.filename = str(file)
+        raise
+
+
+@contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
     """A temporary name to write to, moved to `file` at the end; what is there after a power cut is old or new.
 
@@ -51,8 +70,9 @@ def whole_file(file: Path) -> Iterator[Path]:
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
-        yield temporary
-        sync(temporary)
+        with naming(file):
+            yield temporary
+            sync(temporary)
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
@@ -70,7 +90,8 @@ def publish_files(target: Path, contents: Mapping[str, bytes], mark: str) -> Non
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         for name, content in contents.items():
-            (fresh / name).write_bytes(content)
+            with naming(target / name):
+                (fresh / name).write_bytes(content)
         publish_folder(fresh, target, mark)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)

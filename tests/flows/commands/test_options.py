@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -60,6 +61,45 @@ def test_it_is_one_line_and_with_debug_its_traceback(
     assert err.startswith("Traceback (most recent call last):")
     assert err.endswith(f"error: {line}\n")
     assert "s3cret" not in err
+
+
+@plain_errors
+def writing(error: Exception, **given: Path | None) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+@pytest.mark.parametrize(("given", "named"), [
+    ({"store": Path("made"), "trace": Path("a.swf")}, "store 'made'"),
+    ({"store": None, "config": None}, "store '.sojourn'"),
+    ({"store": None, "page": Path("a.html")}, "store '.sojourn' or page 'a.html'"),
+    ({"out": Path("plan.csv")}, "out 'plan.csv'"),
+])
+def test_a_full_disk_names_what_is_written(number: int, given: dict[str, Path | None], named: str,
+                                           capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOJOURN_STORE", raising=False)
+    words = os.strerror(number)
+    with pytest.raises(typer.Exit):
+        writing(OSError(number, words), **given)
+    assert capsys.readouterr().err == f"error: [Errno {number}] {words}: {named}\n"
+    with pytest.raises(typer.Exit):
+        writing(OSError(number, words, "a.json"), **given)
+    assert capsys.readouterr().err == f"error: [Errno {number}] {words}: 'a.json'\n"
+
+
+def test_a_full_disk_names_the_store_of_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOJOURN_STORE", raising=False)
+    config = tmp_path / "settings.toml"
+    config.write_text('store = "kept"\n')
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(typer.Exit):
+        writing(full, store=None, config=config)
+    assert capsys.readouterr().err.endswith("device: store 'kept'\n")
+    monkeypatch.setenv("SOJOURN_STORE", "elsewhere")
+    with pytest.raises(typer.Exit):
+        writing(full, store=None, config=config)
+    assert capsys.readouterr().err.endswith("device: store 'elsewhere'\n")
 
 
 @pytest.mark.parametrize("error", [KeyError("cpu"), TypeError("x"), AssertionError(), NotImplementedError("later"),

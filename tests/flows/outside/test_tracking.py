@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from mlflow import MlflowClient
 import sojourn.flows
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, STUDY, Tracker
+from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.tracking_uri import TrackingUri
 
 
@@ -56,6 +59,21 @@ def test_a_block_may_give_its_run_another_end(tracker: Tracker) -> None:
     with tracker.run("run", {}) as run:
         tracker.end(run, "FAILED")
     assert _status(tracker) == {"run": "FAILED"}
+
+
+def test_a_failed_statement_is_one_line_without_its_parameters(tracker: Tracker,
+                                                               caplog: pytest.LogCaptureFixture) -> None:
+    with tracker.run("run", {}) as run:
+        with closing(sqlite3.connect(str(tracker.uri.database))) as database:
+            database.execute("ALTER TABLE tags RENAME TO old_tags")
+        with pytest.raises(TrackingError, match="no such table: tags") as raised:
+            tracker.tag(run, "name", "value [1] of the tag")
+        with closing(sqlite3.connect(str(tracker.uri.database))) as database:
+            database.execute("ALTER TABLE old_tags RENAME TO tags")
+    line = str(raised.value)
+    assert "\n" not in line
+    assert not any(words in line for words in ("SQL:", "parameters", "of the tag", "sqlalche.me", "INSERT", "SELECT"))
+    assert [record for record in caplog.records if "SQL" in record.getMessage()] == []
 
 
 TERMINATED = """
