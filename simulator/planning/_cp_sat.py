@@ -27,7 +27,7 @@ class Limits:
     work_limit: float | None = None
     seed: int = 0
     n_workers: int = 1
-    n_moves: int = 1_000_000
+    n_moves: int = 4_000_000
     is_least_moved: bool = False
 
     def __post_init__(self) -> None:
