@@ -28,19 +28,19 @@ from sojourn.simulator.planning import (
 N_JOBS = 500
 SPANS = (50, 6, 2, 1)
 SEEDS = (0, 1, 2)
-LIMIT_S = {50: 30.0, 6: 30.0, 2: 30.0, 1: 30.0}
+LIMIT_S = 30.0
 
 
-def days(seeds: tuple[int, ...]) -> list[dict[str, float | str]]:
+def days(seeds: tuple[int, ...], spans: tuple[int, ...], limit_s: float) -> list[dict[str, float | str]]:
     """One row for each span and seed."""
     rows: list[dict[str, float | str]] = []
     print(f"{'s a job':>8}{'seed':>6}{'greedy':>9}{'cospis':>9}{'below %':>9}{'bound':>8}{'gap %':>7}{'seconds':>9}"
           f"{'cpu s':>8}  status")
-    for span in SPANS:
+    for span in spans:
         for seed in seeds if span in (50, 1) else seeds[:1]:
             day, _ = synthetic_day(N_JOBS, np.random.default_rng([N_JOBS, seed]), makespan=span * N_JOBS)
             greedy = planner("greedy").plan(day, PlanSettings(limits=Limits(seed=seed)))
-            limits = Limits(limit_s=LIMIT_S[span], seed=seed)
+            limits = Limits(limit_s=limit_s, seed=seed)
             began_s = time.process_time()
             found = planner("cospis").plan(day, PlanSettings(limits=limits))
             cpu_s = time.process_time() - began_s
@@ -75,13 +75,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(".sojourn/benchmarks/planning.json"))
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument("--spans", type=int, nargs="+", default=SPANS, help="Seconds a job.")
+    parser.add_argument("--limit-s", type=float, default=LIMIT_S)
     parser.add_argument("--psplib", type=Path, help="Folder of the PSPLIB's archives (j30.sm.tar.gz, ...).")
     parser.add_argument("--n-projects", type=int, default=100)
     given = parser.parse_args()
     warm, _ = synthetic_day(10, np.random.default_rng(0), makespan=20)
     for name in ("greedy", "cospis"):
         planner(name).plan(warm)  # compiles
-    found = {"days": days(SEEDS[:given.seeds]),
+    found = {"days": days(SEEDS[:given.seeds], tuple(given.spans), given.limit_s),
              "projects": {} if given.psplib is None else {
                  path.name: projects(path, given.n_projects) for path in sorted(given.psplib.glob("j[36]0.sm.tar.gz"))}}
     given.out.parent.mkdir(parents=True, exist_ok=True)
