@@ -15,6 +15,7 @@ from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
+from sojourn.flows.commands.schedule import schedule
 from sojourn.flows.commands.simulate import compare, simulate
 from sojourn.flows.commands.trace import trace_app
 from sojourn.flows.commands.usage import usage_app
@@ -303,6 +304,7 @@ def pull(
         typer.echo(f"pulled   {run(tracker, wanted.name, find_version(tracker, wanted), folder)}\nfolder   {folder}")
 
 
+app.command(cls=RegistryCommand)(schedule)
 app.command()(versions)
 app.command()(rollback)
 

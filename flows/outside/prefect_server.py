@@ -20,31 +20,33 @@ _READY = b"ready\n"
 _STOPPED_WITHIN_S = 10.0
 _NOT_ITS = ("SOJOURN_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 """Secrets that the server has no use for."""
-_ITS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+_SMALL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+"""A server of a single job makes no runs itself."""
 
 
 @contextmanager
-def prefect_server(store: Path) -> Iterator[None]:
-    """Prefect has a server within: the one that the user has set (PREFECT_API_URL), else a temporary one.
+def prefect_server(store: Path, *, is_scheduling: bool = False) -> Iterator[str]:
+    """Prefect has a server within; gives its API: the one that the user set (PREFECT_API_URL), else a temporary one.
 
     The temporary one's home is `prefect` in the store, unless PREFECT_HOME is set. RuntimeError where it does not
-    start.
+    start. is_scheduling: it makes runs of schedules, and has its pages.
     """
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, get_current_settings, temporary_settings
 
-    if get_current_settings().api.url is not None:
-        yield
+    known = get_current_settings().api.url
+    if known is not None:
+        yield str(known)
         return
     home = Path(os.environ.get("PREFECT_HOME") or store / "prefect").absolute()
-    with _running(home) as url, temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+    with _running(home, is_scheduling) as url, temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         try:
-            yield
+            yield url
         finally:
             _drain()
 
 
 @contextmanager
-def _running(home: Path) -> Iterator[str]:
+def _running(home: Path, is_scheduling: bool) -> Iterator[str]:
     """A server with its files in `home`; gives the URL of its API."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "starting.lock").open("ab") as lock:
@@ -56,7 +58,7 @@ def _running(home: Path) -> Iterator[str]:
                 part.unlink()
         if not database.exists():
             creating.touch()
-        process, url = _begun(home)
+        process, url = _begun(home, is_scheduling)
         try:
             _await(process, home)
             creating.unlink(missing_ok=True)
@@ -69,12 +71,13 @@ def _running(home: Path) -> Iterator[str]:
         _stop(process)
 
 
-def _begun(home: Path) -> tuple[subprocess.Popen[bytes], str]:
+def _begun(home: Path, is_scheduling: bool) -> tuple[subprocess.Popen[bytes], str]:
     """The server's process, and the URL that it will answer at."""
     from prefect.settings import get_current_settings
 
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
-    environment = {**os.environ, **settings, **_ITS, "PREFECT_HOME": str(home)}
+    environment = {**os.environ, **settings, **({} if is_scheduling else _SMALL), "PREFECT__SERVER_FINAL": "1",
+                   "PREFECT_HOME": str(home)}
     for name in _NOT_ITS:
         environment.pop(name, None)
     # bound here, so that no other process takes the port meanwhile

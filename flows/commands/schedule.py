@@ -1,0 +1,36 @@
+"""`sojourn schedule`: a job that runs without anyone watching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import READER_HELP, plain_errors
+
+
+@plain_errors
+def schedule(
+    cron: Annotated[str, typer.Option(help="When: minute hour day month weekday, such as \"0 3 * * 1\".")],
+    job: Annotated[str, typer.Option(help="What: retrain or train-usage.")] = "retrain",
+    timezone: Annotated[str, typer.Option(help="IANA name; of the times in --cron.")] = "UTC",
+    trace: Annotated[Path | None, typer.Option(help="Trace, or series for train-usage; without one, a synthetic "
+                                                    "trace.")] = None,
+    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with the job's settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+) -> None:
+    """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.jobs.schedule_settings import JOBS
+
+    if job not in JOBS:
+        raise ValueError(f"job must be one of {', '.join(JOBS)}, got {job!r}")
+    names = ("usage_trace", "usage_reader") if job == "train-usage" else ("trace", "reader")
+    settings = load_settings(JOBS[job], config, store=store, **dict(zip(names, (trace, reader), strict=True)))
+    keep_prefect_in(settings.store)
+    from sojourn.flows.jobs.schedule import run_on_schedule
+
+    run_on_schedule(settings, cron, timezone, lambda line: typer.echo(line))

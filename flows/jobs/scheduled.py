@@ -1,0 +1,33 @@
+"""Jobs that a server runs on a schedule: Prefect deployments whose parameters are a job's settings.
+
+The settings are checked when a schedule is made and again when a run begins. A run that is killed leaves what any
+killed job leaves; the next one repairs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn.flows.environment import be_quiet
+
+be_quiet()
+
+from prefect import flow  # noqa: E402  (its settings are read on import)
+
+
+@flow(name="scheduled-retrain", log_prints=False, persist_result=False)
+def scheduled_retrain(settings: dict[str, Any]) -> None:
+    """`sojourn retrain` with these settings, names as in `RetrainConfig`."""
+    from sojourn.flows.config import RetrainConfig
+    from sojourn.flows.jobs.retrain import retrain
+
+    retrain(RetrainConfig(**settings))
+
+
+@flow(name="scheduled-train-usage", log_prints=False, persist_result=False)
+def scheduled_train_usage(settings: dict[str, Any]) -> None:
+    """`sojourn train-usage` with these settings, names as in `TrainUsageConfig`."""
+    from sojourn.flows.jobs.train_usage import train_usage
+    from sojourn.flows.usage_config import TrainUsageConfig
+
+    train_usage(TrainUsageConfig(**settings))

@@ -1,0 +1,147 @@
+"""Schedules: cron expressions that are none or never fire, and a real one whose run is killed half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from made_bundles import make
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs.schedule import next_times, run_on_schedule
+from sojourn.flows.jobs.schedule_settings import settings_document
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.promote import Judged, promote
+from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.versions.bundle_bytes import BundleBytes
+from sojourn.serving import Predictor
+
+
+@pytest.mark.parametrize(("cron", "timezone", "message"), [
+    ("x", "UTC", "cron must have five fields .*, got 'x'"), ("61 * * * *", "UTC", "cron must have five fields"),
+    ("0 0 31 2 *", "UTC", r"cron must fire at some time, got '0 0 31 2 \*'"),
+    ("* * * * * *", "UTC", "cron must have five fields"), ("@daily", "UTC", "cron must have five fields"),
+    ("0 3 * * 1", "Mars", "timezone must be an IANA name, got 'Mars'"), ("0 3 * * 1", "../x", "timezone must be"),
+])  # fmt: skip
+def test_what_never_fires_is_refused(cron: str, timezone: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        next_times(cron, timezone)
+
+
+def test_times_are_those_of_the_time_zone() -> None:
+    times = next_times("0 3 * * 1", "Europe/Berlin")
+    assert [(time.hour, time.weekday()) for time in times] == [(3, 0)] * 3
+    assert times[0].utcoffset() is not None
+
+
+def test_nothing_is_made_for_a_trace_that_is_missing(tmp_path: Path) -> None:
+    settings = RetrainConfig(store=tmp_path / "store", trace=tmp_path / "none.swf", reader="swf")
+    with pytest.raises(FileNotFoundError, match="trace must be a file or folder"):
+        run_on_schedule(settings, "0 3 * * 1")
+    assert not (tmp_path / "store").exists()
+
+
+def test_parameters_make_the_same_settings_and_hold_no_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = RetrainConfig(store=Path("s"), trace=Path("t"), reader="swf", load=0.7, families=("km",),
+                             tracking_uri="http://me:secret@host:1")
+    document = json.loads(json.dumps(settings_document(settings)))
+    assert "secret" not in str(document)
+    again = RetrainConfig(**document)
+    assert (again.store, again.trace) == (tmp_path / "s", tmp_path / "t")
+    assert again.model_copy(update={"store": settings.store, "trace": settings.trace,
+                                    "tracking_uri": settings.tracking_uri}) == settings
+    usage = settings_document(TrainUsageConfig(usage_trace=Path("u"), store=tmp_path, n_classes=5))
+    assert usage == {"store": str(tmp_path), "usage_trace": str(tmp_path / "u"), "n_classes": 5}
+
+
+SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
+
+
+@contextmanager
+def scheduled(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect")}
+    environment.pop("PREFECT_API_URL", None)
+    with (folder / "out.txt").open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from sojourn.flows.entry import main; main()", "schedule", "--cron", "* * * * *",
+             "--config", str(folder / "run.toml"), "--store", str(folder / "store")],
+            env=environment, stdout=out, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run_of(process: subprocess.Popen[str]) -> int | None:
+    """The process of the run that is under way."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == process.pid and b"prefect_server" not in (entry / "cmdline").read_bytes():
+                return int(entry.name)
+    return None
+
+
+def wait_for(what: Callable[[], object], limit_s: float) -> object:
+    ends_s = time.monotonic() + limit_s
+    while time.monotonic() < ends_s:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError("nothing came")
+
+
+@pytest.mark.slow
+def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_store: Callable[[Path], Path],
+                                                                          tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    store = new_store(tmp_path / "store")
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
+
+    def runs(status: str) -> list[str]:
+        names = [found.experiment_id for found in client.search_experiments()]
+        found = client.search_runs(names, f"attributes.status = '{status}'")
+        return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
+
+    champion = store / "bundles" / "m"
+    before = _champion(store, tmp_path)
+    with scheduled(tmp_path) as process:
+        wait_for(lambda: runs("FINISHED"), 240)
+        wait_for(lambda: run_of(process) is None, 60)
+        victim = wait_for(lambda: run_of(process), 120)
+        wait_for(lambda: runs("RUNNING"), 120)  # it is half-way
+        os.kill(int(str(victim)), signal.SIGKILL)
+        wait_for(lambda: Predictor.load(champion).version == before and runs("KILLED"), 240)  # by the next run
+        wait_for(lambda: Predictor.load(champion).version == before and len(runs("FINISHED")) >= 2, 240)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    text = (tmp_path / "out.txt").read_text()
+    assert "stopped" in text and "Traceback" not in text
+
+
+def _champion(store: Path, folder: Path) -> str:
+    """Version 1 of the model, which no run of two thousand requests without a simulation replaces."""
+    made = make(folder / "made")
+    tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
+    run = tracker.start("made", {"mlflow.parentRunId": "none"})
+    own = Path(shutil.copytree(made.folders["hazard"], candidate_folder(store, "m", run)))
+    source = tracker.log_bundle(run, own, made.encoder, made.request(0))
+    promote.fn(tracker, store, Judged("m", run, source, BundleBytes.read(own).sha256, None, ()), "card\n", {})
+    return Predictor.load(store / "bundles" / "m").version
