@@ -11,8 +11,8 @@ from sojourn.simulator.planning.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """kept: int64, the samples that are respected. longest: int64 (n,), a job's longest duration in them.
-    low, high: int64 (n,), starts that the jobs above and below allow."""
+    """kept: int64, the samples that are respected, none where alpha is 1. longest: int64 (n,), a job's longest duration
+    in them, 0 where there are none. low, high: int64 (n,), starts that the jobs above and below allow."""
 
     kept: np.ndarray
     longest: np.ndarray
@@ -29,7 +29,7 @@ def windows_of(problem: Problem, kept: np.ndarray) -> Windows:
     """The windows for the kept samples: constraints are differences of starts, so that bounds passed along the
     dependencies are exact."""
     instance = problem.instance
-    longest = problem.samples.durations[kept].max(axis=0)
+    longest = problem.samples.durations[kept].max(axis=0, initial=0)
     low, high = problem.low.copy(), np.minimum(problem.high, instance.deadlines - longest)
     for row in instance.order.tolist():
         for parent in instance.parents[row]:

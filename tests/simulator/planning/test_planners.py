@@ -49,8 +49,8 @@ def checked(name: str, day: Instance, given_settings: PlanSettings) -> None:
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-@given(day=days(), alpha=st.sampled_from((0.0, 0.25, 0.5)))
-@settings(max_examples=12)
+@given(day=days(), alpha=st.sampled_from((0.0, 0.25, 0.5, 1.0)))
+@settings(max_examples=16)
 def test_a_schedule_is_what_it_says(name: str, day: Instance, alpha: float) -> None:
     checked(name, day, replace(QUICK, alpha=alpha))
 
