@@ -126,7 +126,8 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
     if len(odd) and not may_have_gaps:
         row = int(odd[0])
         raise ValueError(f"{path}: rows must have equal distances, got {time[row + 1]:g} after {time[row]:g} where "
-                         f"rows before are {steps[0]:g} s apart: a row is missing, or the profile may have gaps")
+                         f"rows before are {steps[0]:g} s apart: a row is missing (may_have_gaps: the one before it "
+                         "holds)")
     return PowerProfile(time, amount, int(time[-1] + (steps[-1] if len(steps) else 3_600)))
 
 
