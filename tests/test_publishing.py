@@ -41,6 +41,18 @@ def test_what_is_not_known_by_its_mark_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["target", "other"]
 
 
+def test_a_file_of_the_user_s_own_is_not_removed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    publish_files(target, {"MANIFEST": b"1", "old": b"1"}, "MANIFEST")
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"target must hold nothing but MANIFEST, old, got 'notes\.txt'"):
+        publish_files(target, {"MANIFEST": b"2", "old": b"2"}, "MANIFEST", others=())
+    assert ((target / "notes.txt").read_text(), (target / "old").read_text()) == ("mine", "1")
+    (target / "notes.txt").unlink()
+    publish_files(target, {"MANIFEST": b"2"}, "MANIFEST", others=["old"])
+    assert [path.name for path in target.iterdir()] == ["MANIFEST"]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are exchanged by a call of Linux")
 def test_a_folder_is_on_disk_before_it_is_seen_and_its_name_before_the_older_one_is_deleted(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], state: np
                               "counts": dict(counts), "sha256": {ARRAY: _sha256(array)}}
     header["sha256"]["header"] = _header_hash(header)
     text = json.dumps(header, indent=1, sort_keys=True) + "\n"
-    publish_files(folder, {ARRAY: array, MARK: text.encode()}, MARK)
+    publish_files(folder, {ARRAY: array, MARK: text.encode()}, MARK, others=())
 
 
 def read_state(folder: Path) -> tuple[Rules, dict[str, int], np.ndarray]:

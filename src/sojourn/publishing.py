@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -79,13 +79,19 @@ def whole_file(file: Path) -> Iterator[Path]:
     sync(file.parent)
 
 
-def publish_files(target: Path, contents: Mapping[str, bytes], mark: str) -> None:
+def publish_files(target: Path, contents: Mapping[str, bytes], mark: str,
+                  others: Collection[str] | None = None) -> None:
     """Put files, by name, into a folder all at once; a reader sees the older folder or this one.
 
-    mark: as in `publish_folder`. Raises ValueError where the folder holds anything else, OSError where the disk fails:
-    it then stays as it was.
+    mark: as in `publish_folder`. others: where it is given, an older one may hold these names besides, and anything
+    else is somebody's own: ValueError. Also ValueError where the folder is not known by its mark, OSError where the disk
+    fails: it then stays as it was.
     """
     _check_replaceable(target, mark)
+    known = {*contents, *(others or ())}
+    odd = sorted(path.name for path in target.iterdir() if path.name not in known) if target.is_dir() else []
+    if odd and others is not None:
+        raise ValueError(f"{target} must hold nothing but {', '.join(sorted(known))}, got {odd[0]!r}")
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:

@@ -81,6 +81,16 @@ def _saved(folder: Path) -> Admission:
     return machine
 
 
+def test_a_file_of_the_user_s_own_is_not_removed(tmp_path: Path) -> None:
+    admission, folder = Admission(2), tmp_path / "state"
+    admission.save(folder)
+    admission.save(folder)  # its own files go
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"must hold nothing but admission\.json, state\.npy, got 'notes\.txt'"):
+        admission.save(folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
 def test_a_save_that_fails_leaves_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = _saved(tmp_path / "state")
     machine.offer(Job(1, 5, 2, 30))
