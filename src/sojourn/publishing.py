@@ -84,8 +84,8 @@ def publish_files(target: Path, contents: Mapping[str, bytes], mark: str,
     """Put files, by name, into a folder all at once; a reader sees the older folder or this one.
 
     mark: as in `publish_folder`. others: where it is given, an older one may hold these names besides, and anything
-    else is somebody's own: ValueError. Also ValueError where the folder is not known by its mark, OSError where the disk
-    fails: it then stays as it was.
+    else is somebody's own: ValueError. Also ValueError where the folder is not known by its mark, OSError where the
+    disk fails: it then stays as it was.
     """
     _check_replaceable(target, mark)
     known = {*contents, *(others or ())}
