@@ -20,7 +20,7 @@ from sojourn.flows.evaluations.planning_figures import (
 )
 from sojourn.flows.evaluations.planning_recurring import cut_history, recurring_days, recurring_rows
 from sojourn.flows.evaluations.planning_run import EVALUATIONS, PlanEvaluation, run_evaluation
-from sojourn.flows.evaluations.planning_short import day_curves, fitted_before, known_before
+from sojourn.flows.evaluations.planning_short import day_curves, fitted_before, known_before, short_rows
 from sojourn.simulator.planning import PlanSettings, planner
 
 DAY = 86_400
@@ -117,3 +117,19 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     for name in ("recurring", "short-history"):
         with pytest.raises(ValueError, match="trace must be given for recurring jobs, got none"):
             EVALUATIONS[name](task)
+
+
+@pytest.mark.slow
+def test_short_histories_stand_beside_the_model(tmp_path: Path) -> None:
+    rows = short_rows(swf(tmp_path), "swf", 9, quiet, limit_s=1.0)
+    assert set(rows["planner"]) == {"history 1", "history 2", "history 3", "history 5", "history all", "model"}
+    assert rows.groupby("planner")["day"].nunique().eq(3).all()
+
+
+@pytest.mark.slow
+def test_an_evaluation_prints_writes_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = PlanEvaluation(swf(tmp_path), "swf", 2, 0.5)
+    run_evaluation("recurring", task, tmp_path / "out", tmp_path / "store")
+    assert "against none" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "planning_recurring_log0.csv", "planning_recurring_log0.png"]
