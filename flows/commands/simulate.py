@@ -61,7 +61,7 @@ def simulate(
             read = synthesize(n_requests, seed=seed)
         else:
             read, read_report = read_trace(reader, trace, horizon_s=horizon_s)
-            tell_doubts(read_report.notes)
+            tell_doubts(read_report.lines())
     recipe = workload or own_recipe("synthetic" if trace is None else reader)
     shape: dict[str, Any] = {}
     if recipe == "trace":

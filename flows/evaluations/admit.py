@@ -149,7 +149,7 @@ def _check_out(out: Path) -> None:
 def _trace_of(config: AdmitConfig) -> Trace:
     assert config.trace is not None  # the settings refuse it
     trace, report = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
-    tell_doubts(report.notes)
+    tell_doubts(report.lines())
     return trace
 
 

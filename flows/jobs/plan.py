@@ -126,11 +126,13 @@ def plan_day(task: PlanTask, out: Path) -> None:
 
 def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
     """One row a job: name, start_s, requested_start_s, moved_s, latest_start_s, deadline_s, median_duration_s, and
-    is_running where a day is planned again."""
+    is_running where a day is planned again: jobs that have ended then have no row, and moved_s counts from the start
+    that was requested for the whole day."""
     day, step_s = task.instance, task.instance.step_s
+    requested = day.requested if task.rest is None else task.rest.requested
     table = pd.DataFrame({
         "name": [job.name for job in day.jobs], "start_s": schedule.starts * step_s,
-        "requested_start_s": day.requested * step_s, "moved_s": (schedule.starts - day.requested) * step_s,
+        "requested_start_s": requested * step_s, "moved_s": (schedule.starts - requested) * step_s,
         "latest_start_s": day.latest * step_s, "deadline_s": day.deadlines * step_s,
         "median_duration_s": [float(np.median(job.durations)) * step_s for job in day.jobs]})
     if task.rest is not None:

@@ -34,8 +34,11 @@ class JobTable:
         """What had happened at `now_s`, in steps; later starts and ends are not read."""
         if self.started_s is None:
             raise ValueError("replan_at must come with a column started_s (and ended_s) in the table, got none")
-        ended_s = np.full(len(self.instance), np.nan) if self.ended_s is None else self.ended_s
         step_s = self.instance.step_s
+        last_s = float(self.instance.deadlines.max()) * step_s
+        if not 0 <= now_s <= last_s:
+            raise ValueError(f"replan_at must lie within the day, 0 to {last_s:g} s (the last deadline), got {now_s!r}")
+        ended_s = np.full(len(self.instance), np.nan) if self.ended_s is None else self.ended_s
         started = np.where(self.started_s <= now_s, self.started_s, np.nan)
         ended = np.where(ended_s <= now_s, ended_s, np.nan)
         return DayState(int(now_s // step_s), _steps(started // step_s), _steps(np.ceil(ended / step_s)))
@@ -74,9 +77,14 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
 
 def _table(path: Path) -> pd.DataFrame:
     if not path.is_file():
-        raise FileNotFoundError(f"jobs must be a CSV or Parquet file, got {str(path)!r}")
+        found = "a folder" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"jobs must be a CSV or Parquet file, got {found}: {str(path)!r}")
     if path.suffix == ".csv" or path.name.endswith(".csv.gz"):
-        return pd.read_csv(path, dtype={"name": str, "parents": str})
+        try:
+            return pd.read_csv(path, dtype={"name": str, "parents": str})
+        except (ValueError, EOFError) as error:  # also of pandas: empty, not UTF-8, a quote that does not end
+            raise ValueError(f"{path.name} must be a CSV file with a header, got one that cannot be read "
+                             f"({error})") from error
     if path.suffix == ".parquet":
         try:
             return pd.read_parquet(path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sojourn.simulator.admission.admit import cores_for
 from sojourn.simulator.admission.decisions import REASONS
-from sojourn.simulator.admission.jobs import AdmissionJobs
+from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs
 from sojourn.simulator.admission.power_profile import PowerProfile
 from sojourn.simulator.admission.saved_state import Rules, read_state, write_state
 
@@ -83,7 +83,7 @@ class Admission:
         offer = int(decision.offer_s[0])
         return Answer(is_accepted, int(decision.start_s[0]) if is_accepted else None,
                       tuple(decision.cores_of(0).tolist()), REASONS[int(decision.reason[0])],
-                      offer if offer >= 0 else None)
+                      offer if 0 <= offer < MAX_TIME_S else None)
 
     def save(self, folder: str | Path) -> None:
         """Writes the state into a folder, whole or not at all: a save that is killed leaves the one before.

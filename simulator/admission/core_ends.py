@@ -23,8 +23,8 @@ class CoreEnds:
     """
 
     def __init__(self, n_cores: int, allocation: str, acceptance: str = "greedy", slack: float | None = None) -> None:
-        if not 1 <= n_cores < 2**22:
-            raise ValueError(f"n_cores must be at least 1 and below 2**22, got {n_cores!r}")
+        if not isinstance(n_cores, int | np.integer) or not 1 <= n_cores < 2**22:
+            raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
         self.allocation = known("allocation", allocation, ALLOCATIONS)
         self.acceptance = known("policy", acceptance, ACCEPTANCES)
         self.factors = np.empty(0)

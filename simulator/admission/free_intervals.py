@@ -31,8 +31,8 @@ class FreeIntervals:
 
     def __init__(self, n_cores: int, allocation: str, *, is_backfilling: bool = True,
                  power: PowerProfile | None = None) -> None:
-        if not 1 <= n_cores < 2**22:
-            raise ValueError(f"n_cores must be at least 1 and below 2**22, got {n_cores!r}")
+        if not isinstance(n_cores, int | np.integer) or not 1 <= n_cores < 2**22:
+            raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
         self.n_cores, self.is_backfilling = n_cores, is_backfilling
         self.allocation = known("allocation", allocation, ALLOCATIONS)
         self.table = _always_on(n_cores) if power is None else power.intervals(n_cores)

@@ -48,9 +48,9 @@ class PowerProfile:
         if len(late):
             raise ValueError(f"time_s of a power profile must rise, got {time[late[0] + 1].item()!r} after "
                              f"{time[late[0]].item()!r} (row {int(late[0]) + 2})")
-        if not time[-1] < self.end_s < MAX_TIME_S:
-            raise ValueError(f"end_s of a power profile must be after the last time {time[-1].item()!r}, got "
-                             f"{self.end_s!r}")
+        if not time[-1] < self.end_s < MAX_TIME_S or self.end_s != int(self.end_s):
+            raise ValueError(f"end_s of a power profile must be a whole number after the last time "
+                             f"{time[-1].item()!r}, got {self.end_s!r}")
         object.__setattr__(self, "time_s", time.astype(np.int64))
         object.__setattr__(self, "cores", cores.astype(np.int64))
 
@@ -108,12 +108,17 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
     >>> profile.cores.tolist(), profile.end_s
     ([2, 10], 7200)
     """
-    with Path(path).open(newline="") as file:
-        lines = list(csv.reader(file))
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} must be a CSV file in UTF-8, got {error}") from error
     header = [name.strip() for name in lines[0]] if lines else []
-    column = next((name for name in _COLUMNS if name in header), None)
-    if "time_s" not in header or column is None:
-        raise ValueError(f"{path}: columns must be time_s and cores or watts, got {', '.join(header) or 'none'}")
+    amounts = [name for name in header if name in _COLUMNS]
+    if header.count("time_s") != 1 or len(amounts) != 1:
+        raise ValueError(f"{path}: columns must be time_s and one of cores and watts, each once, got "
+                         f"{', '.join(header) or 'none'}")
+    column = amounts[0]
     time, amount = (_numbers(lines, header, name, path) for name in ("time_s", column))
     if len(time) == 0:
         raise ValueError(f"{path}: a power profile must have rows, got none")
@@ -137,6 +142,8 @@ def _numbers(lines: list[list[str]], header: list[str], name: str, path: str | P
     for number, line in enumerate(lines[1:], 2):
         if not any(cell.strip() for cell in line):
             continue
+        if len(line) > len(header):
+            raise ValueError(f"{path}: a row must have {len(header)} values, got {len(line)} (line {number})")
         text = line[header.index(name)].strip() if len(line) > header.index(name) else ""
         try:
             value = float(text)

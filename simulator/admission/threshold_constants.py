@@ -37,8 +37,8 @@ def threshold_constants(n_cores: int, slack: float) -> ThresholdConstants:
     >>> threshold_constants(10, 0.1).first
     5
     """
-    if n_cores < 1:
-        raise ValueError(f"n_cores must be at least 1, got {n_cores!r}")
+    if not isinstance(n_cores, int | np.integer) or n_cores < 1:
+        raise ValueError(f"n_cores must be a whole number of at least 1, got {n_cores!r}")
     if not 0.0 < slack <= 1.0:
         raise ValueError(f"slack must be above 0 and at most 1 with threshold acceptance, got {slack!r}")
     low, high = 1, n_cores  # the excess at f = 2 falls with k, and at k = m it is not above 0

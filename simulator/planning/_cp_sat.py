@@ -35,6 +35,8 @@ class Limits:
             raise ValueError(f"limit_s must be above 0, got {self.limit_s!r}")
         if self.work_limit is not None and not self.work_limit > 0:
             raise ValueError(f"work_limit must be above 0, got {self.work_limit!r}")
+        if not 0 <= self.seed < 1 << 31:
+            raise ValueError(f"seed must be at least 0 and below 2**31, got {self.seed!r}")
         if self.n_workers < 1 or self.n_moves < 0:
             raise ValueError(f"n_workers must be at least 1 and n_moves at least 0, got {self.n_workers!r} and "
                              f"{self.n_moves!r}")

@@ -34,6 +34,8 @@ def drawn_runs(held_out: Sequence[Job], rng: np.random.Generator, n_runs: int = 
     """
     if n_runs < 1:
         raise ValueError(f"n_runs must be at least 1, got {n_runs!r}")
+    if not len(held_out):
+        raise ValueError("held_out must hold at least one job, got none")
     durations = np.empty((n_runs, len(held_out)), np.int64)
     usage = np.empty((n_runs, len(held_out), held_out[0].usage.shape[1]))
     for row, job in enumerate(held_out):

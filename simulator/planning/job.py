@@ -184,7 +184,8 @@ class Instance:
             return
         room = np.atleast_1d(np.asarray(self.capacity, np.float64))
         if room.shape != (len(self.resources),) or not (np.isfinite(room) & (room > 0)).all():
-            raise ValueError(f"capacity must be {len(self.resources)} finite numbers above 0, got {self.capacity!r}")
+            raise ValueError(f"capacity must be {len(self.resources)} finite number(s) above 0, one a resource, got "
+                             f"{room.tolist()!r}")
         for job in self.jobs:
             over = job.usage.max(axis=0) - room
             if (over > 0).any():

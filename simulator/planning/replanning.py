@@ -21,11 +21,14 @@ class DayState:
 @dataclass(frozen=True, slots=True)
 class RestOfDay:
     """instance: of the jobs that have not ended. rows: int64, theirs in the whole day. is_running: bool, of them.
-    notes: deadlines that can no longer be met and histories that are outlived, a sentence each."""
+    requested: int64, their requested starts in the whole day, steps: in `instance` nothing waiting starts before now.
+    notes: deadlines that can no longer be met, histories that are outlived, and jobs that did not wait for a parent, a
+    sentence each."""
 
     instance: Instance
     rows: np.ndarray
     is_running: np.ndarray
+    requested: np.ndarray
     notes: tuple[str, ...]
 
 
@@ -46,10 +49,12 @@ def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
     [(0, 0, [30]), (20, 30, [5])]
     """
     _check(instance, state)
+    notes = [f"job {instance.jobs[row].name!r} started before its parent {instance.jobs[parent].name!r} ended"
+             for row in np.flatnonzero(state.started >= 0).tolist() for parent in instance.parents[row]
+             if not 0 <= state.ended[parent] <= state.started[row]]
     rows = np.flatnonzero(state.ended < 0)
     if not len(rows):
         raise ValueError(f"jobs must not all have ended at {state.now}, got {len(instance)} that have")
-    notes: list[str] = []
     left: dict[int, Job] = {}
     earliest_end: dict[int, int] = {}
     for row in (row for row in instance.order.tolist() if state.ended[row] < 0):
@@ -73,7 +78,7 @@ def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
             job = replace(job, deadline=earliest_end[row])
         left[row] = job
     rest = replace(instance, jobs=tuple(left[row] for row in rows.tolist()))
-    return RestOfDay(rest, rows, state.started[rows] >= 0, tuple(notes))
+    return RestOfDay(rest, rows, state.started[rows] >= 0, instance.requested[rows], tuple(notes))
 
 
 def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
@@ -88,6 +93,8 @@ def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
 
 
 def _check(instance: Instance, state: DayState) -> None:
+    if state.now < 0:
+        raise ValueError(f"now must be at least 0, got {state.now!r}")
     for name, times in (("started", state.started), ("ended", state.ended)):
         if times.shape != (len(instance),):
             raise ValueError(f"{name} must have a time for each of the {len(instance)} jobs, got {times.shape}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -26,6 +26,10 @@ def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-f
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n!r}")
+    if reading not in get_args(Reading):
+        raise ValueError(f"reading must be one of {', '.join(get_args(Reading))}, got {reading!r}")
+    if tightness is not None and not 0 <= tightness <= 1:
+        raise ValueError(f"tightness must be from 0 to 1, got {tightness!r}")
     span = 50 * n if makespan is None else makespan
     jobs: list[Job] = []
     held_out: list[Job] = []

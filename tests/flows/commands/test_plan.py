@@ -70,6 +70,9 @@ def test_a_day_is_planned_again(tmp_path: Path) -> None:
     assert len(table) == 12 - sum(np.isfinite(ended))
     assert (table[~table["is_running"]]["start_s"] >= now).all()
     assert (table[table["is_running"]]["start_s"] < now).all() and table["is_running"].any()
+    asked = dict(zip((job.name for job in day.jobs), day.requested.tolist(), strict=True))
+    assert table["requested_start_s"].tolist() == [asked[name] for name in table["name"]]  # not the time of replanning
+    assert (table["moved_s"] == table["start_s"] - table["requested_start_s"]).all()
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
@@ -83,6 +86,7 @@ def test_a_day_is_planned_again(tmp_path: Path) -> None:
     (("--n-runs", "0"), "n_runs must be at least 1, got 0"),
     (("--resource", "gpu"), "jobs.csv must have the columns name, requested_start_s, "),
     (("--capacity", "3"), "usage of job 'job 0' must fit the capacity of 3 cpu_cores, got 10"),
+    (("--seed", "-1"), "seed must be at least 0 and below 2**31, got -1"),
     (("--replan-at", "3"), "replan_at must come with a column started_s"),
 ])
 def test_bad_input_ends_with_one_line(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_bad_rows_are_refused_by_name(row: str, message: str, tmp_path: Path) ->
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="jobs must be a CSV or Parquet file, got"):
+    with pytest.raises(FileNotFoundError, match="jobs must be a CSV or Parquet file, got no such file: "):
         read_jobs(tmp_path / "none.csv")
     with pytest.raises(ValueError, match=r"must have the columns name, .*, got none named 'deadline_s'"):
         read_jobs(table(tmp_path, "a,0,60,90,2", head="name,requested_start_s,flexibility_s,durations_s,cpu_cores\n"))
@@ -79,7 +79,21 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     broken.write_text("x")
     with pytest.raises(ValueError, match=r"jobs\.parquet must be a Parquet file"):
         read_jobs(broken)
+    for content in (b"", b"\xff\xfe\x00", b'name,"a\n1'):
+        (tmp_path / "odd.csv").write_bytes(content)
+        with pytest.raises(ValueError, match=r"odd\.csv must be|odd\.csv must have the columns"):
+            read_jobs(tmp_path / "odd.csv")
+    with pytest.raises(FileNotFoundError, match="got a folder"):
+        read_jobs(tmp_path)
     with pytest.raises(ValueError, match="step_s must be finite and above 0, got 0"):
         read_jobs(table(tmp_path, "a,0,60,600,90,2,"), step_s=0)
     with pytest.raises(ValueError, match="replan_at must come with a column started_s"):
         read_jobs(table(tmp_path, "a,0,60,600,90,2,")).state_at(5)
+
+
+@pytest.mark.parametrize("now_s", [-5.0, float("nan"), float("inf"), 1e9])
+def test_replanning_is_within_the_day(tmp_path: Path, now_s: float) -> None:
+    jobs = read_jobs(table(tmp_path, "a,0,60,600,90,2,,10", head=HEAD.strip() + ",started_s\n"))
+    with pytest.raises(ValueError, match=r"replan_at must lie within the day, 0 to 600 s \(the last deadline\), got"):
+        jobs.state_at(now_s)
+    assert jobs.state_at(600.0).started.tolist() == [10]

@@ -151,3 +151,17 @@ def test_a_state_that_is_none_is_refused(is_backfilling: bool) -> None:
             cores.restore(state)
     cores.restore(good)
     assert (cores.state() == good).all()
+
+
+@pytest.mark.parametrize("n_cores", [1.5, "2", 0, None])
+def test_the_number_of_cores_is_a_whole_one(n_cores: Any) -> None:
+    for is_backfilling in (False, True):
+        with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1"):
+            Admission(n_cores, is_backfilling=is_backfilling)
+
+
+def test_a_counter_offer_is_a_deadline_that_a_job_can_have() -> None:
+    machine, late = Admission(1), 2**40 - 10
+    assert machine.offer(Job(late - 20, 20, 1, late)).is_accepted
+    answer = machine.offer(Job(late - 19, 20, 1, late + 5))
+    assert (answer.is_accepted, answer.counter_offer_s) == (False, None)

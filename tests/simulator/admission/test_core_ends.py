@@ -148,7 +148,7 @@ def test_without_cores_the_decisions_are_the_same() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_cores must be at least 1"):
+    with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1"):
         CoreEnds(0, "best-fit")
     with pytest.raises(ValueError, match=r"allocation must be one of balanced, best-fit, min-idle, got 'worst'"):
         CoreEnds(1, "worst")

@@ -32,7 +32,19 @@ def test_watts_are_cores_that_can_all_be_busy(tmp_path: Path) -> None:
         read_power_profile(path)
 
 
+def test_a_file_as_excel_saves_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_bytes(b"\xef\xbb\xbftime_s,cores\r\n0,3\r\n60,2\r\n")
+    assert read_power_profile(path).cores.tolist() == [3, 2]
+    path.write_bytes(b"time_s,cores\n0,\xff\n")
+    with pytest.raises(ValueError, match=r"power\.csv must be a CSV file in UTF-8"):
+        read_power_profile(path)
+
+
 @pytest.mark.parametrize(("text", "words"), [
+    ("time_s,cores,watts\n0,3,9\n", "each once, got time_s, cores, watts"),
+    ("time_s,cores,cores\n0,3,9\n", "each once, got time_s, cores, cores"),
+    ("time_s,cores\n0,3,9\n", r"a row must have 2 values, got 3 \(line 2\)"),
     ("time_s,cores\n0,3\n60,1\n180,2\n", "rows must have equal distances, got 180 after 60 where rows before are 60 s"),
     ("time_s,cores\n0,3\n60,\n120,2\n", r"cores must be a number of at least 0, got '' \(line 3\)"),
     ("time_s,cores\n0,3\n60\n", r"cores must be a number of at least 0, got '' \(line 3\)"),
@@ -40,8 +52,8 @@ def test_watts_are_cores_that_can_all_be_busy(tmp_path: Path) -> None:
     ("time_s,cores\n0,-3\n", r"cores must be a number of at least 0, got '-3' \(line 2\)"),
     ("time_s,cores\n0,3\n0,2\n", r"time_s of a power profile must rise, got 0.0 after 0.0 \(row 2\)"),
     ("time_s,cores\n0,3.5\n", "cores of a power profile must be a whole number"),
-    ("when,cores\n0,3\n", "columns must be time_s and cores or watts, got when, cores"),
-    ("", "columns must be time_s and cores or watts, got none"),
+    ("when,cores\n0,3\n", "columns must be time_s and one of cores and watts, each once, got when, cores"),
+    ("", "columns must be time_s and one of cores and watts, each once, got none"),
     ("time_s,cores\n", "a power profile must have rows, got none"),
 ])
 def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
@@ -55,7 +67,7 @@ def test_a_gap_is_held_over_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_bad_arrays_are_refused() -> None:
-    with pytest.raises(ValueError, match="end_s of a power profile must be after the last time 10, got 10"):
+    with pytest.raises(ValueError, match=r"end_s of a power profile must be a whole number after .* 10, got 10"):
         PowerProfile(np.array([10]), np.array([1]), 10)
     with pytest.raises(ValueError, match="power profile must have rows"):
         PowerProfile(np.array([]), np.array([]), 10)

@@ -85,5 +85,5 @@ def test_what_is_refused() -> None:
                        (np.array([1, np.nan, 1]), r"got nan \(job 1\)")):
         with pytest.raises(ValueError, match=words):
             admit_predicted(jobs, bad, 2)
-    with pytest.raises(ValueError, match="n_cores must be at least 1"):
+    with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1"):
         admit_predicted(jobs, planned, 0)

@@ -60,7 +60,7 @@ def test_a_job_wider_than_the_capacity_is_refused() -> None:
     with pytest.raises(ValueError, match="usage of job 'a' must fit the capacity of 3 cpu_cores, got 4"):
         Instance((GOOD,), capacity=np.array([3.0]))
     assert len(Instance((GOOD,), capacity=np.array([4.0]))) == 1
-    with pytest.raises(ValueError, match="capacity must be 1 finite numbers above 0"):
+    with pytest.raises(ValueError, match=r"capacity must be 1 finite number.s. above 0"):
         Instance((GOOD,), capacity=np.array([0.0]))
     with pytest.raises(ValueError, match="step_s must be finite and above 0, got 0"):
         Instance((GOOD,), step_s=0)

@@ -90,3 +90,16 @@ def test_what_happens_later_does_not_change_the_rest() -> None:
         assert (one.name, one.requested_start, one.flexibility, one.deadline) == (
             two.name, two.requested_start, two.flexibility, two.deadline)
         assert one.durations.tolist() == two.durations.tolist()
+
+
+def test_a_job_that_did_not_wait_for_its_parent_is_named() -> None:
+    rest = rest_of_day(DAY, state(25, {0: 5, 1: 8}, {}))
+    assert rest.notes == ("job 'b' started before its parent 'a' ended",)
+    assert rest_of_day(DAY, state(25, {0: 5, 1: 16}, {0: 16})).notes == ()
+    with pytest.raises(ValueError, match="now must be at least 0, got -1"):
+        rest_of_day(DAY, state(-1, {}, {}))
+
+
+def test_requested_starts_are_those_of_the_whole_day() -> None:
+    rest = rest_of_day(DAY, state(40, {0: 5}, {0: 39}))
+    assert rest.instance.requested.tolist() == [40, 50, 40] and rest.requested.tolist() == [5, 50, 0]
