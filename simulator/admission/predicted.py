@@ -57,8 +57,8 @@ def admit_predicted(jobs: AdmissionJobs, planned_s: np.ndarray, n_cores: int,
         row = int(np.flatnonzero(is_bad)[0])
         raise ValueError(f"planned_s must be at least 1 and below 2**40, got {planned[row].item()!r} "
                          f"(job {jobs.name_of(row)})")
-    if not 1 <= n_cores < 2**22:
-        raise ValueError(f"n_cores must be at least 1 and below 2**22, got {n_cores!r}")
+    if not isinstance(n_cores, int | np.integer) or not 1 <= n_cores < 2**22:
+        raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
     code = ALLOCATIONS[known("allocation", allocation, ALLOCATIONS)]
     n, order = len(jobs), jobs.order()
     start, end, reason = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int8)
