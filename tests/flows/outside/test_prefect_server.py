@@ -120,7 +120,7 @@ def test_a_server_that_ends_or_is_slow_is_one_line(tmp_path: Path, monkeypatch: 
     begun: list[subprocess.Popen[bytes]] = []
 
     def begin(program: str) -> None:
-        def started(home: Path) -> tuple[subprocess.Popen[bytes], str]:
+        def started(home: Path, is_scheduling: bool) -> tuple[subprocess.Popen[bytes], str]:
             begun.append(subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
                                           stdout=subprocess.PIPE))
             return begun[-1], "http://127.0.0.1:9/api"
@@ -142,7 +142,7 @@ def test_a_server_that_ends_or_is_slow_is_one_line(tmp_path: Path, monkeypatch: 
 
 
 def test_the_users_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_begun", lambda home: pytest.fail("none of our own"))
+    monkeypatch.setattr(module, "_begun", lambda home, is_scheduling: pytest.fail("none of our own"))
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), prefect_server(tmp_path):
         pass
     assert not (tmp_path / "prefect").exists()
