@@ -19,7 +19,8 @@ def plan(
         help="Planner: {planners}; repeat to compare. The first one's schedule is written.")] = ["cospis"],  # noqa: B006
     against: Annotated[str, typer.Option(help="Planner that the others are held against.")] = "det-p50",
     out: Annotated[Path, typer.Option(
-        help="Folder for the schedule (CSV, Parquet), its picture (PNG) and the metrics (JSON).")] = Path("plan"),
+        help="Folder for the schedule (CSV, Parquet), its picture (PNG), the metrics (JSON) and a page "
+             "(HTML).")] = Path("plan"),
     replan_at: Annotated[float | None, typer.Option(
         "--replan-at", help="Plan the rest of the day at this time, seconds: what started_s and ended_s say has "
                             "happened by then stays.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,9 @@ from sojourn import __version__
 from sojourn.flows.config import TraceSettings, load_settings
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.plan_figure import plan_figure
-from sojourn.flows.reports.plan_table import plan_row, plan_table
+from sojourn.flows.reports.plan_table import jobs_section, plan_row, plan_section
+from sojourn.flows.reports.section import Section
+from sojourn.flows.reports.section_page import section_page
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
@@ -31,7 +34,7 @@ from sojourn.simulator.planning import (
     planner,
 )
 
-FILES = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json")
+FILES = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
 """What is written."""
 
 
@@ -94,14 +97,20 @@ def plan_day(task: PlanTask, out: Path) -> None:
     with stage("run the days"):
         found = {name: execute(past, own, runs) for name, own in tested.items()}
         rows = pd.DataFrame([plan_row(tested[name], found[name], found[task.against]) for name in names])
-    _print(task, schedule, rows, n_single)
+    section = _section(task, rows, n_single)
+    _print(task, schedule, section)
     metrics = _metrics(task, schedule, rows)
     table = schedule_table(task, schedule)
     figure = plan_figure(task.instance, schedule, runs, _title(task, schedule, found))
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=110, format="png")
+    page = section_page(f"Plan of {task.jobs.name}", f"{'; '.join(text for _, text in _lines(task, schedule))}.",
+                        [section, jobs_section(table, schedule.planner)], {"schedule.png": drawn.getvalue()})
     for name, write in (("schedule.csv", lambda path: table.to_csv(path, index=False)),
                         ("schedule.parquet", lambda path: table.to_parquet(path, index=False)),
-                        ("schedule.png", lambda path: figure.savefig(path, dpi=110, format="png")),
-                        ("metrics.json", lambda path: path.write_text(json.dumps(metrics, indent=1) + "\n"))):
+                        ("schedule.png", lambda path: path.write_bytes(drawn.getvalue())),
+                        ("metrics.json", lambda path: path.write_text(json.dumps(metrics, indent=1) + "\n")),
+                        ("plan.html", lambda path: path.write_text(page))):
         with whole_file(out / name) as temporary:
             write(temporary)
         console.print(f"written  {out / name}", soft_wrap=True)
@@ -122,6 +131,7 @@ def plan_day(task: PlanTask, out: Path) -> None:
             tracker.log_figure(run, figure, "schedule.png")
             tracker.log_text(run, table.to_csv(index=False), "schedule.csv")
             tracker.log_text(run, rows.to_csv(index=False), "planners.csv")
+            tracker.log_text(run, page, "plan.html")
 
 
 def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
@@ -140,27 +150,36 @@ def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
     return table
 
 
-def _print(task: PlanTask, schedule: Schedule, rows: pd.DataFrame, n_single: int) -> None:
+def _print(task: PlanTask, schedule: Schedule, section: Section) -> None:
+    for label, text in _lines(task, schedule):
+        console.print(f"{label:<14}{text}", soft_wrap=True)
+    console.print(section, crop=False)
+
+
+def _lines(task: PlanTask, schedule: Schedule) -> list[tuple[str, str]]:
+    """What was planned, and what to know of it: a label and a text each."""
     day = task.instance
     peaks = ", ".join(f"{peak:g} {name}" for name, peak in zip(day.resources, schedule.peak, strict=True))
-    lines = [("jobs", f"{len(day)}, {int((schedule.starts > day.requested).sum())} of them moved, by "
-                      f"{schedule.moved * day.step_s:,.0f} s in all"),
+    requested = day.requested if task.rest is None else task.rest.requested
+    moved = schedule.starts - requested
+    lines = [("jobs", f"{len(day)}, {int((moved > 0).sum())} of them moved, by {moved.sum() * day.step_s:,.0f} s in "
+                      "all"),
              ("planned peak", f"{peaks} by {schedule.planner}, from all runs; {schedule.status}, gap "
                               f"{schedule.gap_pct:.1f} %, {schedule.seconds:.2f} s")]
     if day.capacity is not None and (schedule.peak > day.capacity).any():
         lines.append(("capacity", f"{', '.join(f'{room:g}' for room in day.capacity)}: the planned peak exceeds it"))
     if schedule.reason:
         lines.append(("note", schedule.reason))
-    for note in task.rest.notes if task.rest is not None else ():
-        lines.append(("note", note))
-    for label, text in lines:
-        console.print(f"{label:<14}{text}", soft_wrap=True)
+    return [*lines, *(("note", note) for note in (task.rest.notes if task.rest is not None else ()))]
+
+
+def _section(task: PlanTask, rows: pd.DataFrame, n_single: int) -> Section:
     if task.held_out:
         tested = f"Planned from the earlier runs, tested on the latest {100 * task.held_out:g} % of each job's"
         tested += f" ({n_single} jobs have one run, used for both)." if n_single else "."
     else:
         tested = "Tested on the same runs as planned from: errors are too low."
-    console.print(plan_table(rows, f"Planners on {task.n_runs} days drawn from past runs", task.against, tested))
+    return plan_section(rows, f"Planners on {task.n_runs} days drawn from past runs", task.against, tested)
 
 
 def _metrics(task: PlanTask, schedule: Schedule, rows: pd.DataFrame) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
 
 from sojourn.flows.intervals import t_half_width
+from sojourn.flows.reports.section import Section
 from sojourn.simulator.planning import Executed, Schedule
 
 LEGEND = ("Reduction: of the observed peak below that of the requested starts in the same run, %, higher = better. "
@@ -37,17 +37,29 @@ _SHOWN = (("status", "status", ""), ("planned peak", "planned_peak", ".1f"),
           ("gap %", "gap_pct", ".1f"), ("seconds", "seconds", ".2f"))
 
 
-def plan_table(rows: pd.DataFrame, title: str, against: str, caption: str) -> Table:
-    """Rows of `plan_row` for the terminal."""
-    table = Table(title=title, title_justify="left", caption_justify="left",
-                  caption=f"{caption} {LEGEND.format(against=against)}")
-    table.add_column("planner", no_wrap=True)
-    for name, _, form in _SHOWN:
-        table.add_column(name.replace(" ", "\n"), justify="right" if form else "left", no_wrap=True)
-    table.add_column(f"against\n{against}", justify="right", no_wrap=True)
-    for row in rows.to_dict("records"):
-        table.add_row(str(row["planner"]), *(format(row[column], form) for _, column, form in _SHOWN), _paired(row))
-    return table
+def plan_section(rows: pd.DataFrame, title: str, against: str, caption: str) -> Section:
+    """Rows of `plan_row` as a table."""
+    titles = ("planner", *(name for name, _, _ in _SHOWN), f"against {against}")
+    cells = tuple((str(row["planner"]), *(format(row[column], form) for _, column, form in _SHOWN), _paired(row))
+                  for row in rows.to_dict("records"))
+    return Section(title, caption, titles, cells, 2, LEGEND.format(against=against))
+
+
+def jobs_section(table: pd.DataFrame, planner: str) -> Section:
+    """The schedule, a row a job; `flows.jobs.plan.schedule_table` says what the columns mean. Times: h:mm:ss."""
+    columns = [name for name in table.columns if name.endswith("_s")]
+    cells = tuple((str(row["name"]), *(_clock(row[name]) for name in columns)) for row in table.to_dict("records"))
+    titles = ("job", *(name.removesuffix("_s").replace("_", " ") for name in columns))
+    return Section(f"Schedule by {planner}", "Times from the day's begin, h:mm:ss.", titles, cells, 1)
+
+
+def _clock(seconds: float) -> str:
+    """
+    >>> _clock(3_725.0), _clock(-60)
+    ('1:02:05', '-0:01:00')
+    """
+    whole = round(abs(seconds))
+    return f"{'-' if seconds < 0 else ''}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 def _paired(row: Mapping[Any, Any]) -> str:

@@ -51,6 +51,9 @@ def test_a_day_is_planned_written_and_logged(tmp_path: Path) -> None:
     assert metrics["schedule"]["status"] == "optimal"
     assert [row["planner"] for row in metrics["planners"]] == ["cospis", "none", "det-p50"]
     assert (out / "schedule.png").stat().st_size > 10_000
+    page = (out / "plan.html").read_text()
+    assert "<h1>Plan of jobs.csv</h1>" in page and "Schedule by cospis" in page and "<script" not in page
+    assert page.count("<tr>") == 1 + 3 + 1 + len(table) and page.count("data:image/png;base64,iVBOR") == 1
     runs = list(read_store(TraceSettings(store=store))._pages("tags.kind = 'plan'"))
     assert len(runs) == 1 and runs[0].data.metrics["cospis/reduction_pct"] == pytest.approx(
         metrics["planners"][0]["reduction_pct"])
