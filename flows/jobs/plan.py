@@ -104,8 +104,9 @@ def plan_day(task: PlanTask, out: Path) -> None:
     figure = plan_figure(task.instance, schedule, runs, _title(task, schedule, found))
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=110, format="png")
-    page = section_page(f"Plan of {task.jobs.name}", f"{'; '.join(text for _, text in _lines(task, schedule))}.",
-                        [section, jobs_section(table, schedule.planner)], {"schedule.png": drawn.getvalue()})
+    about = "".join(f"{label.capitalize()}: {text}. " for label, text in _lines(task, schedule))
+    page = section_page(f"Plan of {task.jobs.name}", about, [section, jobs_section(table, schedule.planner)],
+                        {"schedule.png": drawn.getvalue()})
     for name, write in (("schedule.csv", lambda path: table.to_csv(path, index=False)),
                         ("schedule.parquet", lambda path: table.to_parquet(path, index=False)),
                         ("schedule.png", lambda path: path.write_bytes(drawn.getvalue())),
