@@ -8,21 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from made_bundles import Made, make
+from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, enter_store
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
@@ -31,21 +29,6 @@ from sojourn.serving.errors import BundleError
 NAME = "made"
 PASSED = (Gate("any", True, "fine"),)
 FAILED = (Gate("any", False, "not fine"),)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture()
-def store(new_store: Callable[[Path], Path], tmp_path: Path) -> Path:
-    return new_store(tmp_path / "store")
-
-
-@pytest.fixture()
-def tracker(store: Path) -> Tracker:
-    return Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
 
 
 def _judged(made: Made, store: Path, tracker: Tracker, kind: str, gates: tuple[Gate, ...] = PASSED,

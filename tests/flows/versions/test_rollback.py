@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
-from made_bundles import Made, make
+from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions import rollback as rollback_module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
@@ -23,21 +21,6 @@ from sojourn.flows.versions.version_list import version_lines, version_rows
 from sojourn.serving.errors import BundleError
 
 NAME = "made"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture()
-def store(new_store: Callable[[Path], Path], tmp_path: Path) -> Path:
-    return new_store(tmp_path / "store")
-
-
-@pytest.fixture()
-def tracker(store: Path) -> Tracker:
-    return Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
 
 
 def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, data: str = "aaa") -> Promotion:
