@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.evaluations.planner_rows import planner_rows
 from sojourn.flows.intervals import t_half_width
-from sojourn.flows.reports.plan_table import plan_row
+from sojourn.flows.progress import Report
 from sojourn.simulator.planning import (
     PLANNERS,
     Instance,
@@ -19,25 +20,19 @@ from sojourn.simulator.planning import (
     PlanSettings,
     Reading,
     drawn_runs,
-    execute,
-    planner,
     synthetic_day,
 )
 
 SIZES = (10, 20, 30, 40, 50, 60)
 BASELINE = "det-p50"
 READINGS: tuple[Reading, ...] = get_args(Reading)
-Report = Callable[[int, int], None]
 
 
 def day_rows(day: Instance, held_out: Sequence[Job], names: Sequence[str], settings: PlanSettings,
              key: Sequence[int]) -> list[dict[str, Any]]:
     """One row of `plan_row` for each planner, all executed on the same 50 runs. key: seeds those runs."""
     runs = drawn_runs(held_out, np.random.default_rng([*key, 1]))
-    schedules = {name: planner(name).plan(day, settings) for name in names}
-    found = {name: execute(day, own, runs) for name, own in schedules.items()}
-    against = found[BASELINE if BASELINE in found else names[0]]
-    return [plan_row(schedules[name], found[name], against) for name in names]
+    return planner_rows(day, runs, {name: (name, day) for name in names}, settings, BASELINE)
 
 
 def synthetic_rows(reading: Reading, n_seeds: int, report: Report, *, tightness: float | None = None,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sojourn.features.readers import read_trace
-from sojourn.flows.reports.plan_table import plan_row
+from sojourn.features.trace import Trace
+from sojourn.flows.evaluations.planner_rows import planner_rows
+from sojourn.flows.progress import Report
 from sojourn.simulator.planning import (
     Instance,
     Limits,
     PlanSettings,
     RecurringDay,
-    execute,
-    planner,
     recurring_day,
     recurring_key,
 )
@@ -29,17 +27,15 @@ HISTORY_SHARE = 0.3
 """Of a log's days that are history only."""
 _KEYS = ("user", "executable", "cpu_cores")
 _WITHOUT_EXECUTABLE = ("user", "cpu_cores", "requested_s")
-Report = Callable[[int, int], None]
 
 
-def recurring_days(log: Path, reader: str, n_days: int, *, step_s: int = 60,
+def recurring_days(trace: Trace, n_days: int, *, step_s: int = 60,
                    flexibility_s: int = 3_600) -> list[tuple[int, RecurringDay]]:
     """Days spread over the later part of a log, with at least five recurring jobs each, by number.
 
     A job recurs where user, executable and cores are the same; where the log has no executables, user, cores and
     requested time.
     """
-    trace, _ = read_trace(reader, log)
     requests = trace.requests
     columns = _KEYS if "executable" in requests else _WITHOUT_EXECUTABLE
     key = recurring_key(requests, tuple(name for name in columns if name in requests))
@@ -54,19 +50,13 @@ def recurring_rows(days: Sequence[tuple[int, RecurringDay]], report: Report, *, 
                    limit_s: float = 5.0) -> pd.DataFrame:
     """One row of `plan_row` for each day and planner, with `day` and `n`."""
     rows: list[dict[str, Any]] = []
+    settings = PlanSettings(limits=Limits(limit_s=limit_s))
     for done, (day, each) in enumerate(days):
         report(done, len(days))
-        rows += [{"day": day, "n": len(each.instance), **row} for row in _day_rows(each, each.instance, names, limit_s)]
+        found = planner_rows(each.instance, each.runs, {name: (name, each.instance) for name in names}, settings,
+                             "det-p50")
+        rows += [{"day": day, "n": len(each.instance), **row} for row in found]
     return pd.DataFrame(rows)
-
-
-def _day_rows(each: RecurringDay, planned: Instance, names: Sequence[str], limit_s: float) -> list[dict[str, Any]]:
-    """planned: the day as the planners see it."""
-    settings = PlanSettings(limits=Limits(limit_s=limit_s))
-    schedules = {name: planner(name).plan(planned, settings) for name in names}
-    found = {name: execute(each.instance, own, each.runs) for name, own in schedules.items()}
-    against = found.get("det-p50", found[names[0]])
-    return [plan_row(schedules[name], found[name], against) for name in names]
 
 
 def cut_history(instance: Instance, n_runs: int) -> Instance:

@@ -13,6 +13,7 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn import __version__
+from sojourn.features.readers import read_trace
 from sojourn.flows.config import TraceSettings, load_settings
 from sojourn.flows.evaluations.planning_days import (
     BASELINE,
@@ -97,7 +98,7 @@ def _recurring(task: PlanEvaluation) -> Evaluated:
     if task.trace is None:
         raise ValueError("trace must be given for recurring jobs, got none")
     with stage("read"):
-        days = recurring_days(task.trace, task.reader, task.n or 40, step_s=task.step_s,
+        days = recurring_days(read_trace(task.reader, task.trace)[0], task.n or 40, step_s=task.step_s,
                               flexibility_s=task.flexibility_s)
     with stage("plan days") as report:
         rows = recurring_rows(days, report, limit_s=task.limit_s)
@@ -114,8 +115,10 @@ def _short(task: PlanEvaluation) -> Evaluated:
     """Histories cut to a few runs, beside draws of a lifetime model."""
     if task.trace is None:
         raise ValueError("trace must be given for recurring jobs, got none")
+    with stage("read"):
+        trace, _ = read_trace(task.reader, task.trace)
     with stage("plan days") as report:
-        rows = short_rows(task.trace, task.reader, task.n or 20, report, limit_s=task.limit_s,
+        rows = short_rows(trace, task.n or 20, report, limit_s=task.limit_s,
                           flexibility_s=task.flexibility_s)
     name = task.trace.name.partition(".")[0]
     about = f"{name}: histories cut to some runs, cospis-even, {rows['day'].nunique()} days"

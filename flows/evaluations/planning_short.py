@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.readers import read_trace
 from sojourn.features.split import known_at, split_by_time
 from sojourn.features.trace import Trace
+from sojourn.flows.evaluations.planner_rows import planner_rows
 from sojourn.flows.evaluations.planning_recurring import DAY_S, cut_history, recurring_days
 from sojourn.flows.placement.model_history import with_model_history
-from sojourn.flows.reports.plan_table import plan_row
+from sojourn.flows.progress import Report
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.serving.inputs import Encoder
-from sojourn.simulator.planning import Instance, Limits, PlanSettings, RecurringDay, execute, planner
+from sojourn.simulator.planning import Instance, Limits, PlanSettings, RecurringDay
 
 CUTS = (1, 2, 3, 5)
 PLANNER = "cospis-even"
 FAMILY = "hazard"
-Report = Callable[[int, int], None]
 
 
-def short_rows(log: Path, reader: str, n_days: int, report: Report, *, limit_s: float = 5.0,
+def short_rows(trace: Trace, n_days: int, report: Report, *, limit_s: float = 5.0,
                flexibility_s: int = 3_600) -> pd.DataFrame:
     """One row of `plan_row` for each day and source of durations, in the column `planner`.
 
     `history N`: the latest N runs. `model`: 25 quantiles of the lifetime that `hazard` predicts, fitted on what had
     ended before the first of the days; its features of a day's jobs are what was known when the day began.
     """
-    trace, _ = read_trace(reader, log)
-    days = recurring_days(log, reader, n_days, flexibility_s=flexibility_s)
+    days = recurring_days(trace, n_days, flexibility_s=flexibility_s)
     encoder = default_encoder(trace)
     model = fitted_before(trace, encoder, days[0][0] * DAY_S)
+    settings = PlanSettings(limits=Limits(limit_s=limit_s))
     rows: list[dict[str, Any]] = []
     for done, (day, each) in enumerate(days):
         report(done, len(days))
@@ -45,11 +42,9 @@ def short_rows(log: Path, reader: str, n_days: int, report: Report, *, limit_s: 
         sources: dict[str, Instance] = {f"history {n}": cut_history(each.instance, n) for n in CUTS}
         sources["history all"] = each.instance
         sources["model"] = with_model_history(each.instance, table, 1 << 30)
-        settings = PlanSettings(limits=Limits(limit_s=limit_s))
-        schedules = {name: planner(PLANNER).plan(own, settings) for name, own in sources.items()}
-        found = {name: execute(each.instance, own, each.runs) for name, own in schedules.items()}
-        rows += [{"day": day, **plan_row(schedules[name], found[name], found["history 1"]), "planner": name}
-                 for name in sources]
+        found = planner_rows(each.instance, each.runs, {name: (PLANNER, own) for name, own in sources.items()},
+                             settings, "history 1")
+        rows += [{"day": day, **row, "planner": name} for name, row in zip(sources, found, strict=True)]
     return pd.DataFrame(rows)
 
 

@@ -76,7 +76,7 @@ def test_deadlines_of_tight_days_bind() -> None:
 
 @pytest.mark.slow
 def test_recurring_jobs_of_a_log(tmp_path: Path) -> None:
-    days = recurring_days(swf(tmp_path), "swf", 9)
+    days = recurring_days(read(swf(tmp_path)), 9)
     assert [day for day, _ in days] == [1, 2, 3]
     rows = recurring_rows(days, quiet, names=("none", "det-p50", "greedy"))
     assert rows.groupby("day")["planner"].count().tolist() == [3, 3, 3]
@@ -103,7 +103,7 @@ def test_curves_of_a_day_are_the_same_whatever_comes_later(tmp_path: Path) -> No
     for late_run_s in (0, 5_000):
         trace = read(swf(tmp_path, late_run_s))
         encoder = default_encoder(trace)
-        day, each = next(pair for pair in recurring_days(swf(tmp_path, late_run_s), "swf", 9) if pair[0] == 3)
+        day, each = next(pair for pair in recurring_days(trace, 9) if pair[0] == 3)
         model = fitted_before(trace, encoder, 3 * DAY)
         found.append(day_curves(trace, encoder, model, each, day * DAY).quantile(0.5, 0.0))
     assert len(found[0]) > 20
@@ -121,7 +121,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_short_histories_stand_beside_the_model(tmp_path: Path) -> None:
-    rows = short_rows(swf(tmp_path), "swf", 9, quiet, limit_s=1.0)
+    rows = short_rows(read(swf(tmp_path)), 9, quiet, limit_s=1.0)
     assert set(rows["planner"]) == {"history 1", "history 2", "history 3", "history 5", "history all", "model"}
     assert rows.groupby("planner")["day"].nunique().eq(3).all()
 
