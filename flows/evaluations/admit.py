@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.reports.section import Section
-from sojourn.flows.reports.section_page import section_page
+from sojourn.flows.reports.section_page import pngs, section_page
 from sojourn.flows.stages.ingest import content_hash, input_hash
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import publish_files, whole_file
@@ -189,16 +188,6 @@ def caption_of(config: AdmitConfig, days: dict[int, SubmittedJobs], chosen: list
 def spec_of(config: AdmitConfig) -> TraceSpec:
     """The trace, for the run's log."""
     return TraceSpec(config.source, input_hash(config.source), config.store, 0.0, 0.0)
-
-
-def pngs(figures: dict[str, Figure]) -> dict[str, bytes]:
-    """Pictures as PNG by file name."""
-    found = {}
-    for name, figure in figures.items():
-        with io.BytesIO() as stream:
-            figure.savefig(stream, dpi=110, format="png")
-            found[f"{name}.png"] = stream.getvalue()
-    return found
 
 
 def _csv(table: pd.DataFrame) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.plan_figure import plan_figure
 from sojourn.flows.reports.plan_table import jobs_section, plan_row, plan_section
 from sojourn.flows.reports.section import Section
-from sojourn.flows.reports.section_page import section_page
+from sojourn.flows.reports.section_page import pngs, section_page
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
@@ -102,14 +101,13 @@ def plan_day(task: PlanTask, out: Path) -> None:
     metrics = _metrics(task, schedule, rows)
     table = schedule_table(task, schedule)
     figure = plan_figure(task.instance, schedule, runs, _title(task, schedule, found))
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=110, format="png")
+    drawn = pngs({"schedule": figure})
     about = "".join(f"{label.capitalize()}: {text}. " for label, text in _lines(task, schedule))
     page = section_page(f"Plan of {task.jobs.name}", about, [section, jobs_section(table, schedule.planner)],
-                        {"schedule.png": drawn.getvalue()})
+                        drawn)
     for name, write in (("schedule.csv", lambda path: table.to_csv(path, index=False)),
                         ("schedule.parquet", lambda path: table.to_parquet(path, index=False)),
-                        ("schedule.png", lambda path: path.write_bytes(drawn.getvalue())),
+                        ("schedule.png", lambda path: path.write_bytes(drawn["schedule.png"])),
                         ("metrics.json", lambda path: path.write_text(json.dumps(metrics, indent=1) + "\n")),
                         ("plan.html", lambda path: path.write_text(page))):
         with whole_file(out / name) as temporary:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from sojourn.flows.reports.section import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -30,6 +35,16 @@ def section_page(title: str, about: str, sections: Sequence[Section], pictures: 
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n<title>{html.escape(title)}</title>\n'
             f"<style>\n{css}</style>\n</head>\n<body>\n<header><h1>{html.escape(title)}</h1><p>{html.escape(about)}</p>"
             f"</header>\n<main>\n{''.join(parts)}{shown}\n</main>\n</body>\n</html>\n")
+
+
+def pngs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Pictures as PNG by file name."""
+    found = {}
+    for name, figure in figures.items():
+        with io.BytesIO() as stream:
+            figure.savefig(stream, dpi=110, format="png")
+            found[f"{name}.png"] = stream.getvalue()
+    return found
 
 
 def _table(section: Section) -> str:
