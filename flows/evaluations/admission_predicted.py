@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.evaluations.admission_runs import Setting, jobs_with_deadlines, setting_deadlines
-from sojourn.flows.evaluations.admission_tables import verdict
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.evaluations.admission_tables import paired_summary, verdict
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs
 from sojourn.flows.reports.section import Section
 from sojourn.simulator.admission import admit_predicted, ratio_of
@@ -78,17 +77,9 @@ def _day_rows(submitted: SubmittedJobs, plans: Plans, setting: Setting, basis: s
 def predicted_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Means over days by slack, basis and plan; `gain_pp`: load on time above that of the user's estimate, percentage
     points, with `low` and `high`, the paired 95 % t-interval over days."""
-    keys = ["slack", "basis", "label"]
-    days = runs.groupby([*keys, "day"], sort=False)[list(_MEANS)].mean().reset_index()
-    pair = ["slack", "basis", "day"]
-    base = days[days["label"] == ESTIMATE].set_index(pair)["on_time_pct"]
-    days["gain_pp"] = days["on_time_pct"].to_numpy() - base.reindex(pd.MultiIndex.from_frame(days[pair])).to_numpy()
-    groups = days.groupby(keys, sort=False)
-    summary = groups[[*_MEANS, "gain_pp"]].mean()
-    half = groups["gain_pp"].apply(lambda own: float(t_half_width(own.to_numpy()[:, None])[0]))
-    summary["low"], summary["high"] = summary["gain_pp"] - half, summary["gain_pp"] + half
-    summary.insert(0, "n_days", groups.size())
-    return summary.reset_index()
+    within = ("slack", "basis")
+    days = runs.groupby([*within, "label", "day"], sort=False)[list(_MEANS)].mean().reset_index()
+    return paired_summary(days, within, ("day",), ESTIMATE, "on_time_pct", "gain_pp", _MEANS)
 
 
 def predicted_section(summary: pd.DataFrame, caption: str) -> Section:

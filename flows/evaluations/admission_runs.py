@@ -64,6 +64,11 @@ class Setting:
     marks: tuple[tuple[str, float], ...] = ()
     """Further columns of its rows."""
 
+    @property
+    def log_sigma(self) -> float:
+        """Of the logarithm of slacks."""
+        return self.slack / SIGMA_SHARE if self.sigma is None else self.sigma
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -96,8 +101,8 @@ def setting_deadlines(jobs: AdmissionJobs, length_s: np.ndarray, setting: Settin
 
 
 def _slacks(n: int, setting: Setting, seed: int, day: int, draw: int) -> np.ndarray:
-    sigma = setting.slack / SIGMA_SHARE if setting.sigma is None else setting.sigma
-    return drawn_slacks(n, setting.slack, sigma, np.random.default_rng([seed, day, draw]), mean=setting.mean)
+    rng = np.random.default_rng([seed, day, draw])
+    return drawn_slacks(n, setting.slack, setting.log_sigma, rng, mean=setting.mean)
 
 
 def run_task(numbered: tuple[int, Task], entries: Sequence[Entry], seed: int) -> list[Row]:
@@ -127,7 +132,7 @@ def _draw_rows(task: Task, draw: int, entries: Sequence[Entry], seed: int) -> li
         energy = energy_kwh(load_s, on_s, idle_w=setting.idle_w, busy_w=setting.busy_w)
         rows.append({
             "trace": task.trace, "day": task.day, "draw": draw, "slack": setting.slack,
-            "sigma": setting.slack / SIGMA_SHARE if setting.sigma is None else setting.sigma, "n_cores": n_cores,
+            "sigma": setting.log_sigma, "n_cores": n_cores,
             "label": entry.label, "acceptance": entry.acceptance, "allocation": entry.allocation,
             "is_backfilling": entry.is_backfilling, "n_jobs": len(jobs), "ratio": ratio_of(limit_s, load_s),
             "limit_core_h": limit_s / 3_600, "accepted_core_h": load_s / 3_600,

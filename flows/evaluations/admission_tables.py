@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,21 @@ def summary_of(runs: pd.DataFrame, within: tuple[str, ...] = ("slack",)) -> pd.D
     [['a', 2.0, 0.0], ['b', 1.6, -0.4]]
     """
     days = day_means(runs, (*within, "label"))
-    baseline = days["label"].iloc[0]
-    pair = [*within, "trace", "day"]
-    base = days[days["label"] == baseline].set_index(pair)["ratio"]
-    days["difference"] = days["ratio"].to_numpy() - base.reindex(pd.MultiIndex.from_frame(days[pair])).to_numpy()
+    numbers = [name for name in _MEANS if name in days]
+    return paired_summary(days, within, ("trace", "day"), str(days["label"].iloc[0]), "ratio", "difference", numbers)
+
+
+def paired_summary(days: pd.DataFrame, within: Sequence[str], pair: Sequence[str], baseline: str, of: str, name: str,
+                   numbers: Sequence[str]) -> pd.DataFrame:
+    """A row per `within` and label: `n_days`, means of `numbers`, and `name`, the difference of `of` to the baseline's
+    on the same `pair`, with `low` and `high`, the 95 % t-interval over rows of `days` (NaN for one)."""
+    same = [*within, *pair]
+    base = days[days["label"] == baseline].set_index(same)[of]
+    days[name] = days[of].to_numpy() - base.reindex(pd.MultiIndex.from_frame(days[same])).to_numpy()
     groups = days.groupby([*within, "label"], sort=False)
-    numbers = [name for name in (*_MEANS, "difference") if name in days]
-    summary = groups[numbers].mean()
-    half = groups["difference"].apply(lambda own: float(t_half_width(own.to_numpy()[:, None])[0]))
-    summary["low"], summary["high"] = summary["difference"] - half, summary["difference"] + half
+    summary = groups[[*numbers, name]].mean()
+    half = groups[name].apply(lambda own: float(t_half_width(own.to_numpy()[:, None])[0]))
+    summary["low"], summary["high"] = summary[name] - half, summary[name] + half
     summary.insert(0, "n_days", groups.size())
     return summary.reset_index()
 
