@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 ABOUT = "Jobs with deadlines that are accepted on a power budget"
 MARK = "admission.csv"
 """The file by which a folder of this command is known."""
+TABLES = ("admission", "summary", "claims", "figures")
+PICTURES = ("ratios", "predicted", *(f"figure-{number}" for number in ("2", "3", "4", "5", "6-7", "8")))
+WRITTEN = frozenset({*(f"{stem}.csv" for stem in TABLES), *(f"{stem}.png" for stem in PICTURES)})
+"""All files that this command writes; a folder with another one is not replaced."""
 
 
 def run_admit(config: AdmitConfig) -> None:
@@ -129,7 +133,8 @@ def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dic
         console.print(section.table(console.width))
     drawn = pngs(figures) if config.out is not None or config.page is not None else {}
     if config.out is not None:
-        publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **drawn}, MARK)
+        publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **drawn}, MARK,
+                      others=WRITTEN)
         console.print(f"written  {config.out}", soft_wrap=True)
     if config.page is not None:
         with whole_file(config.page) as temporary:
@@ -141,8 +146,15 @@ def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dic
 
 
 def _check_out(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and ((out / MARK).is_file() or not any(out.iterdir()))):
+    if not out.exists():
+        return
+    found = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if not out.is_dir() or (found and MARK not in found):
         raise ValueError(f"out must be new, empty or a folder with {MARK}, got something else in {str(out)!r}")
+    odd = [name for name in found if name not in WRITTEN]
+    if odd:
+        raise ValueError(f"out must hold nothing but files of this command, for it is replaced whole, got {odd[0]!r} "
+                         f"in {str(out)!r}")
 
 
 def _trace_of(config: AdmitConfig) -> Trace:

@@ -88,7 +88,7 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
     """Publish a registered version's bundle or usage section in a folder, at once and only if it can be served.
 
     Raises BundleError where it cannot, OSError where the registry or the disk fails, ValueError where the folder
-    holds anything else than a bundle. The folder then stays as it was.
+    holds anything else than a bundle, or a file of the user's beside it. The folder then stays as it was.
     """
     target = folder.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
         if is_new:
             # Only what is verified: the registry keeps an MLmodel file beside the bundle.
             contents = {file: (fetched / file).read_bytes() for file in (*files, MANIFEST)}
-            publish_files(target, contents, MANIFEST)
+            publish_files(target, contents, MANIFEST, others={*FILES, *USAGE_FILES})
     return Pulled(name, version, found, is_new)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,24 @@ def test_bad_input_ends_with_code_2_and_one_line(tmp_path: Path, given: tuple[st
     assert code == 2
     assert error.startswith("error: ") and error.count("\n") == 1 and words in error
     assert (tmp_path / "own" / "letter.txt").read_text() == "mine"
+
+
+def test_a_file_of_the_users_among_the_written_ones_is_not_removed(tmp_path: Path) -> None:
+    log, out = swf_log(tmp_path / "jobs.swf", 50), tmp_path / "out"
+    out.mkdir()
+    (out / "admission.csv").write_text("an older run")
+    (out / "notes.txt").write_text("mine")
+    code, _, message = _run(log, "--reader", "swf", "--out", out, "--store", tmp_path / "store")
+    assert code == 2 and "out must hold nothing but files of this command" in message and "notes.txt" in message
+    assert (out / "notes.txt").read_text() == "mine" and (out / "admission.csv").read_text() == "an older run"
+
+
+def test_what_is_written_is_among_the_known_names(tmp_path: Path) -> None:
+    from sojourn.flows.evaluations import admission_paper_figures, admit
+
+    source = Path(admission_paper_figures.__file__).read_text() + Path(admit.__file__).read_text()
+    drawn = set(re.findall(r'"(figure-[0-9-]+|ratios|predicted)":', source))
+    assert len(drawn) == 8 and {f"{name}.png" for name in drawn} < admit.WRITTEN
 
 
 def test_a_trace_without_jobs_that_count_is_refused(tmp_path: Path) -> None:

@@ -132,6 +132,17 @@ def test_a_folder_of_other_things_is_left_alone(made: Made, tmp_path: Path) -> N
     assert (tmp_path / "home" / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_file_of_the_users_beside_a_bundle_is_not_removed_by_the_next_version(made: Made, tmp_path: Path) -> None:
+    folder = tmp_path / "served"
+    pull(MemoryRegistry(made), NAME, 1, folder)
+    (folder / "notes.txt").write_text("mine")
+    before = (folder / MANIFEST).read_bytes()
+    with pytest.raises(ValueError, match=r"served must hold nothing but .*MANIFEST\.json.*, got 'notes\.txt'"):
+        pull(MemoryRegistry(made), NAME, 2, folder)
+    assert (folder / "notes.txt").read_text() == "mine" and (folder / MANIFEST).read_bytes() == before
+    assert _siblings(folder) == ["served"]
+
+
 def test_what_a_killed_pull_left_goes_with_the_next_and_what_another_uses_stays(made: Made, tmp_path: Path) -> None:
     registry, folder = MemoryRegistry(made), tmp_path / "served"
     left = [tmp_path / name for name in (".served.pull.abcd1234", ".served.zz_9zz_9", ".served.old.abcd1234")]
