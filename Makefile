@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow fuzz steady lint types contracts tables examples wheel bench soak scale faults docs clean
+.PHONY: run test slow fuzz steady lint types contracts tables examples wheel site bench soak scale faults docs clean
 
 run: $(READY)
 	$(BIN)/sojourn retrain
@@ -40,6 +40,12 @@ tables: $(READY)
 
 examples: $(READY)
 	$(BIN)/python examples/check.py
+
+# the pages of docs/ and the docstrings as a site in build/site; a warning or a dead link fails
+site: $(READY)
+	rm -rf build/site
+	$(BIN)/sphinx-build -q -W --keep-going -d build/site-doctrees -b html docs build/site
+	$(BIN)/python .ci/check_site.py build/site
 
 wheel: $(READY)
 	$(BIN)/python .ci/check_wheel.py
