@@ -72,11 +72,12 @@ faults: $(READY)
 	$(BIN)/python -m benchmarks.faults --page docs/reliability.md $(FAULTS)
 
 # uv installs in seconds; where it can't be had, plain pip does the same.
+# Where Python is told to keep no byte code, each start would compile MLflow and Prefect anew: then it is made here.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "python3 must be 3.11 or newer, got " + sys.version)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q uv 2>/dev/null || true
-	if test -x $(BIN)/uv; then VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q -e '.[dev]' -c constraints.txt; \
+	if test -x $(BIN)/uv; then VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) -e '.[dev]' -c constraints.txt; \
 	else $(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt; fi
 	touch $(READY)
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from sojourn.flows.terminal import end_quietly, is_output_closed
-from sojourn.flows.tracking_uri import without_secrets
 from sojourn.publishing import NO_ROOM
 
 P = ParamSpec("P")
@@ -55,6 +54,8 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
                 end_quietly()
             if not _is_reported(error):
                 raise
+            from sojourn.flows.tracking_uri import without_secrets
+
             if os.environ.get(DEBUG, "0") not in ("", "0"):
                 typer.echo(without_secrets(traceback.format_exc()), err=True)
             problem = _first_problem(error)
