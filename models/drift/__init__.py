@@ -1,0 +1,21 @@
+"""Whether lifetimes still follow their predictions: exits against expected ones, day by day, and detectors of a drift.
+
+May import: `curve_table`.
+"""
+
+from sojourn.models.drift.any_band import AnyBand
+from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares, ClassShareSettings
+from sojourn.models.drift.cusum import Cusum
+from sojourn.models.drift.detector import TOLERANCE, Detector, DriftDay, drift_days
+from sojourn.models.drift.exits import BANDS_S, DAY_S, DailyExits, daily_exits
+from sojourn.models.drift.hazard_ratio import HazardRatio
+from sojourn.models.drift.page_hinkley import PageHinkley
+from sojourn.models.drift.registry import DETECTORS, MONITOR_DETECTOR
+from sojourn.models.drift.timer import Timer
+from sojourn.models.drift.watched import HAZARD_MAX, WatchedRequests, cumulative_hazard
+
+__all__ = [
+    "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "TOLERANCE", "AnyBand",
+    "ClassShareSettings", "ClassShares", "Cusum", "DailyExits", "Detector", "DriftDay", "HazardRatio", "PageHinkley",
+    "Timer", "WatchedRequests", "cumulative_hazard", "daily_exits", "drift_days",
+]  # fmt: skip

@@ -1,0 +1,74 @@
+"""`cusum`: sums of residuals beyond a tolerance, on both sides (Page 1954; Montgomery 2013, chapter 9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.models.drift.detector import TOLERANCE, DriftDay, checked_state
+
+WARMUP_DAYS = 14
+"""Days from which the baseline's first mean and scale are learnt."""
+_NAMES = ("sums", "n_days", "mean", "spread", "score")
+
+
+class Cusum:
+    """Two-sided CUSUM of the day's exits beyond the tolerance, in standard errors.
+
+    threshold, allowance: in standard errors. limit: a day counts at most this much, so that a single day, however far
+    off, is no alarm where the threshold is higher. half_life_days: of the EWMA of the residual and of its mean
+    distance from it; the sums then take the residual less the first, over the second, and the tolerance is not used.
+    0 = no baseline. After an alarm the sums begin at 0 and the baseline is learnt anew.
+
+    >>> detector = Cusum(threshold=4.0, allowance=0.5)
+    >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 110.0, 140.0, 140.0]]
+    [False, False, False, True]
+    """
+
+    def __init__(self, threshold: float = 8.0, allowance: float = 0.5, tolerance: float = TOLERANCE,
+                 limit: float = 4.0, half_life_days: float = 0.0) -> None:
+        for name, value in (("threshold", threshold), ("limit", limit)):
+            if not value > 0.0:
+                raise ValueError(f"{name} must be above 0, got {value!r}")
+        self.threshold, self.allowance, self.tolerance, self.limit = threshold, allowance, tolerance, limit
+        self.half_life_days = half_life_days
+        self._begin()
+        self.score = 0.0
+
+    def _begin(self) -> None:
+        self._sums, self._n_days, self._mean, self._spread = [0.0, 0.0], 0, 0.0, 0.0
+
+    def update(self, day: DriftDay) -> bool:
+        excesses = [day.residual(side, self.tolerance) for side in (1, -1)]
+        if self.half_life_days > 0.0:
+            excess = self._from_baseline(day.residual(1))
+            excesses = [excess, -excess]
+        self._sums = [max(0.0, total + min(excess, self.limit) - self.allowance)
+                      for total, excess in zip(self._sums, excesses, strict=True)]
+        self.score = max(self._sums) / self.threshold
+        if self.score < 1.0:
+            return False
+        self._begin()
+        return True
+
+    def _from_baseline(self, residual: float) -> float:
+        """The residual against the baseline as it was before today, in its mean distances; 0 in the warm-up."""
+        weight = max(1.0 - 0.5 ** (1.0 / self.half_life_days), 1.0 / (self._n_days + 1))
+        distance = abs(residual - self._mean)
+        scale = max(self._spread * math.sqrt(math.pi / 2.0), 1.0)  # of a normal one, from its mean distance
+        excess = (residual - self._mean) / scale if self._n_days >= WARMUP_DAYS else 0.0
+        self._mean += weight * (residual - self._mean)
+        self._spread += weight * (distance - self._spread) if self._n_days else 0.0
+        self._n_days += 1
+        return excess
+
+    def state(self) -> dict[str, Any]:
+        return {"sums": list(self._sums), "n_days": self._n_days, "mean": self._mean, "spread": self._spread,
+                "score": self.score}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        found = checked_state(state, _NAMES)
+        self._sums = [float(value) for value in found["sums"]]
+        self._n_days, self._mean = int(found["n_days"]), float(found["mean"])
+        self._spread, self.score = float(found["spread"]), float(found["score"])
