@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.flows.commands.admit import admit
-from sojourn.flows.commands.options import READER_HELP, Horizon, Store, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Horizon, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
@@ -294,7 +294,6 @@ def pull(
     if not 0.0 < interval_s < 1e6:
         raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
     config = load_settings(TraceSettings, store=store)
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, in which nothing is said
     from sojourn.flows.versions.reading import read_store
 
     tracker = read_store(config, is_asked=not is_followed)
@@ -327,19 +326,26 @@ def export_c(
 @app.command()
 @plain_errors
 def ui(
-    store: Store = Path(".sojourn"),
+    store: Annotated[Path | None, typer.Option(
+        help="Folder of all stores; SOJOURN_TRACKING_URI may name a database. [default: .sojourn]")] = None,
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
-    from sojourn.flows.config import possible_store
-    from sojourn.flows.outside.mlflow_database import existing_database, ready_database
-    from sojourn.flows.tracking_uri import TrackingUri
+    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.outside.mlflow_database import existing_database
+    from sojourn.flows.versions.reading import read_store
 
-    database = existing_database(possible_store(store))
-    ready_database(database, store / "artifacts")
+    config = load_settings(TraceSettings, store=store)
+    uri = config.mlflow_uri
+    if uri.is_server:
+        raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")
+    if config.tracking_uri is None:
+        existing_database(config.store)
+    read_store(config)  # made or upgraded before it is opened
     typer.echo(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)")
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    arguments = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", TrackingUri.of_file(database).plain,
-                 "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    # in the environment: every user of the machine sees command lines
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                   "MLFLOW_BACKEND_STORE_URI": uri.with_driver}
+    arguments = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execve(sys.executable, arguments, environment)

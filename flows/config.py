@@ -41,6 +41,8 @@ class TraceSettings(BaseSettings):
     """Folder of all stores: traces, features, bundles, MLflow's database and artifacts."""
     tracking_uri: TrackingUri | None = None
     """MLflow's store: a server (http, https) or a database; default: an SQLite file in `store`."""
+    tracking_wait_s: float = Field(300.0, ge=0.0, le=86_400.0)
+    """How long a run waits for a tracking server or database that goes away while it runs, s."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"

@@ -21,6 +21,7 @@ QUIET: Mapping[str, str] = MappingProxyType({
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MPLBACKEND": "Agg",
@@ -28,17 +29,24 @@ QUIET: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
 serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
-task's arguments.
+task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`.
 
 The last: how long a thread of LightGBM spins for the others before it sleeps. By default some 300,000 rounds, which
 costs nothing alone and all where another process holds a core: 60 trees on 60,000 rows took 0.7 s alone with either,
 and beside two busy processes on 2 cores 36 s by default, 2.3 s with this."""
 
 
+_PREFECT_DATABASES = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+
+
 def be_quiet() -> None:
-    """Set what is not set yet."""
+    """Set what is not set yet; name the driver that Prefect needs in the URL of its PostgreSQL database."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    for name in _PREFECT_DATABASES:
+        scheme, mark, place = os.environ.get(name, "").partition("://")
+        if mark and scheme.lower() in ("postgres", "postgresql"):
+            os.environ[name] = f"postgresql+asyncpg://{place}"
 
 
 def keep_prefect_in(store: Path) -> None:

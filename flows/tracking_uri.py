@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from pydantic import Secret
 
 _SQLITE = "sqlite:///"
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?(?=://)", re.IGNORECASE)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _USER_INFO = re.compile(r"(?<=://)(?P<user>[^:/?#@\s]*)(?::(?P<password>\S*))?@")
 """A password is all up to the last @, also where it should have been percent-encoded."""
@@ -58,13 +59,27 @@ class TrackingUri(Secret[str]):
         """Whether a tracking server answers there, which keeps the artifacts, too."""
         return self.plain.startswith(("http://", "https://"))
 
+    @property
+    def is_postgres(self) -> bool:
+        """Whether PostgreSQL is meant, through psycopg 3."""
+        return _POSTGRES.match(self.plain) is not None
+
+    @property
+    def with_driver(self) -> str:
+        """The plain URI as SQLAlchemy reads it: of PostgreSQL with its driver, so that nobody has to name that.
+
+        >>> TrackingUri("postgres://db.example/mlflow").with_driver
+        'postgresql+psycopg://db.example/mlflow'
+        """
+        return _POSTGRES.sub("postgresql+psycopg", self.plain, count=1) if self.is_postgres else self.plain
+
     def public(self, text: str) -> str:
         """The text without this URI's secrets, as they stand in the URI or decoded, and without those of any other.
 
         >>> TrackingUri("http://me:s%40cret@host").public("401 for 's@cret' at http://me:s%40cret@host/api")
         "401 for '***' at http://host/api"
         """
-        text = without_secrets(text.replace(self.plain, str(self)))
+        text = without_secrets(text.replace(self.plain, str(self)).replace(self.with_driver, str(self)))
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text

@@ -15,10 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.postgres_database import advisory_lock, ready_postgres
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
+from sojourn.flows.progress import console
 from sojourn.flows.termination import exit_on_sigterm
 from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 from sojourn.serving.inputs import Encoder
@@ -52,19 +56,21 @@ class Tracker:
     A server keeps the artifacts itself. Those of a database lie in a folder beside the store, which every reader of
     the database must then share. Opening asks the store, a server only where `is_asked`; TrackingError, here and in
     all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
-    run_tags: on every run that is begun here.
+    run_tags: on every run that is begun here. wait_s: a server or database that goes away is waited for so long, s.
     """
 
     def __init__(self, uri: TrackingUri, artifacts: Path, *, is_asked: bool = True,
-                 run_tags: Mapping[str, str] = MappingProxyType({})) -> None:
+                 run_tags: Mapping[str, str] = MappingProxyType({}), wait_s: float = 0.0) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
         if uri.database is not None:
             ready_database(uri.database, artifacts)
+        if uri.is_postgres:
+            ready_postgres(uri, artifacts.absolute().as_uri())
         self.uri = uri
         self._run_tags = run_tags
         self._ended: set[str] = set()
-        self._client = TrackingClient(uri, is_asked=is_asked)
+        self._client = TrackingClient(uri, is_asked=is_asked, wait_s=wait_s, tell=_print)
         self._metric, self._param, self._tag = Metric, Param, RunTag
         self._artifacts = artifacts
 
@@ -175,15 +181,37 @@ class Tracker:
         return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
 
     def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
-        """Register a version of a model from a run's artifact; returns the version's number."""
+        """Register a version of a model from a run's artifact; returns the version's number.
+
+        A run has one version of a model: where it is registered already, that one's number.
+        """
         try:
             self._client.create_registered_model(name)
         except TrackingError as error:
             if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        version = self._client.create_model_version(name, source, run_id, description=description,
-                                                    tags={_tag_name(key): str(value) for key, value in tags.items()})
-        return int(version.version)
+        version_tags = {_tag_name(key): str(value) for key, value in tags.items()}
+
+        def registered() -> int:
+            found = self.version_of_run(name, run_id)  # by an earlier question, whose answer was lost
+            if found is not None:
+                return found
+            return int(self._client.create_model_version(name, source, run_id, description=description,
+                                                         tags=version_tags).version)
+
+        return self._client.patiently(registered)
+
+    @contextmanager
+    def alone_with(self, name: str) -> Iterator[None]:
+        """No other store that shares a PostgreSQL database promotes or rolls back this model meanwhile.
+
+        Elsewhere it holds nothing: an SQLite file is covered by the lock of its store, and a server has no locks.
+        """
+        if not self.uri.is_postgres:
+            yield
+            return
+        with advisory_lock(self.uri, f"model {name}"):
+            yield
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Point an alias at a version; the last step of a promotion."""
@@ -302,6 +330,10 @@ class Tracker:
         with tempfile.TemporaryDirectory() as folder:
             found: dict[str, Any] = json.loads(self._client.download(f"{artifacts}/{name}", Path(folder)).read_text())
         return found
+
+
+def _print(line: str) -> None:
+    console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
 
 
 def _tag_name(name: str) -> str:

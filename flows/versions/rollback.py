@@ -44,7 +44,7 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str) -> Ro
     reason = " ".join(why.split())
     if not reason or len(reason) > _WHY_LIMIT:
         raise ValueError(f"why must be a reason of 1 to {_WHY_LIMIT} characters, got {len(reason)}")
-    with store_lock(store):
+    with store_lock(store), tracker.alone_with(name):
         finish_orders(store, tracker, lambda _: None)
         version = find_version(tracker, ModelUri(name, None, to))
         before = tracker.version_of(name, CHAMPION)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from made_postgres import PostgresServer, postgres_folder, postgres_server
 from sojourn.flows.environment import be_quiet
 
 os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "600"  # a busy machine fails no test
@@ -44,3 +45,12 @@ def new_store(empty_database: Path) -> Callable[[Path], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; tests that stop it start it again."""
+    if postgres_folder() is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
+    with postgres_server() as server:
+        yield server
