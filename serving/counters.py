@@ -19,6 +19,12 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "corruptions": "Times that a watcher found the served bundle's files changed in place; the loaded model serves on.",
     "snapshots": "Times that the live history was written to a folder.",
     "snapshot_errors": "Times that writing it failed; the former snapshot stays.",
+    "decisions_logged": "Admissions that the log of decisions holds.",
+    "decisions_lost": "Admissions, ends and withdrawals that the log could not take in: the disk failed for too long.",
+    "log_errors": "Times that writing the log failed; what was not written is kept and tried again.",
+    "shadow_predictions": "Admissions that the shadow answered, too.",
+    "shadow_errors": "Admissions that the shadow could not answer, and bundles refused as the shadow.",
+    "shadow_class_changes": "Of the shadow's answers, those of another lifetime class than the champion's.",
     "watch_errors": "Times that a watcher's callback, or its look at the folder, raised an exception.",
 })  # fmt: skip
 """Names and meanings; each counts from the predictor's creation and never falls."""

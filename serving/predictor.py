@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.counters import COUNTERS
 from sojourn.serving.curves import checked_seconds
-from sojourn.serving.errors import shown
+from sojourn.serving.decision_calls import DecisionCalls
+from sojourn.serving.decisions import Recorder, Shadow
+from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryState, Parsed
 from sojourn.serving.lifetime import Lifetime
@@ -39,7 +42,7 @@ N_AT_ONCE = 64
 """Requests of `remaining_many` that are answered under one lock: half a millisecond."""
 
 
-class Predictor(UsageCalls):
+class Predictor(UsageCalls, DecisionCalls):
     """Predicts lifetimes in process; needs only numpy and onnxruntime (numba where installed).
 
     Times are whole seconds on the training trace's clock. Safe to use from several threads and across forks; not
@@ -65,11 +68,15 @@ class Predictor(UsageCalls):
         self._usage: LiveUsage | None = None
         self._usage_folder: Path | None = None
         self._counts = dict.fromkeys(COUNTERS, 0)
+        self._recorder: Recorder | None = None
+        self._shadow: Shadow | None = None
+        self._shadow_folder: Path | None = None
+        self._shadow_reason = ""
         join_forks(self)
 
     @classmethod
     def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None,
-             usage: str | Path | None = None) -> Predictor:
+             usage: str | Path | None = None, shadow: str | Path | None = None) -> Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
@@ -78,10 +85,13 @@ class Predictor(UsageCalls):
         which. SnapshotError where the snapshot is corrupted, of another format, or not of the bundle's history
         definition and clock, or where the folder holds anything else than a snapshot.
         usage: the folder of a usage section, for `observe` and `usage`; BundleError as for the bundle.
+        shadow: the bundle folder of a challenger that answers each admission, too, off the caller's path. Its answers
+        are never used; see `shadow`. One that cannot be loaded is counted (`shadow_errors`), and the champion serves.
         """
         kept = None if history is None else folder_path(history, "history")
         if kept is not None and not is_history_kept:
             raise ValueError("history must be None where is_history_kept is False, got a folder")
+        beside = None if shadow is None else folder_path(shadow, "shadow").absolute()
         bundle = load_bundle(folder)
         content = None if kept is None else read_snapshot(kept)
         start: HistoryState | LiveHistory | None = None
@@ -94,6 +104,10 @@ class Predictor(UsageCalls):
         if usage is not None:
             predictor._usage = LiveUsage(load_usage(usage))
             predictor._usage_folder = folder_path(usage, "usage").absolute()
+        if beside is not None:
+            predictor._shadow_folder = beside
+            with suppress(BundleError):
+                predictor.reload_shadow()
         return predictor
 
     def reload(self, folder: str | Path | None = None) -> str:
@@ -143,11 +157,13 @@ class Predictor(UsageCalls):
         """How the version that is served reads a request: its columns, history definition and clock."""
         return self._served.encoder
 
-    def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None) -> Lifetime:
+    def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None,
+              request_id: str | None = None) -> Lifetime:
         """Predict a request that is placed now, and record its arrival in the owner history.
 
         request: column -> value; a missing column, category or owner takes the model's unknown path and is
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
+        request_id: by which the log of decisions names it (see `log_to`); nothing else reads it.
         Raises ValueError for an unknown column, a wrong type or a non-integer time.
         """
         try:
@@ -156,7 +172,7 @@ class Predictor(UsageCalls):
                 start_s = whole_seconds(arrival_s, "arrival_s")
             if start_s > now:
                 raise ValueError(f"arrival_s must be <= now_s ({now}), got {start_s}")
-            return self._predict(self._served, request, start_s, now)
+            return self._predict(self._served, request, start_s, now, request_id)
         except ValueError:
             self.count("errors")
             raise
@@ -192,6 +208,8 @@ class Predictor(UsageCalls):
                 self._history.ended(admission, end_s, start_s)
                 self._record_time(end_s)
                 self._counts["ended"] += 1
+            if self._recorder is not None:
+                self._recorder.ended(admission.token, admission.number, end_s, began_s)
         except ValueError:
             self.count("errors")
             raise
@@ -208,7 +226,10 @@ class Predictor(UsageCalls):
                 if self._usage is not None:
                     self._usage.ended(one.admission.id)
                 self._history.withdraw(one.admission)
+                clock_s = one.admission.arrival_s if self._clock_s is None else self._clock_s
                 self._counts["withdrawn"] += 1
+            if self._recorder is not None:
+                self._recorder.withdrawn(one.admission.token, one.admission.number, clock_s)
         except ValueError:
             self.count("errors")
             raise
@@ -347,11 +368,13 @@ class Predictor(UsageCalls):
         if is_child:  # where the thread that was taking a snapshot is not
             self._history.release()
             self._snapshotting = threading.Lock()
+            if self._recorder is not None:
+                self._recorder.after_fork_in_child()
         self._lock.release()
         self._reloading.after_fork(is_child=is_child)
 
     def _predict(self, served: Served, request: Mapping[str, Any], start_s: int,
-                 recorded_s: int | None = None) -> Lifetime:
+                 recorded_s: int | None = None, request_id: str | None = None) -> Lifetime:
         """The prediction for a request that starts at `start_s`; an admission at `recorded_s` where that is given."""
         parsed = served.parse(request)
         first = served.first
@@ -375,6 +398,11 @@ class Predictor(UsageCalls):
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
         curve = served.builder.curve(features) if first is None else served.builder.curve_of(answer)
+        recorder = self._recorder
+        if recorder is not None and admission is not None:
+            shadow = recorder.shadow
+            extra = () if shadow is None else tuple(map(request.get, shadow.extra_columns))
+            recorder.decided((served, admission, recorded_s, answer, n_before, unknown, curve, request_id, extra))
         return Lifetime(curve, answer, start_s, unknown, served.version, admission, n_before)
 
     def _predict_many(self, served: Served, first: FirstAnswer, parsed: list[Parsed], uptimes_s: list[float],

@@ -1,0 +1,14 @@
+"""What was decided, off the scheduler's path: a log of decisions in a folder, and a shadow that answers them, too.
+
+May import: `served` and what lies below it.
+"""
+
+from sojourn.serving.decisions.log_reader import DecisionBlock, DecisionLog, LoggedModel, SessionLog, read_log
+from sojourn.serving.decisions.log_settings import LogSettings
+from sojourn.serving.decisions.recorder import Recorder
+from sojourn.serving.decisions.shadow import Shadow, ShadowDifferences
+
+__all__ = [
+    "DecisionBlock", "DecisionLog", "LogSettings", "LoggedModel", "Recorder", "SessionLog", "Shadow",
+    "ShadowDifferences", "read_log",
+]  # fmt: skip

@@ -1,0 +1,276 @@
+"""A folder of decisions, read back: what was predicted for whom, how it ended, and up to when each process was heard.
+
+Whatever a killed process left half-written is passed over and counted. Data only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn.serving.decisions.log_files import log_files
+from sojourn.serving.decisions.log_frames import (
+    DECISIONS,
+    ENDS,
+    LOSSES,
+    MODEL,
+    SESSION,
+    SHADOWS,
+    WITHDRAWALS,
+    Frame,
+    Skipped,
+    frames_of,
+)
+from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, SHADOW_WHOLE, WITHDRAWAL_WHOLE
+
+_LISTS = ("edges", "grid", "residuals", "thresholds")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedModel:
+    """A version whose decisions are in the log, as its bundle's schema tells; see `Schema` and `ModelNumbers`.
+
+    features: names of the encoder's features. owner_keys: names of the history's keys of owners. thresholds: uptimes,
+    s, at which a point model's score steps. training: the schema's. reference: of the training rows, or None.
+    """
+
+    version: str
+    family: str
+    kind: str
+    features: tuple[str, ...]
+    phase_s: int
+    owner_keys: tuple[str, ...]
+    edges: tuple[float, ...]
+    grid: tuple[float, ...]
+    residuals: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    tail_s: float
+    smearing: float
+    training: Mapping[str, Any]
+    reference: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> LoggedModel:
+        """What a model's frame holds; ValueError, KeyError or TypeError where it is not one."""
+        lists = {name: tuple(float(value) for value in document[name]) for name in _LISTS}
+        texts = {name: tuple(str(value) for value in document[name]) for name in ("features", "owner_keys")}
+        return cls(str(document["version"]), str(document["family"]), str(document["kind"]), texts["features"],
+                   int(document["phase_s"]), texts["owner_keys"], **lists, tail_s=float(document["tail_s"]),
+                   smearing=float(document["smearing"]), training=dict(document["training"]),
+                   reference=document["reference"])
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionBlock:
+    """Decisions of one version, in the order in which they are in the files.
+
+    token, number, arrival_s, now_s, session: int64 (n,); a decision's handle is token and number, its session a place
+    in `DecisionLog.sessions`. owner, request_id: object (n,), text or None. unknown: object (n,), tuples of text.
+    features: float64 (n, number of the model's features). curves: float64 (n, k), rates or raw scores.
+    """
+
+    model: LoggedModel
+    token: np.ndarray
+    number: np.ndarray
+    arrival_s: np.ndarray
+    now_s: np.ndarray
+    session: np.ndarray
+    owner: np.ndarray
+    request_id: np.ndarray
+    unknown: np.ndarray
+    features: np.ndarray
+    curves: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowBlock:
+    """What one version answered as the shadow. token, number: int64 (n,); curves: float64 (n, k)."""
+
+    model: LoggedModel
+    token: np.ndarray
+    number: np.ndarray
+    curves: np.ndarray
+
+
+@dataclass(slots=True)
+class SessionLog:
+    """One process's part. clock_s: the latest second that it told of. running: handles that it took over at its start.
+
+    lost_s: its clock each time that records of it were lost: what ran then may have ended without the log knowing.
+    """
+
+    name: str
+    clock_s: float = -math.inf
+    running: frozenset[tuple[int, int]] = frozenset()
+    lost_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLog:
+    """All of a folder. ends: int64 (m, 4): token, number, end, begin; withdrawals: int64 (m, 3): token, number, time.
+
+    skipped: half-written or damaged stretches. n_lost: records that a process could not write. n_later: records of
+    after the time that was asked for. n_unnamed: decisions and shadows whose model's frame is missing.
+    """
+
+    decisions: tuple[DecisionBlock, ...]
+    shadows: tuple[ShadowBlock, ...]
+    ends: np.ndarray
+    withdrawals: np.ndarray
+    sessions: tuple[SessionLog, ...]
+    n_files: int
+    skipped: Skipped
+    n_lost: int
+    n_later: int
+    n_unnamed: int
+
+
+def read_log(folder: str | Path, until_s: float = math.inf) -> DecisionLog:
+    """What a folder's files hold, as it was known at `until_s` (seconds on the predictor's clock).
+
+    A folder without files, or none, gives an empty log.
+    """
+    reading = _Reading(until_s)
+    files = log_files(Path(folder))
+    for path in files:
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:  # its retention ended meanwhile
+            continue
+        reading.begin_file(path.name)
+        for frame in frames_of(content, reading.skipped):
+            reading.take(frame)
+    return reading.log(len(files))
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self, until_s: float) -> None:
+        self.skipped = Skipped()
+        self._until_s = until_s
+        self._models: dict[str, LoggedModel] = {}
+        self._decisions: dict[str, list[tuple[Frame, np.ndarray, int]]] = defaultdict(list)
+        self._shadows: dict[str, list[Frame]] = defaultdict(list)
+        self._ends: list[np.ndarray] = []
+        self._withdrawals: list[np.ndarray] = []
+        self._sessions: dict[str, SessionLog] = {}
+        self._session = SessionLog("")
+        self._n_lost = self._n_later = 0
+
+    def begin_file(self, name: str) -> None:
+        """The files of a session tell it by their names, too: a file whose first frame is damaged is still its own."""
+        self._session = self._sessions.setdefault(name.split("-")[2], SessionLog(name.split("-")[2]))
+
+    def take(self, frame: Frame) -> None:
+        """Take in a frame; one whose content is not of its type is counted as damaged."""
+        try:
+            self._take(frame)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            self.skipped.n_places += 1
+
+    def log(self, n_files: int) -> DecisionLog:
+        """All of it; blocks by version."""
+        sessions = list(self._sessions.values())
+        decisions = [_block(self._models[version], frames) for version, frames in sorted(self._decisions.items())
+                     if version in self._models]
+        shadows = [_shadow_block(self._models[version], frames) for version, frames in sorted(self._shadows.items())
+                   if version in self._models]
+        n_unnamed = sum(len(rows) for version, frames in self._decisions.items() if version not in self._models
+                        for _, rows, _ in frames)
+        n_unnamed += sum(len(frame.numbers) for version, frames in self._shadows.items() if version not in self._models
+                         for frame in frames)
+        return DecisionLog(tuple(decisions), tuple(shadows), _joined(self._ends, len(END_WHOLE)),
+                           _joined(self._withdrawals, len(WITHDRAWAL_WHOLE)), tuple(sessions), n_files, self.skipped,
+                           self._n_lost, self._n_later, n_unnamed)
+
+    def _take(self, frame: Frame) -> None:
+        document = frame.document
+        if frame.kind == SESSION:
+            running = frozenset((int(token), int(number)) for token, number in document["running"])
+            self._session.running |= running
+        elif frame.kind == MODEL:
+            model = LoggedModel.of(document)
+            self._models[model.version] = model
+        elif frame.kind == DECISIONS:
+            self._take_decisions(frame)
+        elif frame.kind == SHADOWS:
+            self._shadows[str(document["version"])].append(frame)
+        elif frame.kind == ENDS:
+            self._ends.append(self._known(_whole(frame, len(END_WHOLE)), 2))
+        elif frame.kind == WITHDRAWALS:
+            self._withdrawals.append(self._known(_whole(frame, len(WITHDRAWAL_WHOLE)), 2))
+        elif frame.kind == LOSSES:
+            n_lost = sum(int(value) for value in document.values())
+            if self._session.clock_s <= self._until_s:
+                self._n_lost += n_lost
+                self._session.lost_s.append(self._session.clock_s)
+
+    def _take_decisions(self, frame: Frame) -> None:
+        document, whole = frame.document, _whole(frame, len(DECISION_WHOLE))
+        texts = ("owner", "id", "unknown")
+        if any(len(document[name]) != len(whole) for name in texts) or not isinstance(document["n_features"], int):
+            raise ValueError("a decision frame must have a text for each row")
+        is_known = whole[:, 3] <= self._until_s
+        self._n_later += int((~is_known).sum())
+        self._tell(whole[is_known, 3])
+        session = [*self._sessions].index(self._session.name)
+        self._decisions[str(document["version"])].append((frame, np.flatnonzero(is_known), session))
+
+    def _known(self, whole: np.ndarray, column: int) -> np.ndarray:
+        is_known = whole[:, column] <= self._until_s
+        self._n_later += int((~is_known).sum())
+        self._tell(whole[is_known, column])
+        return whole[is_known]
+
+    def _tell(self, times_s: np.ndarray) -> None:
+        if len(times_s):
+            self._session.clock_s = max(self._session.clock_s, float(times_s.max()))
+
+
+def _whole(frame: Frame, n: int) -> np.ndarray:
+    """The first columns as whole numbers, int64 (rows, n)."""
+    if frame.numbers.shape[1] < n:
+        raise ValueError(f"a frame must have at least {n} columns")
+    return np.ascontiguousarray(frame.numbers[:, :n]).view(np.int64)
+
+
+def _joined(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros((0, n), np.int64)
+
+
+def _block(model: LoggedModel, frames: Sequence[tuple[Frame, np.ndarray, int]]) -> DecisionBlock:
+    n, n_own = len(DECISION_WHOLE), len(model.features)
+    fitting = [(frame, rows, session) for frame, rows, session in frames if frame.document["n_features"] == n_own]
+    numbers = np.concatenate([frame.numbers[rows] for frame, rows, _ in fitting])
+    whole = np.ascontiguousarray(numbers[:, :n]).view(np.int64)
+    texts = {name: _texts([frame.document[name][row] for frame, rows, _ in fitting for row in rows.tolist()])
+             for name in ("owner", "id")}
+    unknown = np.empty(len(numbers), object)
+    unknown[:] = [tuple(frame.document["unknown"][row]) for frame, rows, _ in fitting for row in rows.tolist()]
+    session = np.concatenate([np.full(len(rows), place) for _, rows, place in fitting])
+    token, number, arrival_s, now_s = (whole[:, place].copy() for place in range(n))
+    return DecisionBlock(model, token, number, arrival_s, now_s, session, texts["owner"], texts["id"], unknown,
+                         numbers[:, n:n + n_own].copy(), numbers[:, n + n_own:].copy())
+
+
+def _shadow_block(model: LoggedModel, frames: Sequence[Frame]) -> ShadowBlock:
+    n = len(SHADOW_WHOLE)
+    numbers = np.concatenate([frame.numbers for frame in frames])
+    whole = np.ascontiguousarray(numbers[:, :n]).view(np.int64)
+    return ShadowBlock(model, whole[:, 0].copy(), whole[:, 1].copy(), numbers[:, n:].copy())
+
+
+def _texts(values: Sequence[Any]) -> np.ndarray:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found

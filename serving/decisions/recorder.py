@@ -1,0 +1,252 @@
+"""Takes decisions off the scheduler's path: a thread has a shadow answer them, and writes them to a log.
+
+The scheduler's thread appends a tuple to a queue, nothing more: no lock, no encoding, no file. Where the disk fails,
+what was read from the queue is kept and tried again, the queue fills up, and what no longer fits is counted as lost.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.serving.decisions.log_files import LogFile
+from sojourn.serving.decisions.log_frames import LOSSES, SESSION, Frame
+from sojourn.serving.decisions.log_rows import (
+    Decision,
+    curve_rows,
+    decision_frame,
+    end_frame,
+    model_frame,
+    owner_text,
+    shadow_frame,
+    withdrawal_frame,
+)
+from sojourn.serving.decisions.log_settings import LogSettings
+from sojourn.serving.decisions.shadow import Shadow
+from sojourn.serving.served import Served
+
+N_QUEUED_MAX = 20_000
+"""Decisions, ends and withdrawals that wait to be written; further ones are lost, and counted."""
+N_AT_ONCE = 1_024
+"""Of these, how many go into one frame at most."""
+_N_YIELD = 8
+"""Shadow answers between two turns that other threads are given."""
+_DECISION, _END, _WITHDRAWAL = range(3)
+Count = Callable[[str, int], None]
+
+
+class _Pending(NamedTuple):
+    """A frame that is not written yet; the version whose model it needs, and how many decisions are in it."""
+
+    content: bytes
+    served: Served | None = None
+    n_decisions: int = 0
+
+
+class Recorder:
+    """A queue and the thread that empties it every `flush_s`. count: adds to one of the predictor's counters.
+
+    Put calls may come from any thread. It takes part in forks through its predictor.
+    """
+
+    def __init__(self, count: Count, *, folder: Path | None = None, settings: LogSettings | None = None,
+                 shadow: Shadow | None = None, running: Iterable[tuple[int, int]] = ()) -> None:
+        self.shadow = shadow
+        self.folder = folder
+        self._count = count
+        self._settings = LogSettings() if settings is None else settings
+        self._owner = owner_text(self._settings.owner_key)
+        self._queue: deque[tuple[int, Any]] = deque()
+        self._running = [*running]
+        self._lost = [0, 0, 0]
+        self._pending: list[_Pending] = []
+        self._known: set[str] = set()  # versions whose models the current file holds
+        self._file = None if folder is None else LogFile(folder, self._settings)
+        self._begin_thread()
+        atexit.register(_close, weakref.ref(self))
+
+    def decided(self, decision: tuple[Any, ...]) -> None:
+        """Take in an admission, the fields of a `Decision`."""
+        if len(self._queue) < N_QUEUED_MAX:
+            self._queue.append((_DECISION, decision))
+        else:
+            self._lose(_DECISION)
+
+    def ended(self, token: int, number: int, end_s: int, began_s: int) -> None:
+        """Take in the end of a request."""
+        if len(self._queue) < N_QUEUED_MAX:
+            self._queue.append((_END, (token, number, end_s, began_s)))
+        else:
+            self._lose(_END)
+
+    def withdrawn(self, token: int, number: int, clock_s: int) -> None:
+        """Take in that an admission was undone."""
+        if len(self._queue) < N_QUEUED_MAX:
+            self._queue.append((_WITHDRAWAL, (token, number, clock_s)))
+        else:
+            self._lose(_WITHDRAWAL)
+
+    def flush(self) -> bool:
+        """Answer and write all that was taken in so far; False where the disk failed (it is kept, and tried again)."""
+        with self._working:
+            return self._work()
+
+    def close(self) -> None:
+        """Flush, end the file and the thread; closing twice does no harm."""
+        self._is_over.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self.flush()
+        with self._working:
+            if self._file is not None:
+                try:
+                    self._file.close()
+                except OSError:
+                    self._count("log_errors", 1)
+
+    def after_fork_in_child(self) -> None:
+        """Go on as a session of its own: what was queued is the parent's to write, and it goes on to hold what runs."""
+        self._queue, self._pending, self._lost = deque(), [], [0, 0, 0]
+        self._running, self._known = [], set()
+        if self._file is not None:
+            self._file.abandon()
+        if not self._is_over.is_set():
+            self._begin_thread()
+
+    def _begin_thread(self) -> None:
+        self._working = threading.Lock()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=_run, args=(weakref.ref(self), self._is_over, self._settings.flush_s),
+                                        name="sojourn-decisions", daemon=True)
+        self._thread.start()
+
+    def try_to_flush(self) -> None:
+        """`flush` as the thread does it: raises nothing, since the scheduler and the next flush go on."""
+        try:
+            self.flush()
+        except Exception:  # whatever it is
+            self._count("log_errors", 1)
+
+    def _lose(self, what: int) -> None:
+        self._lost[what] += 1
+        self._count("decisions_lost", 1)
+
+    def _work(self) -> bool:
+        """Empty the queue; `_working` is held."""
+        if not self._written():
+            return False
+        left = len(self._queue)
+        while left > 0:
+            taken = [self._queue.popleft() for _ in range(min(left, N_AT_ONCE))]
+            left -= len(taken)
+            self._prepare(taken)
+            if not self._written():
+                return False
+        return True
+
+    def _prepare(self, taken: list[tuple[int, Any]]) -> None:
+        """Turn what was taken from the queue into pending frames, the shadow's answers among them."""
+        decisions = [Decision._make(item) for kind, item in taken if kind == _DECISION]
+        for group in _alike(decisions):
+            self._add_group(group)
+        if self._file is None:
+            return
+        ends = [item for kind, item in taken if kind == _END]
+        withdrawals = [item for kind, item in taken if kind == _WITHDRAWAL]
+        if ends:
+            self._add(end_frame(ends))
+        if withdrawals:
+            self._add(withdrawal_frame(withdrawals))
+        if any(self._lost):
+            lost, self._lost = self._lost, [0, 0, 0]
+            names = ("n_decisions", "n_ends", "n_withdrawals")
+            self._add(Frame(LOSSES, dict(zip(names, lost, strict=True)), np.zeros((0, 0))))
+
+    def _add_group(self, group: list[Decision]) -> None:
+        if self._file is not None:
+            self._add(decision_frame(group, self._owner), group[0].served, len(group))
+        if self.shadow is not None:
+            self._add_shadow(self.shadow, group)
+
+    def _add_shadow(self, shadow: Shadow, group: list[Decision]) -> None:
+        answered, champion_s, shadow_s, failed = [], [], [], 0
+        for idx, one in enumerate(group):
+            try:
+                curve = shadow.answer(one)
+                shadow_s.append(curve.remaining(0.0))
+                champion_s.append(one.curve.remaining(0.0))
+                answered.append(one._replace(served=shadow.served, curve=curve))
+            except Exception:  # a shadow may fail in any way; the champion has answered
+                failed += 1
+            if idx % _N_YIELD == 0:
+                time.sleep(0)  # gives the interpreter to the scheduler's thread
+        if failed:
+            self._count("shadow_errors", failed)
+        if answered:
+            self._count("shadow_predictions", len(answered))
+            self._count("shadow_class_changes", shadow.differences.add(champion_s, shadow_s))
+            if self._file is not None:
+                frame = shadow_frame(shadow.served, [one.admission for one in answered], curve_rows(answered))
+                self._add(frame, shadow.served)
+
+    def _add(self, frame: Frame, served: Served | None = None, n_decisions: int = 0) -> None:
+        self._pending.append(_Pending(frame.packed(), served, n_decisions))
+
+    def _written(self) -> bool:
+        """Write what is pending; False where the disk fails, and nothing is lost then."""
+        if self._file is None or not self._pending:
+            return True
+        needed = {one.served.version: one.served for one in self._pending if one.served is not None}
+        try:
+            self._file.append(lambda is_new: self._content(needed, is_new))
+        except OSError:
+            self._count("log_errors", 1)
+            return False
+        self._running = []
+        self._count("decisions_logged", sum(one.n_decisions for one in self._pending))
+        self._pending = []
+        return True
+
+    def _content(self, needed: Mapping[str, Served], is_new: bool) -> bytes:
+        """What is pending, behind the session's frame in a new file, and the models that the file does not hold yet."""
+        frames = []
+        if is_new:
+            self._known = set()
+            session = "" if self._file is None else self._file.session
+            frames.append(Frame(SESSION, {"session": session, "running": self._running}, np.zeros((0, 0))))
+        fresh = [served for version, served in needed.items() if version not in self._known]
+        frames += map(model_frame, fresh)
+        self._known |= {served.version for served in fresh}
+        return b"".join([*(frame.packed() for frame in frames), *(one.content for one in self._pending)])
+
+
+def _alike(decisions: list[Decision]) -> list[list[Decision]]:
+    """Decisions by the version that answered, and by how: rows of one length."""
+    groups: dict[tuple[str, int], list[Decision]] = {}
+    for one in decisions:
+        groups.setdefault((one.served.version, one.n_before), []).append(one)
+    return list(groups.values())
+
+
+def _close(recorder: weakref.ref[Recorder]) -> None:
+    one = recorder()
+    if one is not None:
+        one.close()
+
+
+def _run(recorder: weakref.ref[Recorder], is_over: threading.Event, flush_s: float) -> None:
+    """Flush at every interval, for as long as there is a recorder."""
+    while not is_over.wait(flush_s):
+        one = recorder()
+        if one is None:
+            return
+        one.try_to_flush()
+        del one
