@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.flows.commands.admit import admit
-from sojourn.flows.commands.options import READER_HELP, Horizon, plain_errors
+from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Horizon, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
@@ -43,6 +43,9 @@ def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
+    since: Annotated[str | None, typer.Option(help=SINCE_HELP)] = None,
+    is_shrunk_allowed: Annotated[bool | None, typer.Option(
+        "--allow-shrunk", help="Take a source that grows even if it holds less than when it was last read.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
@@ -60,8 +63,8 @@ def retrain(
     from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
 
-    settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, store=store,
-                           n_requests=n_requests, seed=seed,
+    settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, since=since,
+                           is_shrunk_allowed=is_shrunk_allowed, store=store, n_requests=n_requests, seed=seed,
                            n_threads=n_threads, load=load, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
                            is_simulated=is_simulated, model_name=model_name,
                            confirmed_columns=tuple(confirm) if confirm else None)
@@ -111,6 +114,7 @@ def evaluate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
+    since: Annotated[str | None, typer.Option(help=SINCE_HELP)] = None,
     family: Annotated[list[str] | None, typer.Option(
         help="Families to compare: {families}. [default: all]")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
@@ -127,9 +131,10 @@ def evaluate(
     from sojourn.flows.jobs.preflight import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
 
-    settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, store=store, n_requests=n_requests,
-                           seed=seed, n_threads=n_threads, families=tuple(family or LIFETIME_MODELS),
-                           long_lived_s=long_lived_s, confirmed_columns=tuple(confirm) if confirm else None)
+    settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, since=since, store=store,
+                           n_requests=n_requests, seed=seed, n_threads=n_threads,
+                           families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s,
+                           confirmed_columns=tuple(confirm) if confirm else None)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.study import study

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.own_recipe import own_recipe
+from sojourn.flows.since import Since
 from sojourn.flows.stage_settings import (
     GateSettings,
     IngestSettings,
@@ -119,6 +120,10 @@ class TraceSettings(BaseSettings):
 class RetrainConfig(TraceSettings):
     """One retraining run."""
 
+    since: str | None = None
+    """Train on requests from then on: `90d` or `12h` before the trace's end, or an ISO date; default: on all."""
+    is_shrunk_allowed: bool = False
+    """A source that grows may hold less than when it was last read."""
     n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
@@ -152,6 +157,13 @@ class RetrainConfig(TraceSettings):
     max_curve_ratio: float = Field(1.0, gt=0.0)
     """Gate: the time to build one request's curve, as a share of LightGBM's own `predict` of the same answers."""
 
+    @field_validator("since")
+    @classmethod
+    def _possible_since(cls, value: str | None) -> str | None:
+        if value is not None:
+            Since.parse(value)
+        return value
+
     @field_validator("families")
     @classmethod
     def _known_families(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,7 +187,7 @@ class RetrainConfig(TraceSettings):
     @property
     def source(self) -> TraceSource:
         """Where the trace comes from."""
-        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed)
+        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.is_shrunk_allowed)
 
     @property
     def ingestion(self) -> IngestSettings:
@@ -186,7 +198,7 @@ class RetrainConfig(TraceSettings):
     def training(self) -> TrainSettings:
         """Of the stage `train`."""
         return TrainSettings(self.families, self.test_share, self.valid_share, self.long_lived_s, self.n_threads,
-                             self.seed)
+                             self.seed, self.since)
 
     @property
     def placement(self) -> PlacementSettings:

@@ -24,7 +24,8 @@ class TrainSettings:
 
     families: keys of LIFETIME_MODELS. test_share, valid_share: of the requests, by the time of their decision: the
     last ones judge, those before them choose. long_lived_s: what counts as long-lived, s; None = chosen from the
-    training window. n_threads: of LightGBM. seed: of the fits.
+    training window. n_threads: of LightGBM. seed: of the fits. since: where the training window begins, see
+    `flows.since`; None = at the trace's start.
     """
 
     families: tuple[str, ...]
@@ -33,6 +34,7 @@ class TrainSettings:
     long_lived_s: int | None
     n_threads: int
     seed: int
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ class TraceSource:
 
     file: the trace's file or folder; None = the synthetic trace. reader: a key of READERS, or `synthetic`.
     horizon_s: when observation ended, seconds on the trace's clock; None = what the reader finds in the file.
-    n_requests, seed: of the generator.
+    n_requests, seed: of the generator. is_shrunk_allowed: a source that grows may hold less than at its last read.
     """
 
     file: Path | None
@@ -20,6 +20,7 @@ class TraceSource:
     horizon_s: int | None
     n_requests: int
     seed: int
+    is_shrunk_allowed: bool = False
 
     @property
     def name(self) -> str:

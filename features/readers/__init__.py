@@ -6,7 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.read_report import ReadReport
+from sojourn.features.readers._declaration import span_s
 from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
+from sojourn.features.readers._parts import KeptParts
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
 from sojourn.features.readers.alibaba_2018_instances import read_alibaba_2018_instances
@@ -18,14 +20,25 @@ from sojourn.features.readers.dlrm import DLRM
 from sojourn.features.readers.google_2011 import GOOGLE_2011
 from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.parquet import PARQUET
+from sojourn.features.readers.parquet_days import PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.reader import Reader
+from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
 from sojourn.features.readers.surf import SURF
 from sojourn.features.readers.swf import SWF
 from sojourn.features.trace import Trace
 
 __all__ = [
-    "READERS", "Reader", "n_parquet_rows", "read_alibaba_2018_instances", "read_trace", "record_batches",
+    "READERS",
+    "KeptParts",
+    "Reader",
+    "SourceUnavailable",
+    "check_sql",
+    "n_parquet_rows",
+    "read_alibaba_2018_instances",
+    "read_trace",
+    "record_batches",
+    "span_s",
 ]  # fmt: skip
 
 READERS: Mapping[str, Reader] = MappingProxyType({
@@ -39,7 +52,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "google-2011": GOOGLE_2011,
     "openb": OPENB,
     "parquet": PARQUET,
+    "parquet-days": PARQUET_DAYS,
     "planetlab": PLANETLAB,
+    "sql": SQL,
     "surf": SURF,
     "swf": SWF,
 })

@@ -17,7 +17,8 @@ class Reader:
     read: from a path to the trace and the report, with `horizon_s` and the reader's own options as keywords.
     path: what it reads. arrival, departure: where the two times come from. owners, categories, numbers: the columns
     with these roles; no_role: columns that are kept without one. recipe: of the simulator, the one that suits its
-    traces where no other is asked for.
+    traces where no other is asked for. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads again only
+    what is new. is_queried: what it reads is known only once it is read: its file says where to ask.
 
     >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
     ('usage',)
@@ -32,6 +33,8 @@ class Reader:
     numbers: str = ""
     no_role: str = ""
     recipe: str = "trace"
+    is_growing: bool = False
+    is_queried: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:

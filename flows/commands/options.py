@@ -31,6 +31,8 @@ _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 
 READER_HELP = "How to read the trace: {readers}."
+SINCE_HELP = ("Train on requests from then on: 90d or 12h before the trace's end, or an ISO date. "
+              "[default: on all]")
 Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(

@@ -24,7 +24,7 @@ def check_before_work(settings: TraceSettings) -> None:
 
 
 def _check_trace(settings: TraceSettings, trace: Path) -> None:
-    from sojourn.features.readers import READERS, read_trace
+    from sojourn.features.readers import READERS, check_sql, read_trace
 
     if not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
@@ -32,6 +32,9 @@ def _check_trace(settings: TraceSettings, trace: Path) -> None:
     if not any(map(_holds_bytes, files)):
         what = "a folder without a file that holds any" if trace.is_dir() else "an empty file"
         raise ValueError(f"trace must hold requests, got {what}: {str(trace)!r}")
+    if settings.reader in READERS and READERS[settings.reader].is_queried:
+        check_sql(trace)
+        return
     is_of_requests = settings.reader in READERS  # the others read usage series, for presets that place by usage
     if is_of_requests and sum(path.stat().st_size for path in files) <= READ_UP_TO_BYTES:
         read_trace(settings.reader, trace, horizon_s=settings.horizon_s)

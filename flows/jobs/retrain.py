@@ -19,7 +19,7 @@ from sojourn.flows.reports.model_card import model_card, models_table, policies_
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.candidate import write_candidate  # noqa: E402
 from sojourn.flows.stages.champion import load_rivals  # noqa: E402
-from sojourn.flows.stages.ingest import content_hash, ingest  # noqa: E402
+from sojourn.flows.stages.ingest import ingest  # noqa: E402
 from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.stages.promotion_gates import check_gates  # noqa: E402
@@ -53,7 +53,7 @@ def retrain(config: RetrainConfig) -> Retrained:
         rivals = load_rivals(config.promotion, tracker, features)
     tags = retrain_tags(ingested, training)
     with tracker.run(f"retrain {ingested.name}", tags) as run:
-        candidate = write_candidate(config.promotion, run, ingested, content_hash(config.source), features, training)
+        candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
         with stage("check and promote"):
             checked = check_gates(config.gates, features, training, evaluation, candidate, rivals)

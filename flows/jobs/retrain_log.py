@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 def retrain_tags(ingested: Ingested, training: Training) -> dict[str, str]:
     """Tags of a retrain's runs and of its version."""
-    window = f"decided before {training.split.test_from_s} s, judged on the rest"
+    since = f"from {training.from_s} s on, " if training.from_s else ""
+    window = f"{since}decided before {training.split.test_from_s} s, judged on the rest"
     return {"trace": ingested.name, "data_hash": ingested.data_hash[:12], "window": window,
             "family": training.candidate, "code_version": __version__}
 
@@ -49,7 +50,7 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
         with tracker.run(trained.family, {**tags, "family": trained.family}, run, data) as child:
             _log_family(settings, tracker, child, encoder, training, evaluation, trained)
     scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation.simulation, training.candidate)}
-    split_params = {"family": training.candidate, "valid_from_s": split.valid_from_s,
+    split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}
     tracker.log(run, {**settings.params, **split_params}, _headline(scores))

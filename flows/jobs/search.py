@@ -26,6 +26,7 @@ from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.figures import search_figure  # noqa: E402
+from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
@@ -115,7 +116,8 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
 def _material(ingestion: IngestSettings, training: TrainSettings) -> Material:
     ingested = ingest(ingestion)
     features = build_features(ingestion.store, ingested)
-    split = windows(features.rows, training.test_share, training.valid_share)
+    split = windows(features.rows, training.test_share, training.valid_share,
+                    since_s(training.since, features.trace))
     return Material(ingested.name, without_test(split), fit_settings(training, features))
 
 

@@ -29,6 +29,7 @@ from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.reports.study_figures import calibration_figure, weeks_figure  # noqa: E402
 from sojourn.flows.reports.study_report import study_tables  # noqa: E402
+from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
@@ -96,7 +97,7 @@ def study(config: RetrainConfig) -> Study:
     ingested = ingest(config.ingestion)
     features = build_features(config.store, ingested)
     check_confirmed(features.encoder, config.confirmed_columns)
-    split = windows(features.rows, config.test_share, config.valid_share)
+    split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace))
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     settings = fit_settings(config.training, features)
     fitted: list[Trained] = []

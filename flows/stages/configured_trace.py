@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sojourn.features.read_report import ReadReport
-from sojourn.features.readers import READERS, read_trace
+from sojourn.features.readers import READERS, KeptParts, read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.trace_source import TraceSource
 
 
-def configured_trace(source: TraceSource) -> tuple[Trace, ReadReport | None]:
-    """The trace, and what was read of its files; None where it is generated."""
+def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:
+    """The trace, and what was read of its files; None where it is generated.
+
+    kept: file for the parts of a source that grows, of which only what is new or changed is then read.
+    """
     if source.file is None:
         return synthesize(source.n_requests, seed=source.seed), None
+    if kept is not None and READERS[source.reader].is_growing:
+        return read_trace(source.reader, source.file, horizon_s=source.horizon_s,
+                          kept=KeptParts(kept, trace_code(source)), is_shrunk_allowed=source.is_shrunk_allowed)
     return read_trace(source.reader, source.file, horizon_s=source.horizon_s)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from rich.markup import escape
 
+from sojourn.features.readers import READERS
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
@@ -23,27 +24,58 @@ from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
 CHECKSUMS = "checksums.json"
+PARTS = "parts"
+"""Folder of a store: what was read of sources that grow."""
 _REPORT = "report.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """A trace on disk: its folder, its name, the hash that stands for its content, and the read report's text."""
+    """A trace on disk: its folder, its name, the hash that stands for its content, and the read report's text.
+
+    content_hash: of its content alone, see `content_hash`; "" where it was not asked for.
+    """
 
     folder: Path
     name: str
     data_hash: str
     report: str
+    content_hash: str = ""
 
 
 @task(name="ingest")
 def ingest(settings: IngestSettings) -> Ingested:
     """Read the configured trace into the store, or find it there."""
     with stage("ingest"):
-        ingested = ingested_trace(settings.store, settings.source, input_hash(settings.source))
+        ingested = read_into(settings.store, settings.source)
     create_markdown_artifact(f"```\n{ingested.report}```", key="read-report",
                              description=f"What was read of {ingested.name}")
     return ingested
+
+
+def read_into(store: Path, source: TraceSource) -> Ingested:
+    """A source's trace in the store; one that is queried is asked each time, for what is new."""
+    if not is_queried(source):
+        content = content_hash(source)
+        return replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
+    (store / "traces").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as made:
+        fresh = _read(source, Path(made) / "trace", _kept_file(store, source))
+        report = (fresh / _REPORT).read_text()
+        hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
+                  for name in ("requests.parquet", "trace.json")]
+        content = _sha256(hashes)
+        data_hash = _sha256([hashes, source.reader, source.horizon_s, trace_code(source)])
+        folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
+        write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
+        _publish(fresh, folder)
+    tell_doubts(report.splitlines())
+    return Ingested(folder, source.name, data_hash, report, content)
+
+
+def is_queried(source: TraceSource) -> bool:
+    """Whether the source's content is known only by asking for it."""
+    return source.file is not None and source.reader in READERS and READERS[source.reader].is_queried
 
 
 def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested:
@@ -54,7 +86,7 @@ def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested
             console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-            fresh = _read(source, Path(made) / "trace")
+            fresh = _read(source, Path(made) / "trace", _kept_file(store, source))
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
     report = (folder / _REPORT).read_text()
@@ -62,9 +94,16 @@ def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested
     return Ingested(folder, source.name, data_hash, report)
 
 
-def _read(source: TraceSource, folder: Path) -> Path:
-    """Read or generate the trace into a new folder, its report beside it."""
-    trace, report = configured_trace(source)
+def _kept_file(store: Path, source: TraceSource) -> Path | None:
+    """Where the parts of a source that grows are kept."""
+    if source.file is None:
+        return None
+    return store / PARTS / f"{source.name}-{_sha256([str(source.file.absolute()), source.reader])[:12]}.parquet"
+
+
+def _read(source: TraceSource, folder: Path, kept: Path | None) -> Path:
+    """Read or generate the trace into a new folder, its report beside it. kept: see `configured_trace`."""
+    trace, report = configured_trace(source, kept)
     trace.save(folder)
     if report is None:
         (folder / _REPORT).write_text(f"generated  {len(trace):,}\n")
@@ -112,6 +151,9 @@ def _content(source: TraceSource) -> list[tuple[str, str]]:
         return [("synthetic", _sha256([source.n_requests, source.seed]))]
     if not source.file.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(source.file)!r}")
+    if is_queried(source):
+        raise ValueError(f"reader must be one of files that stay, got {source.reader!r}: write its trace once with "
+                         "`sojourn trace convert`, and give that with --reader parquet")
     found = []
     for path in sorted(source.file.rglob("*")) if source.file.is_dir() else [source.file]:
         if path.is_file():

@@ -11,6 +11,7 @@ from prefect import task
 from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
 from sojourn.flows.progress import stage
+from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.windows import windows
@@ -35,12 +36,16 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the candidate."""
+    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the candidate.
+
+    from_s: where the training window begins.
+    """
 
     families: tuple[Trained, ...]
     split: Split
     threshold_s: int
     candidate: str
+    from_s: int = 0
 
     def of(self, family: str) -> Trained:
         """The fitted family of that name."""
@@ -50,13 +55,14 @@ class Training:
 @task(name="train")
 def train(settings: TrainSettings, features: Features) -> Training:
     """Fit each configured family; the candidate is the servable one with the best validation score."""
-    split = windows(features.rows, settings.test_share, settings.valid_share)
+    from_s = since_s(settings.since, features.trace)
+    split = windows(features.rows, settings.test_share, settings.valid_share, from_s)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     fit = fit_settings(settings, features)
     fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
     candidate = min(servable, key=lambda trained: trained.choice_score)
-    return Training(tuple(fitted), split, threshold_s, candidate.family)
+    return Training(tuple(fitted), split, threshold_s, candidate.family, from_s)
 
 
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:

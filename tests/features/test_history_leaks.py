@@ -131,3 +131,61 @@ def test_a_window_that_would_be_empty_is_refused() -> None:
         split_by_time(build_rows(trace, default_encoder(trace)))
     with pytest.raises(ValueError, match=r"test_share must be between 0 and 1, got 1\.5"):
         split_by_time(build_rows(trace, default_encoder(trace)), 1.5)
+
+
+def test_a_window_takes_who_still_runs_from_the_age_it_has_there() -> None:
+    # The window begins at 1,000 s. One request ended before, one runs on from 100 s, and one a second comes later.
+    n = 40
+    table = pd.DataFrame({
+        "request_id": range(n + 2), "arrival_s": [0, 100, *range(1_000, 1_000 + n)],
+        "departure_s": [900, 1_500, *range(1_010, 1_010 + n)], "cpu_cores": 1.0, "mem_gib": 1.0, "user": "ann"})
+    trace = Trace(table, 2_000, Roles(owners=("user",)))
+    rows = build_rows(trace, default_encoder(trace))
+    split = split_by_time(rows, 0.25, 0.2, from_s=1_000)
+    assert split.test_from_s == 1_030 and split.valid_from_s == 1_024
+    assert split.train.arrival_s[:2].tolist() == [100, 1_000]  # the one that ended at 900 is not there
+    assert split.train.entry_s[:2].tolist() == [900.0, 0.0]
+    assert (split.train.lifetime_s[0], bool(split.train.is_event[0])) == (924.0, False)  # known up to 1,024
+    assert split.test.entry_s.tolist() == [0.0] * len(split.test)
+    # Rows are those of the whole trace: what an owner did before the window is known in it, and nothing later.
+    everything = split_by_time(rows, 0.25, 0.2)
+    first = np.flatnonzero(everything.past.arrival_s == 1_000)
+    np.testing.assert_array_equal(split.train.features[1], everything.past.features[first[0]])
+
+
+def test_a_window_does_not_count_the_time_before_it() -> None:
+    """Requests of 10 or 10,000 s, one pair each 10 s: a window of the last 2,000 s holds all that are young, and of the
+    old ones those that still run. Counted from their start, they would make every age look safer than it is."""
+    from sojourn.simulator.workloads.completion import kaplan_meier
+
+    starts = np.arange(0, 40_000, 10)
+    table = pd.DataFrame({
+        "request_id": range(2 * len(starts)), "arrival_s": np.repeat(starts, 2),
+        "departure_s": np.repeat(starts, 2) + np.tile([10, 10_000], len(starts)), "cpu_cores": 1.0, "mem_gib": 1.0})
+    table["departure_s"] = table["departure_s"].astype("Int64").mask(table["departure_s"] > 40_000)
+    rows = build_rows(trace := Trace(table, 40_000), default_encoder(trace))
+    train = split_by_time(rows, 0.1, 0.1, from_s=38_000).train
+    times, alive = kaplan_meier(train.lifetime_s, train.is_event, train.entry_s)
+    assert np.interp(100, times, alive) == pytest.approx(0.5, abs=0.01)
+    naive_times, naive = kaplan_meier(train.lifetime_s, train.is_event, np.zeros(len(train)))
+    assert np.interp(100, naive_times, naive) > 0.85
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shuffling_after_the_cut_changes_nothing_in_a_window(trace: Trace, seed: int) -> None:
+    def split(changed: Trace) -> Split:
+        return split_by_time(build_rows(changed, default_encoder(changed)), 0.3, 0.2, from_s=trace.horizon_s // 3)
+
+    before = split(trace)
+    after = split(_after_shuffled(trace, before.test_from_s, seed))
+    for window in ("train", "valid", "past"):
+        one, other = getattr(before, window), getattr(after, window)
+        np.testing.assert_array_equal(one.features, other.features)
+        np.testing.assert_array_equal(one.lifetime_s, other.lifetime_s)
+        np.testing.assert_array_equal(one.entry_s, other.entry_s)
+    assert (before.train.entry_s > 0).any()
+
+
+def test_a_window_without_requests_is_refused(trace: Trace) -> None:
+    with pytest.raises(ValueError, match=r"at least 10 requests with a known start decided from second \d+ on"):
+        split_by_time(build_rows(trace, default_encoder(trace)), from_s=trace.horizon_s - 1)

@@ -18,9 +18,11 @@ from made_files import (
     surf_folder,
     vm_table,
 )
+from made_growing import days_folder, sql_source
 from sojourn.features import readers
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.trace import Trace
+from source_imports import export_order
 
 POD_HEADER = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
               "deletion_time,scheduled_time")
@@ -59,6 +61,17 @@ def own_folder(folder: Path) -> Path:
     return read_trace("swf", swf_file(folder))[0].save(folder / "own")
 
 
+def _sql_source(folder: Path) -> Path:
+    file, _ = sql_source(folder / "sql")
+    file.write_text(file.read_text().replace("TRACE_URL", "SOJOURN_SQL_URL"))
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_SQL_URL", f"sqlite:///{tmp_path / 'sql' / 'requests.db'}")
+
+
 def sample(name: str, folder: Path) -> Path:
     """A small file or folder for the reader `name`."""
     makers = {"alibaba-2018": lambda: batch_task_file(folder / "batch_task.csv"),
@@ -69,12 +82,13 @@ def sample(name: str, folder: Path) -> Path:
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
-              "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf")}
+              "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf"),
+              "parquet-days": lambda: days_folder(folder / "days"), "sql": lambda: _sql_source(folder)}
     return makers[name]()
 
 
 def test_exported_members() -> None:
-    assert readers.__all__ == sorted(readers.__all__)
+    assert readers.__all__ == sorted(readers.__all__, key=export_order)
     assert list(READERS) == sorted(READERS)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from made_growing import DAYS, days_folder, sql_source, write_day, write_rows
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages import ingest as ingesting
 from sojourn.flows.stages.configured_trace import configured_trace
-from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash
+from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash, read_into
 from sojourn.flows.trace_source import TraceSource
 
 
@@ -83,12 +85,49 @@ def test_who_reads_a_trace_keeps_it_when_another_makes_it_too(tmp_path: Path, mo
     make = configured_trace
     inodes: list[int] = []
 
-    def slow(asked: TraceSource) -> object:
+    def slow(asked: TraceSource, kept: Path | None) -> object:
         monkeypatch.setattr(ingesting, "configured_trace", make)
         inodes.append((ingested_trace(config.store, config.source, "0" * 64).folder / "requests.parquet").stat().st_ino)
-        return make(asked)
+        return make(asked, kept)
 
     monkeypatch.setattr(ingesting, "configured_trace", slow)
     folder = ingested_trace(config.store, config.source, "0" * 64).folder
     assert [(folder / "requests.parquet").stat().st_ino] == inodes
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_source_that_grows_is_kept_by_its_content(tmp_path: Path) -> None:
+    source = _of_file(days_folder(tmp_path / "days"), "parquet-days")
+    first = read_into(tmp_path / "store", source)
+    assert "3 of 3 parts read" in first.report and first.content_hash == content_hash(source)
+    assert read_into(tmp_path / "store", source) == first
+    write_day(tmp_path / "days", "2026-11-04", DAYS["2026-11-03"])
+    second = read_into(tmp_path / "store", source)
+    assert "1 of 4 parts read" in second.report and second.data_hash != first.data_hash
+    (tmp_path / "days" / "2026-11-01.parquet").unlink()
+    with pytest.raises(ValueError, match="must not shrink, got 2026-11-01 gone"):
+        read_into(tmp_path / "store", source)
+    assert "0 of 3 parts" in read_into(tmp_path / "store", replace(source, is_shrunk_allowed=True)).report
+
+
+def test_a_query_is_asked_each_time_and_its_trace_kept_by_its_content(tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    file, url = sql_source(tmp_path / "sql")
+    monkeypatch.setenv("TRACE_URL", url)
+    source = _of_file(file, "sql")
+    first, again = (read_into(tmp_path / "store", source) for _ in range(2))
+    assert (again.folder, again.data_hash, again.content_hash) == (first.folder, first.data_hash, first.content_hash)
+    assert "all rows read" in first.report and "rows read, those written since" in again.report
+    write_rows(tmp_path / "sql" / "requests.db", "2026-11-04 02:00:00", [DAYS["2026-11-01"][0]])
+    assert read_into(tmp_path / "store", source).data_hash != first.data_hash
+    assert len(list((tmp_path / "store" / "traces").iterdir())) == 2
+    with pytest.raises(ValueError, match="reader must be one of files that stay, got 'sql'"):
+        input_hash(source)
+
+
+def test_no_file_of_the_store_holds_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, url = sql_source(tmp_path / "sql")
+    monkeypatch.setenv("TRACE_URL", f"{url}?password=hunter2")
+    read_into(tmp_path / "store", _of_file(file, "sql"))
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()
+            and b"hunter2" in path.read_bytes()] == []

@@ -1,0 +1,267 @@
+"""Reads what a SQL query gives; with a place to keep rows, only those written since the last read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from sojourn.features.read_report import ReadReport
+from sojourn.features.readers._declaration import Declaration, SqlSource
+from sojourn.features.readers._growing_trace import joined_rows, shrunk, trace_of_parts
+from sojourn.features.readers._parts import (
+    DAY_S,
+    KeptParts,
+    Part,
+    check_drift,
+    checked_part,
+    held_parts,
+    save_parts,
+    times_s,
+)
+from sojourn.features.readers.reader import Reader
+from sojourn.features.trace import Trace
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection
+
+_BLOCK_ROWS = 65_536
+_SNAPSHOT = ("postgresql", "mysql", "mariadb")
+"""Databases that are asked for one state of all rows; SQLite has it within a transaction."""
+
+
+class SourceUnavailable(ConnectionError):
+    """The database does not answer now; the same read may succeed later."""
+
+
+def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts | None = None,
+             is_shrunk_allowed: bool = False) -> tuple[Trace, ReadReport]:
+    """The trace of a query that the TOML file `path` declares; its database's URL stands in an environment variable.
+
+    Of the rows of a request the one with the latest watermark counts, whether the table is changed in place or only
+    added to. kept: where rows of earlier reads stay; then only rows whose watermark lies after the last read, less the
+    overlap, are asked for. Where the number of requests, or of rows that were only added, then differs from that of
+    the table, all is read anew. The trace is that of one read of all, unless a request's row was changed in place with
+    a watermark from before the overlap.
+    is_shrunk_allowed: fewer requests than at the last read are taken as they are.
+
+    Raises ValueError where the declaration or the query is wrong, a watermark is missing or a column drifts, and
+    SourceUnavailable where the database does not answer. No message holds the URL's secrets.
+    """
+    file = Path(path)
+    declaration = Declaration.read(file, is_sql=True)
+    sql = declaration.sql
+    assert sql is not None
+    url = _url(sql)
+    key = hashlib.sha256(json.dumps([declaration.hash, sql.query, sql.watermark,
+                                     url.set(password=None, query={}).render_as_string()]).encode()).hexdigest()
+    held, _, noted = held_parts(kept)
+    if noted.get("key") != key:
+        held, noted = [], {}
+    with _connected(url) as connection:
+        n_rows, n_now = _counts(connection, sql, declaration.columns["request_id"])
+        if n_now < noted.get("n_requests", 0) and not is_shrunk_allowed:
+            raise shrunk(f"{n_now:,} requests in the query of {file}, which had {noted['n_requests']:,}")
+        parts: list[Part] = []
+        note = ""
+        if held:
+            parts, note = _with_new(connection, declaration, sql, key, held)
+            known = len(joined_rows(parts)), _n_ids(parts)
+            # where a table is changed in place, older rows of a request are kept that it no longer has
+            if known[1] != n_now or (n_rows != n_now and known[0] != n_rows):
+                note = (f"all rows read anew: the table holds {n_rows:,} rows of {n_now:,} requests, and with those "
+                        f"since the last read {known[0]:,} of {known[1]:,} were known (rows deleted, or written later "
+                        "than the overlap)")
+                parts = []
+        if not parts:
+            parts = _parts(_rows(connection, sql, None, ""), declaration, sql, key)
+            note = note or "all rows read"
+    if not parts:
+        raise ValueError(f"{file}: the query must give at least one row, got none")
+    check_drift([part.label for part in parts], declaration)
+    table = joined_rows(parts)
+    result = trace_of_parts(str(file), parts, table, declaration, horizon_s, (note,))
+    if kept is not None:
+        save_parts(kept, parts, table, {"key": key, "n_requests": n_now})
+    return result
+
+
+def check_sql(path: Path) -> None:
+    """ValueError where the declaration is wrong, or the environment does not hold a URL; nothing is asked."""
+    declaration = Declaration.read(path, is_sql=True)
+    assert declaration.sql is not None
+    _url(declaration.sql)
+
+
+def _with_new(connection: Connection, declaration: Declaration, sql: SqlSource, key: str,
+              held: Sequence[Part]) -> tuple[list[Part], str]:
+    """The kept parts of days before the overlap, those since as they are now, and a line on them."""
+    kind = held[-1].label.schema[sql.watermark]
+    last = date.fromisoformat(held[-1].label.day).toordinal() - date(1970, 1, 1).toordinal()
+    cut_s = (last * DAY_S - sql.overlap_s) // DAY_S * DAY_S
+    cut = datetime.fromtimestamp(cut_s, UTC)
+    earlier = [part for part in held if part.label.day < f"{cut:%Y-%m-%d}"]
+    fresh = _parts(_rows(connection, sql, cut, kind), declaration, sql, key)
+    return [*earlier, *fresh], (f"{sum(part.label.n_rows for part in fresh):,} rows read, those written since "
+                                f"{cut:%Y-%m-%d}; {sum(part.label.n_rows for part in earlier):,} kept from earlier "
+                                "reads")
+
+
+def _parts(raw: pa.Table | None, declaration: Declaration, sql: SqlSource, key: str) -> list[Part]:
+    """Rows by the day of their watermark, within a day in the order of it."""
+    if raw is None:
+        return []
+    for name in (sql.watermark, declaration.columns["request_id"]):
+        if name not in raw.column_names:
+            raise ValueError(f"sql.query must give the column {name!r}, got {', '.join(raw.column_names)}")
+    seconds, is_time, is_bad = times_s(raw.column(sql.watermark))
+    if not is_time.all():
+        n_bad = int((~is_time).sum())
+        raise ValueError(f"sql.watermark {sql.watermark!r} must be a time in every row, got {n_bad:,} rows "
+                         f"{'with something else' if is_bad.any() else 'without one'}")
+    marks = raw.column(sql.watermark).to_pandas()
+    ids = raw.column(declaration.columns["request_id"]).to_pandas()
+    order = pd.DataFrame({"day": seconds // DAY_S, "mark": marks, "id": ids.astype(str)})
+    if order.duplicated().any():  # two versions with one watermark: their content decides, however they came
+        order["content"] = pd.util.hash_pandas_object(raw.to_pandas().astype(str), index=False)
+    order = order.sort_values(list(order.columns), kind="stable")
+    table = raw.take(pa.array(order.index.to_numpy()))
+    days = order["day"].to_numpy()
+    starts = np.flatnonzero(np.diff(days, prepend=days[0] - 1))
+    parts = []
+    for lo, hi in zip(starts, np.append(starts[1:], len(days)), strict=True):
+        day = datetime.fromtimestamp(int(days[lo]) * DAY_S, UTC).strftime("%Y-%m-%d")
+        parts.append(checked_part(day, f"rows of {day}", key, table.slice(lo, hi - lo), declaration))
+    return parts
+
+
+def _rows(connection: Connection, sql: SqlSource, cut: datetime | None, kind: str) -> pa.Table | None:
+    """The rows of the query, from a midnight of the watermark on; None where there are none. kind: of the watermark."""
+    from sqlalchemy import text
+
+    statement, bound = f"SELECT * FROM ({sql.query}) AS rows_of_source", {}
+    if cut is not None:
+        mark = connection.dialect.identifier_preparer.quote(sql.watermark)
+        statement += f" WHERE {mark} >= :cut"
+        bound = {"cut": {"number": int(cut.timestamp()), "text": f"{cut:%Y-%m-%d}",
+                         "time": cut if connection.dialect.name == "postgresql" else cut.replace(tzinfo=None)}[kind]}
+    result = connection.execution_options(stream_results=True).execute(text(statement), bound)
+    names = list(result.keys())
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"sql.query must give each column once, got {twice[0]!r} twice")
+    blocks = [pa.table({name: _column(name, [row[idx] for row in rows]) for idx, name in enumerate(names)})
+              for rows in result.partitions(_BLOCK_ROWS)]
+    if not blocks:
+        return None
+    try:
+        return pa.concat_tables(blocks, promote_options="permissive").combine_chunks()
+    except pa.ArrowException as error:
+        raise ValueError(f"each column of sql.query must have one type, got {error}") from error
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    if any(isinstance(value, uuid.UUID) for value in values):
+        values = [None if value is None else str(value) for value in values]
+    try:
+        return pa.array(values)
+    except pa.ArrowException as error:
+        raise ValueError(f"the column {name!r} of sql.query must have one type, got {error}") from error
+
+
+def _counts(connection: Connection, sql: SqlSource, request_id: str) -> tuple[int, int]:
+    """Rows and requests of the query."""
+    from sqlalchemy import text
+
+    name = connection.dialect.identifier_preparer.quote(request_id)
+    statement = f"SELECT COUNT(*), COUNT(DISTINCT {name}) FROM ({sql.query}) AS rows_of_source"
+    n_rows, n_requests = connection.execute(text(statement)).one()
+    return int(n_rows), int(n_requests)
+
+
+def _n_ids(parts: Sequence[Part]) -> int:
+    ids = joined_rows(parts).column("request_id")
+    return len(ids.drop_null().unique()) if parts else 0
+
+
+def _url(sql: SqlSource) -> URL:
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    given = os.environ.get(sql.url_variable, "")
+    if not given:
+        raise ValueError(f"the environment variable {sql.url_variable} must hold the database's URL, such as "
+                         "postgresql://USER:PASSWORD@HOST/DATABASE, got nothing")
+    try:
+        url = make_url(given)
+        url.get_dialect()
+    except (SQLAlchemyError, ValueError):
+        raise ValueError(f"the environment variable {sql.url_variable} must hold a URL of SQLAlchemy, such as "
+                         f"postgresql://USER:PASSWORD@HOST/DATABASE, got {len(given)} other characters") from None
+    if url.drivername == "postgresql":  # SQLAlchemy would take psycopg2
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).is_file()):
+        raise FileNotFoundError(f"the SQLite file of {sql.url_variable} must exist, got {url.database!r}")
+    return url
+
+
+@contextmanager
+def _connected(url: URL) -> Iterator[Connection]:
+    """A connection that sees one state of the database; what it raises holds no secret of the URL."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"} if backend in _SNAPSHOT else {}
+    engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
+    try:
+        with engine.connect() as connection:
+            if backend == "sqlite":
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+    except SQLAlchemyError as error:
+        found = _public(url, str(error.orig if isinstance(error, DBAPIError) else error))
+        is_wrong = "no such" in found or "syntax error" in found
+        if isinstance(error, OperationalError | InterfaceError) and not is_wrong:
+            raise SourceUnavailable(f"the database of the trace must answer, got {found}") from None
+        raise ValueError(f"sql.query must be one that the database takes, got {found}") from None
+    finally:
+        engine.dispose()
+
+
+def _public(url: URL, text: str) -> str:
+    """The first line of a message without the URL's password and without the values of its query."""
+    line = next((each for each in text.splitlines() if each.strip()), "no reason")
+    values = [value for each in url.query.values() for value in ([each] if isinstance(each, str) else each)]
+    secrets = {str(url.password or ""), *values}
+    for secret in sorted({form for each in secrets for form in (each, quote(each, safe=""))}, key=len, reverse=True):
+        if len(secret) >= 3:
+            line = line.replace(secret, "***")
+    return line
+
+
+SQL = Reader(
+    read_sql,
+    path="TOML file that declares a query; the database's URL stands in an environment variable",
+    arrival="`arrival`",
+    departure="`departure`; none where missing, or after the day of its row's watermark",
+    owners="as declared",
+    categories="as declared",
+    numbers="as declared",
+    no_role="`known_at_end` as declared, `submit_s`",
+    is_growing=True,
+    is_queried=True,
+)
