@@ -40,6 +40,7 @@ tables: $(READY)
 
 examples: $(READY)
 	$(BIN)/python examples/check.py
+	$(BIN)/python .ci/check_docs.py
 
 # the pages of docs/ and the docstrings as a site in build/site; a warning or a dead link fails
 site: $(READY)

@@ -9,10 +9,8 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made
-from sojourn.flows.gates.gate import Gate
+from made_store import promoted
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.versions import rollback as rollback_module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
@@ -23,20 +21,10 @@ from sojourn.serving.errors import BundleError
 NAME = "made"
 
 
-def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, data: str = "aaa") -> Promotion:
-    run = tracker.start(kind, {})
-    tracker.log(run, metrics={"ages.ibs": 0.25})
-    folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
-    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
-    judged = Judged(NAME, run, source, BundleBytes.read(folder).sha256, tracker.version_of(NAME, CHAMPION),
-                    (Gate("any", True, "fine"),))
-    return promote.fn(tracker, store, judged, "card\n", {"trace": "made", "data_hash": data, "window": "w"})
-
-
 @pytest.fixture()
 def two(made: Made, store: Path, tracker: Tracker) -> Tracker:
-    _promoted(made, store, tracker, "hazard")
-    _promoted(made, store, tracker, "once", data="bbb")
+    promoted(made, store, tracker, "hazard")
+    promoted(made, store, tracker, "once", data="bbb")
     assert tracker.version_of(NAME, CHAMPION) == 2
     return tracker
 
@@ -56,7 +44,7 @@ def test_alias_folder_and_record_move_together(made: Made, store: Path, two: Tra
 
 def test_bytes_that_were_rolled_back_do_not_become_champion_again(made: Made, store: Path, two: Tracker) -> None:
     roll_back(two, store, NAME, 1, "bad days")
-    again = _promoted(made, store, two, "once")
+    again = promoted(made, store, two, "once")
     assert (again.alias, two.version_of(NAME, CHAMPION)) == (CHALLENGER, 1)
     gate = again.gates[-1]
     assert (gate.name, gate.is_passed) == ("not rolled back", False)

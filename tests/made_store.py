@@ -1,0 +1,34 @@
+"""A store with two registered versions, made of small bundles in seconds: what commands about versions work on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from made_bundles import Made
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.promote import Judged, Promotion, promote
+from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.versions.bundle_bytes import BundleBytes
+
+
+def promoted(made: Made, store: Path, tracker: Tracker, kind: str, name: str = "made",
+             data: str = "aaa") -> Promotion:
+    """The bundle of this kind as a new version, and as champion."""
+    run = tracker.start(kind, {})
+    tracker.log(run, metrics={"ages.ibs": 0.25})
+    folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, name, run)))
+    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    judged = Judged(name, run, source, BundleBytes.read(folder).sha256, tracker.version_of(name, CHAMPION),
+                    (Gate("any", True, "fine"),))
+    return promote.fn(tracker, store, judged, "card\n", {"trace": "made", "data_hash": data, "window": "w"})
+
+
+def made_store(made: Made, store: Path, name: str) -> Path:
+    """Versions 1 and 2 of a name in a store whose database is ready; returns the champion's bundle."""
+    tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
+    promoted(made, store, tracker, "once", name)
+    promoted(made, store, tracker, "hazard", name, data="bbb")
+    return store / "bundles" / name
