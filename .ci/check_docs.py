@@ -25,6 +25,7 @@ import json
 import linecache
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,7 @@ class Block:
     skipped: str = ""
     tested_by: str = ""
     is_output: bool = False
+    span: tuple[int, int] = (0, 0)
     rules: tuple[tuple[str, str, str, str], ...] = field(default_factory=tuple)
 
 
@@ -97,7 +99,7 @@ def blocks(text: str) -> Iterator[Block]:
                 raise ValueError(f"a comment above a block must be one of those that this file names, got {comment!r}")
         indent = len(found[1])
         code = "".join(line[indent:] if line.strip() else "\n" for line in found[3].splitlines(keepends=True))
-        yield Block(text.count("\n", 0, found.start()) + 1, found[2], code, **marks)
+        yield Block(text.count("\n", 0, found.start()) + 1, found[2], code, span=found.span(3), **marks)
 
 
 def _above(text: str) -> list[str]:
@@ -134,8 +136,9 @@ def differences(wanted: str, printed: str) -> str:
     return "\n".join(difflib.unified_diff(plain[0].splitlines(), plain[1].splitlines(), "page", "printed", lineterm=""))
 
 
-def run_page(page: Path, made: Path) -> int:
-    """Run the blocks of a page here; prints a line a block, and what is wrong."""
+def run_page(page: Path, made: Path, is_writing: bool) -> int:
+    """Run the blocks of a page here; prints a line a block, and what is wrong. is_writing: store what is printed."""
+    written: list[tuple[tuple[int, int], str]] = []
     def take(name: str, path: str) -> None:
         source, target = made / name, Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +147,7 @@ def run_page(page: Path, made: Path) -> int:
     names: dict[str, Any] = {"__name__": "__main__", "take": take}
     printed, is_well = "", True
     for block in blocks(page.read_text()):
-        place, started = f"{page.relative_to(ROOT)}:{block.line}", time.monotonic()
+        place, started, cpu_s = f"{page.relative_to(ROOT)}:{block.line}", time.monotonic(), _cpu_s()
         said, problem = "run", ""
         try:
             if block.before:
@@ -157,6 +160,9 @@ def run_page(page: Path, made: Path) -> int:
                     problem = f"the test must exist, got {block.tested_by}"
             elif block.is_output:
                 said, problem = "as printed", differences(block.code, printed)
+                if problem and is_writing:
+                    said, problem = "written", ""
+                    written.append((block.span, printed.strip("\n") + "\n"))
             elif block.language == "python":
                 printed = _run_python(block.code, place, names)
             elif block.language in SHELL:
@@ -180,9 +186,19 @@ def run_page(page: Path, made: Path) -> int:
             problem = traceback.format_exc(limit=-4)
         seconds = time.monotonic() - started
         if said or problem:
-            print(f"{place}: {problem and 'FAILED'}{'' if problem else said} ({seconds:.1f} s)\n{problem}".rstrip())
+            print(f"{place}: {problem and 'FAILED'}{'' if problem else said} ({seconds:.1f} s, {_cpu_s() - cpu_s:.1f} s of CPU)\n{problem}".rstrip())
         is_well &= not problem
+    text = page.read_text()
+    for (start, stop), printed in reversed(written):
+        text = text[:start] + printed + text[stop:]
+    if written:
+        page.write_text(text)
     return 0 if is_well else 1
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _run_python(code: str, place: str, names: dict[str, Any]) -> str:
@@ -220,7 +236,7 @@ def make_files(made: Path) -> None:
     made_store(make(made / "bundles"), store, "sojourn-lifetime")
 
 
-def check(pages: Sequence[Path]) -> int:
+def check(pages: Sequence[Path], options: Sequence[str]) -> int:
     """Each page in a process and a folder of its own."""
     from sojourn.flows.environment import be_quiet
     from sojourn.flows.outside.prefect_server import prefect_server
@@ -241,7 +257,7 @@ def check(pages: Sequence[Path]) -> int:
             environment = {**os.environ, "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "COLUMNS": "120",
                            "SOJOURN_N_REQUESTS": "2000", "SOJOURN_N_THREADS": "1", "SOJOURN_N_REPLICAS": "2",
                            "SOJOURN_MAX_REPLICAS": "2", "OMP_NUM_THREADS": "1"}
-            command = [sys.executable, __file__, "--page", str(page), "--made", str(made)]
+            command = [sys.executable, __file__, "--page", str(page), "--made", str(made), *options]
             return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False,
                                   timeout=LIMIT_S)
 
@@ -257,13 +273,15 @@ def check(pages: Sequence[Path]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", type=Path, help="Pages to check; without one, all.")
+    parser.add_argument("--write", action="store_true", help="Write what is printed into output blocks that differ.")
     parser.add_argument("--page", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--made", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.page is not None:
-        return run_page(given.page, given.made)
+        return run_page(given.page, given.made, given.write)
     pages = [page.resolve() for page in given.pages] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return check([page for page in pages if any(True for _ in blocks(page.read_text()))])
+    with_blocks = [page for page in pages if any(True for _ in blocks(page.read_text()))]
+    return check(with_blocks, ["--write"] if given.write else [])
 
 
 if __name__ == "__main__":
