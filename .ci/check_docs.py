@@ -184,9 +184,9 @@ def run_page(page: Path, made: Path, is_writing: bool) -> int:
                 problem = f"a block must be of a known language or say why it is not run, got {block.language!r}"
         except (Exception, SystemExit):
             problem = traceback.format_exc(limit=-4)
-        seconds = time.monotonic() - started
+        took = f"{time.monotonic() - started:.1f} s, {_cpu_s() - cpu_s:.1f} s of CPU"
         if said or problem:
-            print(f"{place}: {problem and 'FAILED'}{'' if problem else said} ({seconds:.1f} s, {_cpu_s() - cpu_s:.1f} s of CPU)\n{problem}".rstrip())
+            print(f"{place}: {'FAILED' if problem else said} ({took})\n{problem}".rstrip())
         is_well &= not problem
     text = page.read_text()
     for (start, stop), printed in reversed(written):
