@@ -46,6 +46,8 @@ def retrain(
     since: Annotated[str | None, typer.Option(help=SINCE_HELP)] = None,
     is_shrunk_allowed: Annotated[bool | None, typer.Option(
         "--allow-shrunk", help="Take a source that grows even if it holds less than when it was last read.")] = None,
+    is_again: Annotated[bool | None, typer.Option(
+        "--again", help="Train even if nothing has changed since a finished run.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
@@ -64,8 +66,9 @@ def retrain(
     from sojourn.flows.jobs.preflight import check_before_work
 
     settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, since=since,
-                           is_shrunk_allowed=is_shrunk_allowed, store=store, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, load=load, host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
+                           is_shrunk_allowed=is_shrunk_allowed, is_again=is_again, store=store,
+                           n_requests=n_requests, seed=seed, n_threads=n_threads, load=load,
+                           host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
                            is_simulated=is_simulated, model_name=model_name,
                            confirmed_columns=tuple(confirm) if confirm else None)
     check_before_work(settings)

@@ -124,6 +124,8 @@ class RetrainConfig(TraceSettings):
     """Train on requests from then on: `90d` or `12h` before the trace's end, or an ISO date; default: on all."""
     is_shrunk_allowed: bool = False
     """A source that grows may hold less than when it was last read."""
+    is_again: bool = False
+    """Train even if a finished run of the same trace, code and settings stands."""
     n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)

@@ -20,6 +20,8 @@ def schedule(
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with the job's settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    is_printed: Annotated[bool, typer.Option(
+        "--print", help="Print a prefect.yaml for a process work pool instead, and run nothing.")] = False,
 ) -> None:
     """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
     from sojourn.flows.config import load_settings
@@ -30,6 +32,13 @@ def schedule(
         raise ValueError(f"job must be one of {', '.join(JOBS)}, got {job!r}")
     names = ("usage_trace", "usage_reader") if job == "train-usage" else ("trace", "reader")
     settings = load_settings(JOBS[job], config, store=store, **dict(zip(names, (trace, reader), strict=True)))
+    if is_printed:
+        from sojourn.flows.jobs.deployment_file import deployment_file
+        from sojourn.flows.jobs.next_times import next_times
+
+        next_times(cron, timezone)
+        typer.echo(deployment_file(settings, cron, timezone), nl=False)
+        return
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.schedule import run_on_schedule
 

@@ -5,25 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.table import Table
+
 from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
+from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.retrain_artifacts import publish_artifacts  # noqa: E402
 from sojourn.flows.jobs.retrain_log import log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.outside.tracking import CHAMPION  # noqa: E402
+from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.model_card import model_card, models_table, policies_table, print_run  # noqa: E402
+from sojourn.flows.reports.model_card import (  # noqa: E402
+    model_card,
+    models_table,
+    plain_text,
+    policies_table,
+    print_run,
+    print_standing,
+)
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
-from sojourn.flows.stages.candidate import write_candidate  # noqa: E402
+from sojourn.flows.stages.candidate import candidate_folder, write_candidate  # noqa: E402
 from sojourn.flows.stages.champion import load_rivals  # noqa: E402
-from sojourn.flows.stages.ingest import ingest  # noqa: E402
+from sojourn.flows.stages.ingest import Ingested, ingesting  # noqa: E402
 from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
-from sojourn.flows.stages.promotion_gates import check_gates  # noqa: E402
-from sojourn.flows.stages.train import train  # noqa: E402
+from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
+from sojourn.flows.stages.train import Training, train  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 
@@ -32,27 +43,36 @@ from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 class Retrained:
     """What a run leaves: the candidate's bundle folder, the promotion, and the evaluation.
 
-    bundle: in `bundles`, which a scheduler loads and only a champion enters, or in `candidates`.
+    bundle: in `bundles`, which a scheduler loads and only a champion enters, or in `candidates`. evaluation: None where
+    a finished run of the same key stands, so that nothing was trained.
     """
 
     bundle: Path
     promotion: Promotion
-    evaluation: Evaluation
+    evaluation: Evaluation | None
 
 
 @job("retrain")
 def retrain(config: RetrainConfig) -> Retrained:
-    """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate."""
+    """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate.
+
+    Where a finished run of the same trace, code and settings stands, its result is printed and nothing is done.
+    """
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
-    ingested = ingest(config.ingestion)
+    ingested = ingesting(config.ingestion)(config.ingestion)
+    if not config.is_again:
+        with stage("look for a finished run"):
+            finished = finished_run(config, tracker, ingested)
+        if finished is not None:
+            return _nothing_new(config, tracker, ingested, finished)
     features = build_features(config.store, ingested)
     check_confirmed(features.encoder, config.confirmed_columns)
     training = train(config.training, features)
     with stage("read the champion"):
         rivals = load_rivals(config.promotion, tracker, features)
     tags = retrain_tags(ingested, training)
-    with tracker.run(f"retrain {ingested.name}", tags) as run:
+    with tracker.run(f"retrain {ingested.name}", {**tags, **run_tags(config, ingested, rivals.champion)}) as run:
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
         with stage("check and promote"):
@@ -60,15 +80,38 @@ def retrain(config: RetrainConfig) -> Retrained:
             source, scores = log_retrain(config.logging, tracker, run, ingested, features.encoder, training, evaluation,
                                          candidate)
             judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion, checked.gates)
+            tables = _tables(evaluation, checked, training)
+            tracker.log_text(run, plain_text(tables), TABLES)
             card = model_card(training.candidate, ingested.name, tags["window"], scores, gate_lines(checked.gates),
                               checked.against_lookup.get(training.candidate))
             promotion = promote(tracker, config.store, judged, card, {**tags, **checked.tags})
-    bundle_folder = candidate.folder
-    if promotion.alias == CHAMPION:
-        bundle_folder = config.store / BUNDLES / config.registered_name
-    tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate,
-                           promotion.alias)]
+    bundle_folder = _bundle_folder(config, promotion, candidate.folder)
+    print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
+    publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))
+    return Retrained(bundle_folder, promotion, evaluation)
+
+
+def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:
+    tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate)]
     if evaluation.simulation is not None and evaluation.workload is not None:
         tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))
-    print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
-    return Retrained(bundle_folder, promotion, evaluation)
+    return tables
+
+
+def _bundle_folder(config: RetrainConfig, promotion: Promotion, candidate: Path) -> Path:
+    return config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else candidate
+
+
+def _command(config: RetrainConfig, run: str) -> str:
+    return f"run {run} in `sojourn ui --store {config.store}`"
+
+
+def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, finished: Finished) -> Retrained:
+    """Print what the finished run left, and say that it stands."""
+    promotion = finished.promotion
+    folder = _bundle_folder(config, promotion, candidate_folder(config.store, config.registered_name, finished.run_id))
+    print_standing(console, finished.tables, promotion, finished.left, f"{finished.ended:%Y-%m-%d %H:%M} UTC",
+                   str(folder), f"sojourn ui --store {config.store}")
+    publish_artifacts(promotion, ingested.name, str(folder),
+                      tracker.page(finished.run_id) or _command(config, finished.run_id))
+    return Retrained(folder, promotion, None)

@@ -7,10 +7,9 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sojourn.flows.environment import be_quiet
+from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.jobs.schedule_settings import Scheduled, settings_document
 from sojourn.flows.outside.prefect_server import prefect_server
@@ -23,28 +22,6 @@ from prefect.deployments.runner import RunnerDeployment  # noqa: E402  (Prefect 
 from sojourn.flows.jobs.scheduled import scheduled_retrain, scheduled_train_usage  # noqa: E402  (Prefect's settings)
 
 _TRACKING = "SOJOURN_TRACKING_URI"
-
-
-def next_times(cron: str, timezone: str, n: int = 3) -> list[datetime]:
-    """The next times at which a cron expression fires.
-
-    ValueError: it is none, it never fires (31 February), or the time zone is not known.
-    """
-    from prefect.server.schemas.schedules import CronSchedule
-
-    try:
-        ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"timezone must be an IANA name, got {timezone!r}") from error
-    if len(cron.split()) != 5:
-        raise ValueError(f"cron must have five fields (minute hour day month weekday), got {cron!r}")
-    try:
-        found = asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(n))
-    except ValueError as error:  # croniter's own errors are ValueErrors, too
-        if "find next date" in str(error):
-            raise ValueError(f"cron must fire at some time, got {cron!r}") from error
-        raise ValueError(f"cron must have five fields (minute hour day month weekday), got {cron!r}") from error
-    return [datetime.fromisoformat(str(time)) for time in found]
 
 
 def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",

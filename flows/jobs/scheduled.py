@@ -6,7 +6,9 @@ killed job leaves; the next one repairs it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import WithJsonSchema
 
 from sojourn.flows.environment import be_quiet
 
@@ -14,9 +16,15 @@ be_quiet()
 
 from prefect import flow  # noqa: E402  (its settings are read on import)
 
+from sojourn.flows.jobs.schedule_settings import JOBS, parameter_schema  # noqa: E402
+
+RetrainSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["retrain"]))]
+TrainUsageSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["train-usage"]))]
+"""What Prefect's server checks parameters by, before a run begins: unknown names and other types are refused."""
+
 
 @flow(name="scheduled-retrain", log_prints=False, persist_result=False)
-def scheduled_retrain(settings: dict[str, Any]) -> None:
+def scheduled_retrain(settings: RetrainSettings) -> None:
     """`sojourn retrain` with these settings, names as in `RetrainConfig`."""
     from sojourn.flows.config import RetrainConfig
     from sojourn.flows.jobs.retrain import retrain
@@ -25,7 +33,7 @@ def scheduled_retrain(settings: dict[str, Any]) -> None:
 
 
 @flow(name="scheduled-train-usage", log_prints=False, persist_result=False)
-def scheduled_train_usage(settings: dict[str, Any]) -> None:
+def scheduled_train_usage(settings: TrainUsageSettings) -> None:
     """`sojourn train-usage` with these settings, names as in `TrainUsageConfig`."""
     from sojourn.flows.jobs.train_usage import train_usage
     from sojourn.flows.usage_config import TrainUsageConfig

@@ -50,6 +50,15 @@ class VersionRecord:
     tags: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A finished run as MLflow keeps it. ended_ms: since 1970, UTC."""
+
+    run_id: str
+    ended_ms: int
+    tags: Mapping[str, str]
+
+
 class Tracker:
     """MLflow's tracking store and registry at one URI.
 
@@ -179,6 +188,22 @@ class Tracker:
     def running(self) -> dict[str, dict[str, str]]:
         """The tags of each run that has not ended, by its id."""
         return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
+
+    def finished(self, tag: str, value: str) -> Iterator[RunRecord]:
+        """The finished runs with this tag, latest first."""
+        for run in self._pages(f"tags.{tag} = '{value}' and attributes.status = 'FINISHED'"):
+            yield RunRecord(str(run.info.run_id), int(run.info.end_time or 0), dict(run.data.tags))
+
+    def text(self, run_id: str, name: str) -> str:
+        """A run's text artifact; TrackingError where it is gone."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"{self._client.get_run(run_id).info.artifact_uri}/{name}"
+            return self.download(source, Path(folder), f"run {run_id}").read_text()
+
+    def page(self, run_id: str) -> str | None:
+        """The address of a run's page on a tracking server, without its secrets; None where there is no server."""
+        base = str(self.uri).rstrip("/")
+        return f"{base}/#/experiments/{self._experiment}/runs/{run_id}" if self.uri.is_server else None
 
     def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
         """Register a version of a model from a run's artifact; returns the version's number.

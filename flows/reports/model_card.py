@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sojourn.flows.gates.accuracy_gate import Difference
+from sojourn.flows.outside.tracking import CHAMPION
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, label_of
@@ -18,7 +20,7 @@ from sojourn.simulator.experiments import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
-                 candidate: str, alias: str) -> Table:
+                 candidate: str) -> Table:
     """Families x measures on the test window, what decides first, the candidate marked."""
     name = label_of(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
@@ -40,7 +42,7 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
         cells = [f"{values[key]:.3f}" if key in values else "-" for _, key in columns]
         table.add_row(family, f"{values['ages.ibs']:.4f}" if "ages.ibs" in values else "-",
                       _against(against_lookup.get(family)), *cells,
-                      alias if is_candidate else "baseline" if family in ALWAYS_TRAINED else "",
+                      "candidate" if is_candidate else "baseline" if family in ALWAYS_TRAINED else "",
                       style="bold" if is_candidate else None)
     return table
 
@@ -88,16 +90,48 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     for table in tables:
         console.print()
         console.print(table)
-    console.print()
-    for gate in promotion.gates:
-        mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
-        console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
+    _print_gates(console, promotion)
     state = f"is now [bold]{promotion.alias}[/]"
     if promotion.is_unchanged:
         state = "stays [bold]champion[/]: this run made the same bytes, so nothing was registered"
     console.print(f"\n{promotion.name} version {promotion.version} {state}")
     console.print(f"bundle     {bundle}", soft_wrap=True)
     console.print(f"MLflow UI  {ui}", soft_wrap=True)
+
+
+def print_standing(console: Console, tables: str, promotion: Promotion, left: str, ended: str, bundle: str,
+                   ui: str) -> None:
+    """The end of a run that had nothing to do: what the finished run printed, and that its result stands.
+
+    left: why the version was rolled back, "" where it was not. ended: when that run ended.
+    """
+    console.print(tables, markup=False, soft_wrap=True)
+    _print_gates(console, promotion)
+    state = f"stays {promotion.alias}"
+    if left and promotion.alias != CHAMPION:
+        state = f"was rolled back ({left}) and stays so"
+    console.print(f"\nnothing has changed since the run that ended {ended}: trace, code and settings are the same "
+                  "(--again trains all the same)", soft_wrap=True)
+    console.print(f"{promotion.name} version {promotion.version} {state}", markup=False, soft_wrap=True)
+    console.print(f"bundle     {bundle}", soft_wrap=True)
+    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+
+
+def plain_text(tables: Sequence[Table]) -> str:
+    """Tables as text of 120 columns, without colours."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    for table in tables:
+        console.print()
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _print_gates(console: Console, promotion: Promotion) -> None:
+    console.print()
+    for gate in promotion.gates:
+        mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
+        console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
 
 
 def model_card(family: str, trace: str, window: str, scores: Mapping[str, float], gates: str,

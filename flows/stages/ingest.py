@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prefect import task
+from prefect import Task, task
 from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State, TaskRun
 from rich.markup import escape
 
-from sojourn.features.readers import READERS
+from sojourn.features.readers import READERS, SourceUnavailable
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
@@ -27,6 +28,10 @@ CHECKSUMS = "checksums.json"
 PARTS = "parts"
 """Folder of a store: what was read of sources that grow."""
 _REPORT = "report.txt"
+
+
+RETRY_AFTER_S = (5.0, 30.0, 120.0)
+"""Pauses before a database is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,28 @@ def ingest(settings: IngestSettings) -> Ingested:
     create_markdown_artifact(f"```\n{ingested.report}```", key="read-report",
                              description=f"What was read of {ingested.name}")
     return ingested
+
+
+def ingesting(settings: IngestSettings) -> Task[[IngestSettings], Ingested]:
+    """The task `ingest`; a database that does not answer is asked again, 5, 30 and 120 s later.
+
+    That is safe: what was read is kept, and the trace appears, only when it is whole.
+    """
+    if not is_queried(settings.source):
+        return ingest
+    return ingest.with_options(retries=len(RETRY_AFTER_S), retry_delay_seconds=list(RETRY_AFTER_S),
+                               retry_condition_fn=is_source_away)
+
+
+def is_source_away(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Whether a failed read may succeed later."""
+    try:
+        state.result()
+    except SourceUnavailable:
+        return True
+    except Exception:
+        return False
+    return False
 
 
 def read_into(store: Path, source: TraceSource) -> Ingested:

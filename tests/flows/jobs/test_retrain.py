@@ -45,10 +45,18 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     # same data, same seed, same bytes: nothing is registered
     tracker.set_alias("sojourn-lifetime", CHAMPION, 1)
     capsys.readouterr()
-    again = retrain(_config(store))
+    again = retrain(_config(store, is_again=True))
     assert (again.promotion.version, again.promotion.is_unchanged) == (1, True), again.promotion.gates
     assert "sojourn-lifetime version 1 stays champion: this run made the same bytes" in capsys.readouterr().out
     assert again.bundle == store / "bundles" / "sojourn-lifetime"
+
+    # nothing is trained where a finished run stands: it is found, and its tables are printed
+    standing = retrain(_config(store))
+    assert (standing.promotion.version, standing.promotion.alias, standing.evaluation) == (1, CHAMPION, None)
+    printed = capsys.readouterr().out
+    for part in ("hazard", "nilas", "best-fit", "nothing has changed since the run", "version 1 stays champion"):
+        assert part in printed
+    assert len(list((store / "artifacts").rglob("shap.png"))) == 2
 
     # the same forest beside another threshold is no worse than itself; a bound that it breaks makes it the challenger
     second = retrain(_config(store, long_lived_s=80_000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -14,11 +15,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from made_bundles import make
+from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.jobs.schedule import next_times, run_on_schedule
-from sojourn.flows.jobs.schedule_settings import settings_document
+from sojourn.flows.jobs.deployment_file import deployment_file
+from sojourn.flows.jobs.next_times import next_times
+from sojourn.flows.jobs.schedule import run_on_schedule
+from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
+from sojourn.flows.jobs.scheduled import scheduled_retrain
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote
@@ -64,6 +71,47 @@ def test_parameters_make_the_same_settings_and_hold_no_address(monkeypatch: pyte
                                     "tracking_uri": settings.tracking_uri}) == settings
     usage = settings_document(TrainUsageConfig(usage_trace=Path("u"), store=tmp_path, n_classes=5))
     assert usage == {"store": str(tmp_path), "usage_trace": str(tmp_path / "u"), "n_classes": 5}
+
+
+def test_deployments_of_a_work_pool_are_those_of_the_file_at_the_root() -> None:
+    document = yaml.safe_load((Path(__file__).parents[3] / "prefect.yaml").read_text())
+    found = {each["name"]: each for each in document["deployments"]}
+    assert found.keys() == JOBS.keys()
+    for name, kind in JOBS.items():
+        own = found[name]
+        settings = kind(**own["parameters"]["settings"])
+        printed = yaml.safe_load(deployment_file(settings, own["schedules"][0]["cron"]))["deployments"][0]
+        assert own.keys() - {"description"} == printed.keys()
+        for key in ("entrypoint", "concurrency_limit", "work_pool", "schedules"):
+            assert own[key] == printed[key]
+        module, _, function = own["entrypoint"].rpartition(".")
+        assert callable(getattr(importlib.import_module(module), function))
+        next_times(own["schedules"][0]["cron"], "UTC")
+
+
+def test_a_printed_deployment_holds_the_settings_and_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOJOURN_TRACKING_URI", "http://me:s3cret@host:1")
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    found = CliRunner().invoke(app, ["schedule", "--cron", "0 3 * * 1", "--config", "run.toml", "--print"])
+    assert found.exit_code == 0 and "s3cret" not in found.output
+    settings = yaml.safe_load(found.output)["deployments"][0]["parameters"]["settings"]
+    assert settings == {"store": str(tmp_path / ".sojourn"), "n_requests": 2000, "is_simulated": False, "n_draws": 0,
+                        "n_threads": 1, "model_name": "m"}
+    assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+    never = CliRunner().invoke(app, ["schedule", "--cron", "0 0 31 2 *", "--print"])
+    assert never.exit_code == 2
+
+
+def test_the_server_would_refuse_unknown_settings_and_addresses() -> None:
+    from jsonschema import ValidationError, validate
+
+    schema = scheduled_retrain.parameters.properties["settings"]
+    validate({"store": "/s", "load": 0.5, "since": "90d"}, schema)
+    for wrong in ({"lode": 0.5}, {"load": "much"}, {"load": 0}, {"tracking_uri": "http://me:secret@host"}):
+        with pytest.raises(ValidationError):
+            validate(wrong, schema)
 
 
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"

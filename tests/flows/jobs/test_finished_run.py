@@ -1,0 +1,120 @@
+"""A second run with nothing new: when a finished one stands, and what makes it no longer stand."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from made_bundles import Made, make
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.jobs import finished_run as finished_module
+from sojourn.flows.jobs.finished_run import TABLES, finished_run, run_key, run_tags
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.ingest import Ingested
+from sojourn.flows.stages.promote import Judged, promote
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+from sojourn.flows.versions.rollback import roll_back
+
+INGESTED = Ingested(Path(), "synthetic", "0" * 64, "")
+NAME = "sojourn-lifetime"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture()
+def config(new_store: Callable[[Path], Path], tmp_path: Path) -> RetrainConfig:
+    return RetrainConfig(store=new_store(tmp_path / "store"))
+
+
+@pytest.fixture()
+def tracker(config: RetrainConfig) -> Tracker:
+    return Tracker(config.mlflow_uri, config.store / "artifacts")
+
+
+def finish(made: Made, config: RetrainConfig, tracker: Tracker, kind: str, *, is_passed: bool = True) -> str:
+    """A finished run of the configuration whose candidate is a made bundle."""
+    champion = tracker.version_of(NAME, CHAMPION)
+    run = tracker.start(kind, run_tags(config, INGESTED, champion))
+    folder = Path(shutil.copytree(made.folders[kind], candidate_folder(config.store, NAME, run)))
+    sha256 = BundleBytes.read(folder).sha256
+    tracker.tag(run, BUNDLE_TAG, sha256)
+    tracker.log_text(run, "a table\n", TABLES)
+    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    judged = Judged(NAME, run, source, sha256, champion, (Gate("size", is_passed, "2: small"),))
+    promote.fn(tracker, config.store, judged, "card\n", {})
+    return run
+
+
+def test_a_champion_stands(made: Made, config: RetrainConfig, tracker: Tracker) -> None:
+    assert finished_run(config, tracker, INGESTED) is None
+    run = finish(made, config, tracker, "hazard")
+    found = finished_run(config, tracker, INGESTED)
+    assert found is not None
+    assert (found.run_id, found.left, found.tables) == (run, "", "a table\n")
+    assert (found.promotion.version, found.promotion.alias, found.promotion.is_unchanged) == (1, CHAMPION, True)
+    assert found.promotion.gates == (Gate("size", True, "2: small"),)
+
+
+def test_other_data_code_or_settings_are_another_run(made: Made, config: RetrainConfig, tracker: Tracker,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(made, config, tracker, "hazard")
+    for other in (config.model_copy(update={"load": 0.7}), config.model_copy(update={"since": "9d"}),
+                  config.model_copy(update={"model_name": "m"})):
+        assert finished_run(other, tracker, INGESTED) is None
+    assert finished_run(config, tracker, replace(INGESTED, data_hash="1" * 64)) is None
+    for same in ({"n_threads": 7}, {"is_again": True}, {"is_shrunk_allowed": True}):
+        assert run_key(config.model_copy(update=same), INGESTED) == run_key(config, INGESTED)
+    monkeypatch.setattr(finished_module, "source_hash", lambda module: "edited")
+    assert finished_run(config, tracker, INGESTED) is None
+
+
+def test_a_challenger_stands_while_the_champion_is_the_one_it_was_judged_against(
+        made: Made, config: RetrainConfig, tracker: Tracker) -> None:
+    other = config.model_copy(update={"load": 0.7})
+    finish(made, other, tracker, "hazard")
+    finish(made, config, tracker, "once", is_passed=False)
+    found = finished_run(config, tracker, INGESTED)
+    assert found is not None
+    assert (found.promotion.version, found.promotion.alias) == (2, CHALLENGER)
+    assert [gate.is_passed for gate in found.promotion.gates] == [False]
+    tracker.set_alias(NAME, CHAMPION, 2)
+    tracker.set_alias(NAME, CHALLENGER, 1)
+    assert finished_run(other, tracker, INGESTED) is None  # version 1 was judged against none
+
+
+def test_a_version_that_was_rolled_back_stays_so(made: Made, config: RetrainConfig, tracker: Tracker) -> None:
+    finish(made, config.model_copy(update={"load": 0.7}), tracker, "hazard")
+    finish(made, config, tracker, "once")
+    roll_back(tracker, config.store, NAME, 1, "bad days")
+    found = finished_run(config, tracker, INGESTED)
+    assert found is not None
+    assert (found.promotion.version, found.promotion.alias, found.left) == (2, "", "bad days")
+    assert tracker.version_of(NAME, CHAMPION) == 1
+
+
+def test_what_is_not_whole_does_not_stand(made: Made, config: RetrainConfig, tracker: Tracker) -> None:
+    run = finish(made, config, tracker, "hazard")
+    artifacts = config.store / "artifacts" / run / "artifacts"
+    for file in (artifacts / "bundle" / "schema.json", artifacts / TABLES,
+                 config.store / "bundles" / NAME / "schema.json"):
+        whole = file.read_bytes()
+        file.unlink()
+        assert finished_run(config, tracker, INGESTED) is None
+        file.write_bytes(whole)
+        assert finished_run(config, tracker, INGESTED) is not None
+
+
+def test_a_run_that_did_not_finish_does_not_stand(made: Made, config: RetrainConfig, tracker: Tracker) -> None:
+    run = finish(made, config, tracker, "hazard")
+    for status in ("FAILED", "KILLED"):
+        tracker.end(run, status)
+        assert finished_run(config, tracker, INGESTED) is None
