@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.flows.commands.admit import admit
+from sojourn.flows.commands.monitor import monitor
 from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Horizon, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
@@ -34,6 +35,7 @@ app.command(cls=RegistryCommand)(simulate)
 app.command(cls=RegistryCommand)(compare)
 app.command(cls=RegistryCommand)(admit)
 app.command(cls=RegistryCommand)(plan)
+app.command(cls=RegistryCommand)(monitor)
 app.command("plan-evaluate", cls=RegistryCommand)(plan_evaluate)
 
 

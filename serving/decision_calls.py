@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,24 @@ from sojourn.serving.decisions import LogSettings, Recorder, Shadow
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveRequests
 from sojourn.serving.served import Served
+from sojourn.serving.watch import Watch, WatchEvent
+
+
+class _ShadowFollower:
+    """What a watcher asks of a predictor's shadow."""
+
+    def __init__(self, predictor: DecisionCalls) -> None:
+        self._predictor = predictor
+
+    @property
+    def version(self) -> str:
+        return str(self._predictor.shadow()["version"] or "")
+
+    def reload(self, folder: Path) -> str:
+        return self._predictor.reload_shadow(folder)
+
+    def count(self, name: str) -> None:
+        self._predictor.add(name, 1)
 
 
 class DecisionCalls:
@@ -89,6 +107,11 @@ class DecisionCalls:
         quantiles = {} if one is None else {share: one.differences.quantile(share) for share in (0.5, 0.9, 0.99)}
         return {"version": None if one is None else one.served.version, "reason": self._shadow_reason,
                 "log10_ratio": quantiles}
+
+    def _shadow_watch(self, interval_s: float, on_event: Callable[[WatchEvent], object] | None) -> Watch | None:
+        """A watcher of the shadow's folder; None where there is none."""
+        folder = self._shadow_folder
+        return None if folder is None else Watch(_ShadowFollower(self), folder, interval_s, on_event)
 
     def _record(self, folder: Path | None, settings: LogSettings | None) -> None:
         """Replace the recorder; what the former one holds is written first."""

@@ -137,14 +137,14 @@ class Predictor(UsageCalls, DecisionCalls):
     def watch(self, *, interval_s: float = 5.0, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
         """Reload whenever another version is published in the folder that was loaded, until `stop` is called.
 
-        A usage section is followed, too, by a thread of its own. on_event: called from the watchers' threads with what
-        was served or refused. Also a context manager.
+        A usage section and a shadow are followed, too, each by a thread of its own. on_event: called from the watchers'
+        threads with what was served or refused. Also a context manager.
         """
-        folder, beside = self._followed(), None
+        folder, beside = self._followed(), self._shadow_watch(interval_s, on_event)
         if self._usage is not None and self._usage_folder is not None:
             follower = UsageFollower(self)
             beside = Watch(follower, self._usage_folder, interval_s, on_event, files=USAGE_FILES,
-                           check=check_usage_files)
+                           check=check_usage_files, beside=beside)
         return Watch(self, folder, interval_s, on_event, beside=beside)
 
     @property

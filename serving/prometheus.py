@@ -48,7 +48,7 @@ def exposition(metrics: Iterable[Metric]) -> str:
 
 
 def predictor_metrics(predictor: Predictor) -> list[Metric]:
-    """`sojourn_NAME_total` for each counter, and `sojourn_bundle_info`.
+    """`sojourn_NAME_total` for each counter, `sojourn_bundle_info`, and where there is a shadow, its differences.
 
     Counters run on over reloads, so only the info gauge bears the version.
     """
@@ -56,6 +56,13 @@ def predictor_metrics(predictor: Predictor) -> list[Metric]:
                for name, count in predictor.counters.items()]
     info = predictor.info()
     labels = {name: str(info[name]) for name in ("version", "family", "kind")}
+    told = predictor.shadow()
+    if told["version"] is not None:
+        samples = tuple(({"quantile": str(share)}, value) for share, value in told["log10_ratio"].items())
+        metrics.append(Metric("sojourn_shadow_log10_ratio", "gauge",
+                              "Quantiles of |log10(shadow / champion)| of the remaining time at creation.", samples))
+        metrics.append(Metric("sojourn_shadow_info", "gauge", "The bundle that answers as the shadow; always 1.",
+                              (({"version": told["version"]}, 1),)))
     return [*metrics, Metric("sojourn_bundle_info", "gauge", "The bundle that is served; always 1.", ((labels, 1),))]
 
 

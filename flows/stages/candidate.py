@@ -13,6 +13,7 @@ from sojourn.flows.stages.train import Training
 from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows
+from sojourn.models.training_reference import training_reference
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 
@@ -51,6 +52,7 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
         },
         "metrics": candidate.validation,
         "background": background_rows(candidate.model, split.past),
+        "reference": training_reference(split.past, features.encoder.feature_names()),
         "code_version": __version__,
     }  # fmt: skip
     folder = candidate_folder(settings.store, settings.name, run_id)

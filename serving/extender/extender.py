@@ -1,6 +1,7 @@
 """A Kubernetes scheduler extender: nodes are scored by whether a pod would keep them up for longer.
 
     python -m sojourn.serving.extender BUNDLE [--host 127.0.0.1] [--port 8899] [--columns FILE] [--epoch-s N]
+        [--log-to FOLDER] [--shadow BUNDLE]
 
 Answers `filter` and `prioritize` of `k8s.io/kube-scheduler/extender/v1`; learns placements and ends from `/placed`,
 `/ended` and `/running`, and deadlines of nodes from `/nodes`. docs/extender.md tells the rest.
@@ -136,6 +137,12 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
                         help="name by which clients reach it, besides localhost, --host and addresses; may be repeated")
     parser.add_argument("--watch-s", type=_seconds, default=5.0, metavar="S",
                         help="seconds between two looks for a new version in the folder (default: %(default)s)")
+    parser.add_argument("--log-to", type=Path, metavar="FOLDER",
+                        help="log each placement's prediction and its end here")
+    parser.add_argument("--log-owner-key", type=Path, metavar="FILE",
+                        help="log owners by a keyed hash; the file's 16 to 64 bytes are the key")
+    parser.add_argument("--shadow", type=Path, metavar="BUNDLE",
+                        help="bundle folder of a challenger that answers each placement, too, and is not used")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 
@@ -145,7 +152,12 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     options = _parser(prog).parse_args(arguments)
     is_over = threading.Event()
     try:
-        predictor = Predictor.load(options.bundle)
+        if options.log_owner_key is not None and options.log_to is None:
+            raise ValueError("--log-owner-key must be given with --log-to, got it alone")
+        predictor = Predictor.load(options.bundle, shadow=options.shadow)
+        if options.log_to is not None:
+            key = None if options.log_owner_key is None else options.log_owner_key.read_bytes()
+            predictor.log_to(options.log_to, owner_key=key)
         sources = None if options.columns is None else json.loads(options.columns.read_bytes())
         limits = Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
         server = bind(predictor, options.host, options.port, Settings(
@@ -157,6 +169,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
+    if options.shadow is not None:
+        told = predictor.shadow()
+        print(f"shadow {told['version']}" if told["version"] else f"refused  shadow: {told['reason']}", flush=True)
     thread = threading.Thread(target=server.serve_forever, name="extender")
     thread.start()
     print(f"extender on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",
@@ -165,6 +180,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     watch.stop()
     server.stop()
     thread.join()
+    predictor.stop_logging()
     return 0
 
 

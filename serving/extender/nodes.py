@@ -118,7 +118,7 @@ class Nodes:
         pods.short_text(name)
         started_s = pods.started_unix_s(pod)
         arrival_s = now_s if started_s is None else min(started_s - self._epoch_s, now_s)
-        vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s)
+        vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s, request_id=uid)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
         self._nodes.setdefault(name, {})[uid] = placed
         self._ask(uid, placed, now_s)

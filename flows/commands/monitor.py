@@ -1,0 +1,51 @@
+"""`sojourn monitor`: a check of a model's logged decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import Horizon, plain_errors
+
+
+@plain_errors
+def monitor(
+    name: Annotated[str, typer.Argument(help="Registered model.")],
+    log: Annotated[Path, typer.Option(help="Folder that the predictor logs its decisions to.")],
+    outcomes: Annotated[Path | None, typer.Option(
+        help="Trace of what became of the requests, by their ids. [default: the ends in the log]")] = None,
+    reader: Annotated[str | None, typer.Option(help="How to read the outcomes: {readers}.")] = None,
+    horizon_s: Horizon = None,
+    as_of_s: Annotated[int | None, typer.Option(
+        "--as-of", help="Time of the check, seconds on the predictor's clock; nothing later is read. "
+                        "[default: the log's latest]")] = None,
+    alias: Annotated[str | None, typer.Option(help="Alias that must point to a version. [default: champion]")] = None,
+    detector: Annotated[str | None, typer.Option(help="How a drift is found. [default: cusum-bands]")] = None,
+    long_lived_s: Annotated[int | None, typer.Option(
+        help="What counts as long-lived, seconds. [default: what the version was trained with]")] = None,
+    refractory_days: Annotated[int | None, typer.Option(
+        help="Alarms within so many days of one that was acted upon are the same drift. [default: 14]")] = None,
+    retrain_deployment: Annotated[str | None, typer.Option(
+        help="On an alarm, run this Prefect deployment: FLOW/DEPLOYMENT.")] = None,
+    retrain_config: Annotated[Path | None, typer.Option(
+        help="On an alarm, retrain with the settings of this TOML file.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+) -> None:
+    """Compare logged decisions with what became of them, week by week, and look for a drift."""
+    from sojourn.flows.config import load_settings
+    from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.monitor_config import MonitorConfig
+
+    if retrain_config is not None and not retrain_config.is_file():
+        raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(retrain_config)!r}")
+    settings = load_settings(MonitorConfig, config, model_name=name, log=log, trace=outcomes, reader=reader,
+                             horizon_s=horizon_s, as_of_s=as_of_s, alias=alias, detector=detector,
+                             threshold_s=long_lived_s, refractory_days=refractory_days,
+                             retrain_deployment=retrain_deployment, retrain_config=retrain_config, store=store)
+    keep_prefect_in(settings.store)
+    from sojourn.flows.jobs.monitor import monitor as run
+
+    run(settings)

@@ -1,0 +1,239 @@
+"""The job of a monitor: join logged decisions with their outcomes, look for a drift, report, and act on an alarm."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sojourn.flows.environment import be_quiet
+
+be_quiet()
+
+from sojourn import __version__  # noqa: E402
+from sojourn.flows.config import RetrainConfig, load_settings  # noqa: E402
+from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.monitor.alarm_record import (  # noqa: E402
+    BEGUN,
+    DONE,
+    FAILED,
+    REPORT,
+    ActedAlarm,
+    alone,
+    monitor_folder,
+    read_record,
+    to_act_on,
+    write_record,
+)
+from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift  # noqa: E402
+from sojourn.flows.monitor.followed import Followed, follow  # noqa: E402
+from sojourn.flows.monitor.outcomes import Outcome, traced_outcomes  # noqa: E402
+from sojourn.flows.monitor.weeks import Week, weeks_of  # noqa: E402
+from sojourn.flows.monitor_config import MonitorConfig  # noqa: E402
+from sojourn.flows.outside.tracking import Tracker  # noqa: E402
+from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.monitor_page import clock_text, monitor_page, verdict  # noqa: E402
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG  # noqa: E402
+from sojourn.flows.versions.opening import open_store  # noqa: E402
+from sojourn.models.drift import DAY_S  # noqa: E402
+from sojourn.publishing import whole_file  # noqa: E402
+from sojourn.serving.decisions import DecisionLog, read_log  # noqa: E402
+
+N_VERSION_DIGITS = 12
+EVENT = "sojourn.monitor.alarm"
+_THRESHOLD_S = 3_600
+"""Long-lived where no version says what it was trained with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """What a check found. as_of_s: its time; action: what was done about an alarm, "" = nothing."""
+
+    as_of_s: int
+    weeks: tuple[Week, ...]
+    check: DriftCheck | None
+    counts: Mapping[str, int]
+    report: Path
+    run_id: str
+    action: str
+
+
+@job("monitor")
+def monitor(config: MonitorConfig) -> Monitored:
+    """Check a registered model's logged decisions as they were known at one time; report, and act on a fresh alarm."""
+    with stage("open the store"):
+        tracker = open_store(config)
+        versions = _versions(tracker, config)
+    folder = monitor_folder(config.store, config.model_name)
+    with alone(folder):
+        with stage("read and join"):
+            log, as_of_s = _log(config)
+            followed = follow(log, versions, as_of_s, _outcomes(config, as_of_s))
+            _check_joined(config, log, followed)
+        with stage("measure"):
+            check = check_drift(followed, as_of_s, config.detector)
+            weeks = weeks_of(followed, None if check is None else check.exits, as_of_s, _threshold_s(config, followed),
+                             config.seed)
+        acted = read_record(folder)
+        due = _due(config, check, acted, as_of_s)
+        tags = {"kind": "monitor", "model": config.model_name, "code_version": __version__, "as_of_s": str(as_of_s),
+                "alarm": "none" if check is None or not check.alarms else str(check.alarms[-1].day)}
+        with tracker.run(f"monitor {config.model_name} {as_of_s}", tags) as run:
+            with stage("report"):
+                page = _page(config, weeks, check, followed, as_of_s, due, acted)
+                _log_check(tracker, run, config, weeks, check, followed, page)
+                with whole_file(folder / REPORT) as temporary:
+                    temporary.write_text(page)
+            action = ""
+            if due is not None and check is not None:
+                with stage("act on the alarm"):
+                    action = _act(config, folder, acted, due, _alarm_of(check, due))
+                tracker.tag(run, "action", action)
+    for line in verdict(check, weeks, action or "see the report.", clock_text(None)):
+        console.print(line, soft_wrap=True)
+    console.print(f"report  {folder / REPORT}", soft_wrap=True)
+    return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action)
+
+
+def _versions(tracker: Tracker, config: MonitorConfig) -> frozenset[str]:
+    """The bundles' versions of a registered model; ValueError where there is none, or its alias points nowhere."""
+    aliases = tracker.aliases(config.model_name)
+    if aliases is None:
+        known = ", ".join(tracker.models()) or "none yet"
+        raise ValueError(f"the registered model must be one of {known}, got {config.model_name!r}")
+    numbers = {record.version: record.tags.get(BUNDLE_TAG, "") for record in
+               tracker.version_records(config.model_name)}
+    if aliases.get(config.alias) not in numbers:
+        known = ", ".join(sorted(aliases)) or "none"
+        raise ValueError(f"alias must point to a version of {config.model_name} (its aliases: {known}), "
+                         f"got {config.alias!r}")
+    return frozenset(sha256[:N_VERSION_DIGITS] for sha256 in numbers.values() if sha256)
+
+
+def _log(config: MonitorConfig) -> tuple[DecisionLog, int]:
+    """The log as it was known at the time of the check, and that time."""
+    if not config.log.is_dir():
+        raise FileNotFoundError(f"log must be a folder that a predictor logs to, got {str(config.log)!r}")
+    log = read_log(config.log) if config.as_of_s is None else read_log(config.log, config.as_of_s)
+    if not any(map(len, log.decisions)) and not log.n_unnamed:
+        why = f"{log.n_later} records, all of after second {config.as_of_s}" if log.n_later else "none"
+        raise ValueError(f"log must hold decisions, got {why} in {str(config.log)!r}")
+    latest = max((one.clock_s for one in log.sessions), default=0.0)
+    return log, int(latest) if config.as_of_s is None else config.as_of_s
+
+
+def _outcomes(config: MonitorConfig, as_of_s: int) -> dict[str, Outcome] | None:
+    if config.trace is None:
+        return None
+    from sojourn.features.readers import read_trace
+
+    trace, _ = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
+    return traced_outcomes(trace, as_of_s)
+
+
+def _check_joined(config: MonitorConfig, log: DecisionLog, followed: Followed) -> None:
+    counts = followed.counts
+    if counts["foreign"] == counts["decisions"]:
+        found = ", ".join(block.model.version for block in log.decisions) or "versions without a model"
+        raise ValueError(f"log must be of {config.model_name}, got decisions of {found} alone")
+    if config.trace is not None and counts["unnamed"] and not counts["followed"]:
+        raise ValueError("decisions must name a request_id to be joined with outcomes of a file, got "
+                         f"{counts['unnamed']} without one: give it to Predictor.admit, or leave --outcomes out")
+    if len(followed) == 0:
+        told = ", ".join(f"{name} {number}" for name, number in counts.items() if number)
+        raise ValueError(f"log must hold decisions that can be followed, got {told}")
+
+
+def _threshold_s(config: MonitorConfig, followed: Followed) -> int:
+    if config.threshold_s is not None:
+        return config.threshold_s
+    return int(followed.models[-1].training.get("threshold_s", _THRESHOLD_S))
+
+
+def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm], as_of_s: int) -> ActedAlarm | None:
+    """The record of what is to be done now."""
+    if check is None or not check.alarms:
+        return None
+    return to_act_on(check.alarms[-1].day, acted, config.refractory_days, as_of_s // DAY_S)
+
+
+def _alarm_of(check: DriftCheck, due: ActedAlarm) -> Alarm:
+    return min(check.alarms, key=lambda alarm: abs(alarm.day - due.day))
+
+
+def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
+          due: ActedAlarm | None, acted: Sequence[ActedAlarm]) -> str:
+    clock = clock_text(None)
+    if due is None:
+        done = "nothing more: this alarm was acted upon before, or is older than the refractory time."
+        if acted:
+            done += f" Last action: {acted[-1].action} (alarm of day {acted[-1].day}, {acted[-1].state})."
+    elif config.retrain_deployment or config.retrain_config:
+        done = "this check starts a retrain; look at its gates."
+    else:
+        done = "retrain on data that holds the days since then, and look at the gates: `sojourn retrain`."
+    versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
+    about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
+             f"{versions}.")
+    return monitor_page(config.model_name, about, verdict(check, weeks, done, clock), weeks, check, followed.counts,
+                        clock)
+
+
+def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None,
+               followed: Followed, page: str) -> None:
+    tracker.log(run, config.resolved(), {f"count.{name}": value for name, value in followed.counts.items()}
+                | {"alarms": 0 if check is None else len(check.alarms),
+                   "detector": 0.0 if check is None else float(check.scores[-1])})
+    tracker.log_by_step(run, {week.number: {f"week.{name}": value for name, value in
+                                            {**week.scores, "n": week.n, "n_ended": week.n_ended,
+                                             "is_judged": float(not week.wait)}.items()} for week in weeks})
+    tracker.log_text(run, page, "monitor.html")
+    tracker.log_text(run, json.dumps([{"week": week.number, "from_s": week.from_s, "n": week.n, "wait": week.wait,
+                                       "scores": dict(week.scores)} for week in weeks], indent=1), "weeks.json")
+
+
+def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: ActedAlarm, alarm: Alarm) -> str:
+    """Tell Prefect, and retrain where that is asked for. The record is written before and after.
+
+    A check that is killed in between leaves `begun`: the next one tries once more. Prefect knows event and flow run by
+    ids made of model and alarm, so that neither is there twice.
+    """
+    action = ("retrain by deployment " + config.retrain_deployment if config.retrain_deployment else
+              "retrain within the check" if config.retrain_config else "event only")
+    due = replace(due, action=action)
+    before = [one for one in acted if one.day != due.day]
+    write_record(folder, [*before, due])
+    state, note = DONE, ""
+    try:
+        _emit(config, alarm, due)
+        if config.retrain_deployment is not None:
+            from prefect.deployments import run_deployment
+
+            made: Any = run_deployment(config.retrain_deployment, timeout=0, as_subflow=False,
+                                       idempotency_key=f"{EVENT}.{config.model_name}.{due.day}")
+            note = f"flow run {made.id}"
+        elif config.retrain_config is not None:
+            from sojourn.flows.jobs.retrain import retrain
+
+            settings = load_settings(RetrainConfig, config.retrain_config, store=config.store,
+                                     tracking_uri=config.tracking_uri)
+            note = f"{retrain(settings)}"[:200]
+    except Exception as error:
+        state, note = FAILED, f"{type(error).__name__}: {error}"[:200]
+        raise
+    finally:
+        if state != BEGUN:
+            write_record(folder, [*before, replace(due, state=state, note=note)])
+    return action
+
+
+def _emit(config: MonitorConfig, alarm: Alarm, due: ActedAlarm) -> None:
+    from prefect.events import emit_event
+
+    emit_event(event=EVENT, resource={"prefect.resource.id": f"sojourn.model.{config.model_name}"},
+               id=uuid.uuid5(uuid.NAMESPACE_URL, f"{EVENT}/{config.model_name}/{due.day}"),
+               payload={"day": alarm.day, "since_day": alarm.since_day, "where": alarm.where,
+                        "observed": alarm.observed, "expected": alarm.expected, "z": alarm.z})

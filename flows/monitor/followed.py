@@ -1,0 +1,233 @@
+"""Decisions with what became of them: joined by id, never by guess, and everything that could not be joined counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.flows.monitor.joined_table import JoinedTable, logged_table
+from sojourn.flows.monitor.outcomes import Handle, LoggedEnds, Outcome, heard_to_s
+from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel
+from sojourn.serving.inputs import WEEK_S
+
+COUNTS: Mapping[str, str] = {
+    "decisions": "decisions in the log",
+    "followed": "of these, joined with what became of them",
+    "ended": "of these, seen to end",
+    "withdrawn": "withdrawn before they ran",
+    "repeated": "decided again, for a request that was decided before (the first decision counts)",
+    "foreign": "of versions that are not this model's",
+    "trained_on": "from before the end of the data that their version was trained on",
+    "unmatched": "without an outcome of their id",
+    "unnamed": "without an id, which outcomes of a file are joined by",
+    "conflicting": "with two different ends",
+    "impossible": "with an outcome that ended before the decision",
+    "lost": "records that the predictor could not write",
+    "damaged": "half-written or damaged stretches of the log",
+    "later": "records from after the time of the check, not read",
+}
+"""What is counted, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """n decisions with what was known of them. Times in seconds on the predictor's clock.
+
+    arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was last heard of;
+    watch_s: from when it was under observation. owner: int64 (n,), codes, below 0 = unknown. is_unknown: bool (n,), the
+    model had not seen the owner. models: versions; table: their curves; features: by version, of the rows in `block`.
+    shadow: curves of the shadow for those rows that it answered, with their rows; None where there are none.
+    """
+
+    arrival_s: np.ndarray
+    begin_s: np.ndarray
+    watch_s: np.ndarray
+    end_s: np.ndarray
+    is_event: np.ndarray
+    owner: np.ndarray
+    is_unknown: np.ndarray
+    week: np.ndarray
+    models: tuple[LoggedModel, ...]
+    table: JoinedTable
+    features: tuple[np.ndarray, ...]
+    shadow: tuple[np.ndarray, JoinedTable] | None
+    shadow_versions: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def examples(self) -> Examples:
+        """The rows as measures take them; features are left out."""
+        lifetime_s = np.maximum(self.end_s - self.begin_s, 1).astype(np.float64)
+        entry_s = np.maximum(self.watch_s - self.begin_s, 0).astype(np.float64)
+        return Examples(np.zeros((len(self), 0)), (self.owner,), lifetime_s, self.is_event, entry_s, self.arrival_s,
+                        np.arange(len(self)))
+
+
+def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
+           outcomes: Mapping[str, Outcome] | None = None) -> Followed:
+    """Join a log, read up to `as_of_s`, with outcomes: those given, by request id, else the ends in the log itself.
+
+    versions: of the registered model; decisions of others are left out. ValueError where the log's own ends tell of
+    requests that waited before they began: of one that has not ended, the log cannot know whether it runs.
+    """
+    counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+    counts["decisions"] = sum(map(len, log.decisions)) + log.n_unnamed
+    counts["lost"], counts["later"] = log.n_lost, log.n_later
+    counts["damaged"], counts["foreign"] = log.skipped.n_places, log.n_unnamed
+    blocks = [block for block in log.decisions if block.model.version in versions]
+    counts["foreign"] += sum(len(block) for block in log.decisions if block.model.version not in versions)
+    if outcomes is None and (log.ends[:, 3] > _admitted_s(blocks, log)).any():
+        raise ValueError("outcomes must be given for requests that wait before they begin: the log's ends tell of "
+                         "some, and of those that have not ended it does not know whether they run")
+    withdrawn = {(token, number) for token, number, _ in log.withdrawals.tolist()}
+    ends = LoggedEnds.of(log)
+    found = _rows(blocks, counts, withdrawn)
+    taken, told = [], []
+    heard_s = _heard(log, blocks, as_of_s)
+    for place, row, handles in found:
+        block = blocks[place]
+        if outcomes is None:
+            outcome = _logged_outcome(block, row, handles, ends, heard_s, counts)
+        else:
+            outcome = _given_outcome(block, row, outcomes, counts)
+        if outcome is not None:
+            taken.append((place, row))
+            told.append(outcome)
+    counts["followed"], counts["ended"] = len(taken), sum(one.is_event for one in told)
+    return _followed(log, blocks, taken, told, counts)
+
+
+def _admitted_s(blocks: list[DecisionBlock], log: DecisionLog) -> np.ndarray:
+    """The admission's arrival of each logged end, int64; that of an unknown one is its own begin."""
+    known = {(token, number): arrival_s for block in blocks
+             for token, number, arrival_s in zip(block.token.tolist(), block.number.tolist(), block.arrival_s.tolist(),
+                                                 strict=True)}
+    return np.array([known.get((token, number), begin_s) for token, number, _, begin_s in log.ends.tolist()], np.int64)
+
+
+def _rows(blocks: list[DecisionBlock], counts: Counter[str],
+          withdrawn: set[Handle]) -> list[tuple[int, int, list[Handle]]]:
+    """Block, row and handles of each request that was decided: of several decisions of one id, the earliest."""
+    order = sorted((int(now_s), place, row) for place, block in enumerate(blocks)
+                   for row, now_s in enumerate(block.now_s.tolist()))
+    by_id: dict[str, list[Handle]] = {}
+    kept = []
+    for _, place, row in order:
+        block = blocks[place]
+        handle = (int(block.token[row]), int(block.number[row]))
+        if handle in withdrawn:
+            counts["withdrawn"] += 1
+            continue
+        name = block.request_id[row]
+        if name is not None and name in by_id:
+            by_id[name].append(handle)
+            counts["repeated"] += 1
+            continue
+        handles = [handle]
+        if name is not None:
+            by_id[name] = handles
+        if block.arrival_s[row] < block.model.training.get("to_s", -np.inf):
+            counts["trained_on"] += 1
+            continue
+        kept.append((place, row, handles))
+    return kept
+
+
+def _heard(log: DecisionLog, blocks: list[DecisionBlock], as_of_s: int) -> dict[Handle, float]:
+    found: dict[Handle, float] = {}
+    for block in blocks:
+        handles = list(zip(block.token.tolist(), block.number.tolist(), strict=True))
+        heard = heard_to_s(log, block.session, block.now_s, handles, as_of_s)
+        found.update(zip(handles, heard.tolist(), strict=True))
+    return found
+
+
+def _logged_outcome(block: DecisionBlock, row: int, handles: list[Handle], ends: LoggedEnds,
+                    heard_s: Mapping[Handle, float], counts: Counter[str]) -> Outcome | None:
+    own = {ends.ends[handle] for handle in handles if handle in ends.ends}
+    if len(own) > 1 or not ends.conflicting.isdisjoint(handles):
+        counts["conflicting"] += 1
+        return None
+    begin_s = int(block.arrival_s[row])
+    if own:
+        return Outcome(begin_s, max(next(iter(own))[0], begin_s), True)
+    return Outcome(begin_s, max(int(max(heard_s[handle] for handle in handles)), int(block.now_s[row])), False)
+
+
+def _given_outcome(block: DecisionBlock, row: int, outcomes: Mapping[str, Outcome],
+                   counts: Counter[str]) -> Outcome | None:
+    name = block.request_id[row]
+    if name is None:
+        counts["unnamed"] += 1
+        return None
+    outcome = outcomes.get(name)
+    if outcome is None:
+        counts["unmatched"] += 1
+        return None
+    if outcome.end_s < block.arrival_s[row]:
+        counts["impossible"] += 1
+        return None
+    return outcome
+
+
+def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[int, int]], told: list[Outcome],
+              counts: Counter[str]) -> Followed:
+    place = np.array([place for place, _ in taken], np.int64)
+    row = np.array([row for _, row in taken], np.int64)
+
+    def column(values: list[np.ndarray], kind: type) -> np.ndarray:
+        found: np.ndarray = np.empty(len(taken), kind)
+        for idx, each in enumerate(values):
+            found[place == idx] = each[row[place == idx]]
+        return found
+
+    arrival_s = column([block.arrival_s for block in blocks], np.int64)
+    now_s = column([block.now_s for block in blocks], np.int64)
+    owner = column([block.owner for block in blocks], object)
+    unknown = column([np.array([not set(block.model.owner_keys[:1]).isdisjoint(names) or owner is None
+                                for names, owner in zip(block.unknown, block.owner, strict=True)], bool)
+                      for block in blocks], bool)
+    phase_s = column([np.full(len(block), block.model.phase_s) for block in blocks], np.int64)
+    begin_s = np.array([one.begin_s for one in told], np.int64)
+    end_s = np.array([one.end_s for one in told], np.int64)
+    watch_s = np.maximum(begin_s, now_s)
+    names = sorted({name for name in owner if name is not None})
+    code = {name: idx for idx, name in enumerate(names)}
+    codes = np.array([-1 if name is None else code[name] for name in owner], np.int64)
+    tables = tuple(logged_table(block.model, block.curves) for block in blocks)
+    is_kept = end_s > watch_s
+    is_kept |= (end_s == watch_s) & (watch_s == begin_s)  # a request of less than a second counts as one
+    kept = np.flatnonzero(is_kept)
+    handles = [(int(blocks[p].token[r]), int(blocks[p].number[r])) for p, r in zip(place[kept], row[kept], strict=True)]
+    shadow, shadow_versions = _shadow(log, handles)
+    return Followed(
+        arrival_s[kept], begin_s[kept], np.minimum(watch_s, end_s)[kept], end_s[kept],
+        np.array([one.is_event for one in told], bool)[kept], codes[kept], unknown[kept],
+        ((arrival_s + phase_s) // WEEK_S)[kept], tuple(block.model for block in blocks),
+        JoinedTable(tables, place[kept], row[kept]), tuple(block.features for block in blocks), shadow, shadow_versions,
+        dict(counts),
+    )  # fmt: skip
+
+
+def _shadow(log: DecisionLog, handles: list[Handle]) -> tuple[tuple[np.ndarray, JoinedTable] | None, tuple[str, ...]]:
+    at = {handle: idx for idx, handle in enumerate(handles)}
+    rows, table, row = [], [], []
+    for place, block in enumerate(log.shadows):
+        for idx, handle in enumerate(zip(block.token.tolist(), block.number.tolist(), strict=True)):
+            if handle in at:
+                rows.append(at[handle])
+                table.append(place)
+                row.append(idx)
+    if not rows:
+        return None, ()
+    order = np.unique(np.array(rows), return_index=True)[1]  # one answer a request: the first
+    tables = tuple(logged_table(block.model, block.curves) for block in log.shadows)
+    versions = tuple(block.model.version for block in log.shadows)
+    joined = JoinedTable(tables, np.array(table)[order], np.array(row)[order])
+    return (np.array(rows)[order], joined), versions

@@ -1,0 +1,174 @@
+"""Figures of a model's decisions by week of their arrival, as far as they can be judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.flows.monitor.followed import Followed
+from sojourn.models.drift import DAY_S, DailyExits
+from sojourn.models.measures import BrierOverAges, KaplanMeier, OwnerDraws, Pit, interval, score_model
+from sojourn.models.training_reference import stability_index
+from sojourn.serving.inputs import WEEK_S
+
+N_ENDS_MIN = 50
+"""A week with fewer observed ends is not judged."""
+N_DRAWS = 100
+N_FEATURES_SHOWN = 3
+MEASURES: Mapping[str, str] = {
+    "mae_log10": "MAE of log10 lifetime over observed ends, median against observed; lower is better",
+    "mae_log10_ipcw": "the same, ends weighed for the censored",
+    "ap_long": "average precision of \"outlives the long-lived threshold\"; higher is better",
+    "ibs": "integrated Brier score at creation and of what remains at 10 min, 1 h and 6 h; lower is better",
+    "ibs_low": "2.5 % of that score over draws of owners", "ibs_high": "97.5 % of it",
+    "cover_50": "share of lifetimes within the predicted median; right = 0.5",
+    "cover_90": "share of lifetimes within the predicted 90 % quantile; right = 0.9",
+    "lifetime_distance": "largest distance of the Kaplan-Meier curve of lifetimes from that of the training rows",
+    "psi_max": "largest population stability index of a feature; 0.25 and more = moved",
+    "unknown_owner": "share of decisions whose owner the model had not seen",
+    "exits": "observed exits in the week", "exits_expected": "exits that the curves predict of those that ran",
+    "exits_z": "their difference in standard errors, owners drawn together",
+    "shadow_ibs": "the shadow's Brier score on the same requests",
+    "shadow_gain": "the champion's less the shadow's; above 0 = the shadow is better",
+    "shadow_gain_low": "2.5 % of that difference", "shadow_gain_high": "97.5 % of it",
+}  # fmt: skip
+"""What a week has, in words; a measure that cannot be known is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """One week. number: whole weeks since the first Monday of the clock. from_s: its Monday 00:00, s on the clock.
+
+    wait: why it is not judged yet, "" where it is: its accuracy then is left out of `scores`. judged_s: from when each
+    of its requests could be followed for the threshold. moved: features with the
+    largest stability indices, largest first.
+    """
+
+    number: int
+    from_s: int
+    n: int
+    n_ended: int
+    wait: str
+    judged_s: int
+    scores: Mapping[str, float]
+    moved: tuple[tuple[str, float], ...]
+
+
+def weeks_of(followed: Followed, exits: DailyExits | None, as_of_s: int, threshold_s: int, seed: int = 0) -> list[Week]:
+    """The weeks in which requests were decided, in order. A week is judged once each of its requests could be followed
+    for the threshold, and at least 50 ends were seen."""
+    rows = followed.examples()
+    phase_s = followed.models[0].phase_s if followed.models else 0
+    return [_week(followed, rows, int(number), int(number) * WEEK_S - phase_s, exits, as_of_s, threshold_s, seed)
+            for number in np.unique(followed.week)]
+
+
+def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: DailyExits | None, as_of_s: int,
+          threshold_s: int, seed: int) -> Week:
+    at = np.flatnonzero(followed.week == number)
+    own = rows.take(at)
+    n_ended = int(own.is_event.sum())
+    judged_s = from_s + WEEK_S + threshold_s
+    wait = f"before second {judged_s}" if as_of_s < judged_s else ""
+    if not wait and n_ended < N_ENDS_MIN:
+        wait = f"{n_ended} of {N_ENDS_MIN} ends"
+    scores = {"unknown_owner": float(followed.is_unknown[at].mean())}
+    scores |= _exits(exits, from_s)
+    moved = _moved(followed, at)
+    if moved:
+        scores["psi_max"] = moved[0][1]
+    if not wait:
+        scores |= _accuracy(followed, own, at, threshold_s, seed) | _shadow(followed, rows, at, seed)
+    known = {name: value for name, value in scores.items() if math.isfinite(value)}
+    return Week(number, from_s, len(at), n_ended, wait, judged_s, known, tuple(moved[:N_FEATURES_SHOWN]))
+
+
+def _accuracy(followed: Followed, own: Examples, at: np.ndarray, threshold_s: int, seed: int) -> dict[str, float]:
+    table = followed.table.take(at)
+    found = score_model(table, own, threshold_s)
+    scores = {name: found.get(source, math.nan) for name, source in (
+        ("mae_log10", "creation.mae_log10_lifetime"), ("mae_log10_ipcw", "creation.mae_log10_lifetime_ipcw"),
+        ("ap_long", "creation.ap_long"), ("ibs", "ages.ibs"))}
+    brier = BrierOverAges.of(table, own)
+    low, high = interval([brier.score(weight) for weight in OwnerDraws(own.keys[0], N_DRAWS, seed=seed)])
+    cover = Pit.of(table, own, np.random.default_rng(seed)).distribution(np.array([0.5, 0.9]))
+    scores |= {"ibs_low": low, "ibs_high": high, "cover_50": float(cover[0]), "cover_90": float(cover[1])}
+    reference = _reference(followed)
+    if reference is not None:
+        scores["lifetime_distance"] = lifetime_distance(own, reference["lifetime"])
+    return scores
+
+
+def _shadow(followed: Followed, rows: Examples, at: np.ndarray, seed: int) -> dict[str, float]:
+    if followed.shadow is None:
+        return {}
+    answered, curves = followed.shadow
+    both = np.flatnonzero(np.isin(answered, at))
+    if len(both) == 0:
+        return {}
+    own = rows.take(answered[both])
+    shadow = BrierOverAges.of(curves.take(both), own)
+    champion = BrierOverAges.of(followed.table.take(answered[both]), own)
+    gains = [champion.score(weight) - shadow.score(weight) for weight in OwnerDraws(own.keys[0], N_DRAWS, seed=seed)]
+    low, high = interval(gains)
+    return {"shadow_ibs": shadow.score(), "shadow_gain": champion.score() - shadow.score(), "shadow_gain_low": low,
+            "shadow_gain_high": high}
+
+
+def lifetime_distance(rows: Examples, reference: Mapping[str, list[float | None]]) -> float:
+    """The largest |S(age) - S of the training rows(age)| over the reference's ages that both were followed to."""
+    seen = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
+    then = np.array([math.nan if value is None else value for value in reference["survival"]])
+    gaps = np.abs(seen.survival_at(np.array(reference["ages_s"], np.float64)) - then)
+    return math.nan if np.isnan(gaps).all() else float(np.nanmax(gaps))
+
+
+def _reference(followed: Followed) -> Mapping[str, dict[str, list[float | None]]] | None:
+    """Of the version that answered last; None where its bundle has none."""
+    return followed.models[-1].reference if followed.models else None
+
+
+def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
+    """Whether a feature keeps its distribution where requests do: not what adds up with time, nor part of a week.
+
+    Counts of what an owner has run rise for ever; means of a whole category settle, so that a change far too small to
+    matter leaves all of its training values; a weekday is not spread over a week that has only begun.
+
+    >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:ended", "zone:mean", "weekday")]
+    [True, True, False, False, False]
+    """
+    key, separator, what = feature.rpartition(":")
+    if not separator:
+        return feature != "weekday"
+    return key in owner_keys and what not in ("arrived", "ended")
+
+
+def _moved(followed: Followed, at: np.ndarray) -> list[tuple[str, float]]:
+    """Features by their stability index against the rows that their own version was trained on, largest first."""
+    sums: dict[str, float] = {}
+    for place, model in enumerate(followed.models):
+        rows = followed.table.row[at][followed.table.table[at] == place]
+        if model.reference is None or len(rows) == 0:
+            continue
+        for idx, name in enumerate(model.features):
+            reference = model.reference["features"].get(name)
+            if reference is not None and is_comparable(name, model.owner_keys):
+                index = stability_index(followed.features[place][rows, idx], reference)
+                sums[name] = sums.get(name, 0.0) + index * len(rows) / len(at)
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _exits(exits: DailyExits | None, from_s: int) -> dict[str, float]:
+    if exits is None:
+        return {}
+    first = math.ceil(from_s / DAY_S) - exits.first_day
+    days = slice(max(first, 0), max(first + WEEK_S // DAY_S, 0))
+    observed, expected = float(exits.observed[days].sum()), float(exits.expected[days].sum())
+    if expected <= 0.0:
+        return {}
+    spread = math.sqrt(max(float(exits.squared_all[days].sum()), expected))
+    return {"exits": observed, "exits_expected": expected, "exits_z": (observed - expected) / spread}

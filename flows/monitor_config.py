@@ -1,0 +1,64 @@
+"""Settings of `sojourn monitor`, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from sojourn.flows.config import TraceSettings
+
+
+class MonitorConfig(TraceSettings):
+    """One check of a model's logged decisions.
+
+    `trace` and `reader` name a trace of outcomes, by the ids that decisions were logged with; without one, the ends in
+    the log itself are taken.
+    """
+
+    model_name: str
+    """Registered model."""
+    log: Path
+    """The folder that `Predictor.log_to` writes."""
+    alias: str = "champion"
+    """The version that must be registered; decisions of all versions of the model are taken."""
+    as_of_s: int | None = None
+    """The time of the check, seconds on the predictor's clock; nothing later is read. Default: the log's latest."""
+    threshold_s: int | None = Field(None, ge=60)
+    """What counts as long-lived, seconds; default: what the version was trained with."""
+    detector: str = "cusum-bands"
+    """A name of `DETECTORS`."""
+    refractory_days: int = Field(14, ge=1)
+    """Alarms within so many days of one that was acted upon are the same drift; older ones are not acted upon."""
+    retrain_deployment: str | None = None
+    """On an alarm, run this Prefect deployment, `flow/deployment`."""
+    retrain_config: Path | None = None
+    """On an alarm, retrain with these settings, a TOML file, within the check."""
+    seed: int = Field(0, ge=0)
+
+    @field_validator("detector")
+    @classmethod
+    def _known_detector(cls, value: str) -> str:
+        from sojourn.models.drift import DETECTORS
+
+        if value not in DETECTORS:
+            raise ValueError(f"detector must be one of {', '.join(DETECTORS)}, got {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_to_retrain(self) -> MonitorConfig:
+        if self.retrain_deployment is not None and self.retrain_config is not None:
+            raise ValueError("retrain_deployment must be given without retrain_config, got both")
+        if self.retrain_deployment is not None and self.retrain_deployment.count("/") != 1:
+            raise ValueError(f"retrain_deployment must be FLOW/DEPLOYMENT, got {self.retrain_deployment!r}")
+        return self
+
+    @property
+    def registered_name(self) -> str:
+        """The registered model's name."""
+        return self.model_name
+
+    def resolved(self) -> dict[str, Any]:
+        """The settings as JSON values, for the run's log."""
+        return self.model_dump(mode="json", exclude={"tracking_uri"})
