@@ -18,9 +18,10 @@ from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
 from sojourn.flows.commands.simulate import compare, simulate
+from sojourn.flows.commands.sweep import sweep
 from sojourn.flows.commands.trace import trace_app
 from sojourn.flows.commands.usage import usage_app
-from sojourn.flows.commands.versions import rollback, versions
+from sojourn.flows.commands.versions import rollback, sync, versions
 from sojourn.flows.environment import be_quiet, keep_prefect_in
 from sojourn.flows.terminal import show_what_can_be_shown
 
@@ -316,6 +317,8 @@ def pull(
 app.command(cls=RegistryCommand)(schedule)
 app.command()(versions)
 app.command()(rollback)
+app.command()(sync)
+app.command()(sweep)
 
 
 @app.command()

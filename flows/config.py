@@ -19,6 +19,7 @@ from sojourn.flows.stage_settings import (
     LogSettings,
     PlacementSettings,
     PromoteSettings,
+    RetentionSettings,
     TrainSettings,
 )
 from sojourn.flows.trace_source import TraceSource
@@ -44,6 +45,12 @@ class TraceSettings(BaseSettings):
     """MLflow's store: a server (http, https) or a database; default: an SQLite file in `store`."""
     tracking_wait_s: float = Field(300.0, ge=0.0, le=86_400.0)
     """How long a run waits for a tracking server or database that goes away while it runs, s."""
+    keep_runs: int = Field(10, ge=1)
+    """Sweep: of each model and kind of run so many of the newest keep their artifacts."""
+    keep_days: float = Field(0.0, ge=0.0)
+    """Sweep: so do runs that ended within so many days."""
+    keep_caches: int = Field(2, ge=0)
+    """Sweep: of each kind of cache so many of the newest entries stay."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
@@ -104,6 +111,11 @@ class TraceSettings(BaseSettings):
         return own_recipe(self.reader)
 
     @property
+    def retention(self) -> RetentionSettings:
+        """Of a sweep."""
+        return RetentionSettings(self.keep_runs, self.keep_days, self.keep_caches)
+
+    @property
     def mlflow_uri(self) -> TrackingUri:
         """MLflow's tracking and registry store."""
         return self.tracking_uri or TrackingUri.of_file(self.store / "mlflow.db")
@@ -145,6 +157,8 @@ class RetrainConfig(TraceSettings):
     host_mem_gib: float = Field(384.0, gt=0.0)
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
+    is_swept: bool = False
+    """Whether a run that ended well sweeps the store; see `keep_runs`."""
     is_simulated: bool = True
     n_replicas: int = Field(5, ge=1)
     """Slightly moved copies of the workload that every policy is replayed on."""

@@ -87,6 +87,16 @@ class PromoteSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """Of a sweep. keep_runs: of each model and kind of run so many of the newest stay whole. keep_days: so do those
+    that ended within so many days. keep_caches: of each kind of cache so many of the newest entries stay."""
+
+    keep_runs: int
+    keep_days: float
+    keep_caches: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """Of a run's log. params: all settings, as the run's parameters. test_share: of the requests. seed, n_threads: of
     the SHAP values."""

@@ -17,13 +17,15 @@ READY_WITHIN_S = 180.0
 
 
 @contextmanager
-def mlflow_program(arguments: list[str], folder: Path, environment: Mapping[str, str], probe: str) -> Iterator[int]:
+def mlflow_program(arguments: list[str], folder: Path, environment: Mapping[str, str], probe: str,
+                   port: int | None = None) -> Iterator[int]:
     """`mlflow ARGUMENTS --host --port --workers 1` in a folder, once it answers at the path `probe`; gives its port.
 
-    environment: besides the test's own. The program's output is in `folder / "log"`.
+    environment: besides the test's own. port: default: one that is free. The program's output is in `folder / "log"`.
     """
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = int(door.getsockname()[1])
+    if port is None:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            port = int(door.getsockname()[1])
     command = [sys.executable, "-m", "mlflow", *arguments, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     with (folder / "log").open("wb") as log:
         program = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
@@ -40,11 +42,12 @@ def mlflow_program(arguments: list[str], folder: Path, environment: Mapping[str,
         program.wait()
 
 
-def mlflow_server(folder: Path, **environment: str) -> AbstractContextManager[int]:
+def mlflow_server(folder: Path, port: int | None = None, **environment: str) -> AbstractContextManager[int]:
     """An MLflow tracking server that asks for no password and keeps all in a folder; gives its port."""
     arguments = ["server", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--serve-artifacts",
                  "--artifacts-destination", str(folder / "kept")]
-    return mlflow_program(arguments, folder, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **environment}, "/health")
+    return mlflow_program(arguments, folder, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **environment}, "/health",
+                          port)
 
 
 def _answers(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""`sojourn versions` and `sojourn rollback`: what is registered, and another champion by decision of a person."""
+"""`sojourn versions`, `rollback` and `sync`: what is registered, another champion by decision, what was kept sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def versions(
     from sojourn.flows.progress import console
     from sojourn.flows.reports.section import Section
     from sojourn.flows.versions.reading import read_store
-    from sojourn.flows.versions.version_list import version_lines, version_rows
+    from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 
     tracker = read_store(load_settings(TraceSettings, store=store))
     names = tracker.models() if name is None else [name]
@@ -33,6 +33,9 @@ def versions(
         legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
                  "better; gain: empty hosts over best-fit, percentage points, higher = better."
         console.print(Section(each, "", titles, rows, 4, legend), crop=False)
+        for alias, version in lost_aliases(tracker, each).items():
+            typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "
+                       f"`sojourn rollback {each} --to VERSION --why WHY` moves the champion", err=True)
 
 
 @plain_errors
@@ -54,3 +57,25 @@ def rollback(
     before = "none" if done.before is None else f"version {done.before}"
     typer.echo(f"champion  {name} version {done.version}, before: {before}\nbundle    {done.folder}\n"
                f"recorded  run {done.run_id}")
+
+
+@plain_errors
+def sync(
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Send the runs that were kept while the tracking store was away: logs them and promotes by their gates."""
+    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.versions.opening import open_store
+
+    config = load_settings(TraceSettings, store=store)
+    if not config.store.is_dir():
+        raise FileNotFoundError(f"store must be a folder, got {str(config.store)!r}")
+    keep_prefect_in(config.store)
+    from sojourn.flows.stages.unsent import UNSENT, send_unsent
+
+    tracker = open_store(config)
+    send_unsent(config.store, tracker, typer.echo)
+    if left := len(list((config.store / UNSENT).glob("*/order.json"))):
+        raise ValueError(f"every kept run must be sent, got {left} that are kept still")
+    typer.echo("nothing is kept that was not sent")

@@ -23,7 +23,8 @@ KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
 """Tags of a retrain's run: what decided it, and the champion that its gates compared it with (a version, or none)."""
 TABLES = "tables.txt"
 """A run's artifact: the tables that it printed."""
-_DECIDES_NOTHING = ("store", "tracking_uri", "n_threads", "is_shrunk_allowed", "is_again", "tracking_wait_s")
+_DECIDES_NOTHING = ("store", "tracking_uri", "n_threads", "is_shrunk_allowed", "is_again", "tracking_wait_s",
+                    "keep_runs", "keep_days", "keep_caches", "is_swept")
 _GATE = "gate."
 
 
@@ -67,7 +68,7 @@ def _standing(config: RetrainConfig, tracker: Tracker, run: RunRecord) -> Finish
     name, sha256 = config.registered_name, run.tags.get(BUNDLE_TAG)
     aliases = tracker.aliases(name) or {}
     champion = aliases.get(CHAMPION)
-    if sha256 is None:
+    if sha256 is None or (champion is not None and champion not in tracker.versions(name)):
         return None
     if champion is not None and tracker.version_tags(name, champion).get(BUNDLE_TAG) == sha256:
         version: int | None = champion
@@ -90,7 +91,7 @@ def _standing(config: RetrainConfig, tracker: Tracker, run: RunRecord) -> Finish
     if alias == CHAMPION and read_sha256(config.store / BUNDLES / name) != sha256:
         return None
     promotion = Promotion(name, version, alias, _gates(tags), is_unchanged=True)
-    return Finished(run.run_id, datetime.fromtimestamp(run.ended_ms / 1000, UTC), promotion, left, tables)
+    return Finished(run.run_id, datetime.fromtimestamp((run.ended_ms or 0) / 1000, UTC), promotion, left, tables)
 
 
 def _gates(tags: Mapping[str, str]) -> tuple[Gate, ...]:

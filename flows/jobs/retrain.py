@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its setting
 from sojourn.flows.jobs.retrain_artifacts import publish_artifacts  # noqa: E402
 from sojourn.flows.jobs.retrain_log import log_retrain, retrain_tags  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
+from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.model_card import (  # noqa: E402
     model_card,
@@ -35,8 +37,10 @@ from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
 from sojourn.flows.stages.train import Training, train  # noqa: E402
+from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
+from sojourn.flows.versions.sweep import sweep  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ def retrain(config: RetrainConfig) -> Retrained:
     """
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
+    send_unsent(config.store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
     ingested = ingesting(config.ingestion)(config.ingestion)
     if not config.is_again:
         with stage("look for a finished run"):
@@ -68,27 +73,51 @@ def retrain(config: RetrainConfig) -> Retrained:
             return _nothing_new(config, tracker, ingested, finished)
     features = build_features(config.store, ingested)
     check_confirmed(features.encoder, config.confirmed_columns)
-    training = train(config.training, features)
     with stage("read the champion"):
         rivals = load_rivals(config.promotion, tracker, features)
-    tags = retrain_tags(ingested, training)
-    with tracker.run(f"retrain {ingested.name}", {**tags, **run_tags(config, ingested, rivals.champion)}) as run:
+    name = f"retrain {ingested.name}"
+    begun = {"model": config.registered_name, "trace": ingested.name, **run_tags(config, ingested, rivals.champion)}
+    # begun before the training: from here on the tracking store is not needed until there is something to keep
+    with tracker.run(name, begun) as run:
+        training = train(config.training, features)
+        tags = {**retrain_tags(ingested, training), "model": config.registered_name}
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
         with stage("check and promote"):
             checked = check_gates(config.gates, features, training, evaluation, candidate, rivals)
-            source, scores = log_retrain(config.logging, tracker, run, ingested, features.encoder, training, evaluation,
-                                         candidate)
-            judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion, checked.gates)
             tables = _tables(evaluation, checked, training)
-            tracker.log_text(run, plain_text(tables), TABLES)
-            card = model_card(training.candidate, ingested.name, tags["window"], scores, gate_lines(checked.gates),
-                              checked.against_lookup.get(training.candidate))
-            promotion = promote(tracker, config.store, judged, card, {**tags, **checked.tags})
+
+            def logged(to: Tracker, to_run: str) -> Logged:
+                source, scores = log_retrain(config.logging, to, to_run, ingested, features.encoder, training,
+                                             evaluation, candidate, tags)
+                to.log_text(to_run, plain_text(tables), TABLES)
+                judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
+                                checked.gates)
+                card = model_card(training.candidate, ingested.name, tags["window"], scores,
+                                  gate_lines(checked.gates), checked.against_lookup.get(training.candidate))
+                return Logged(judged, card, {**tags, **checked.tags})
+
+            promotion = _promoted(config, tracker, run, name, logged)
+    if config.is_swept:
+        sweep(config.store, tracker, config.retention)
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))
     return Retrained(bundle_folder, promotion, evaluation)
+
+
+def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
+              log: Callable[[Tracker, str], Logged]) -> Promotion:
+    """Log and promote; where the tracking store stays away, keep the run and say so."""
+    try:
+        found = log(tracker, run)
+        return promote(tracker, config.store, found.judged, found.card, found.tags)
+    except TrackingError as error:
+        if not error.is_away or is_ordered(config.store, run):
+            raise
+        kept = keep_unsent(config.store, run, name, log)
+        raise TrackingError(f"{error}; the run is kept in {kept}, and `sojourn sync` or the next retrain sends it",
+                            error.code, is_away=True) from error
 
 
 def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:

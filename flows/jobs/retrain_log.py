@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,12 +37,16 @@ def retrain_tags(ingested: Ingested, training: Training) -> dict[str, str]:
 
 
 def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
-                training: Training, evaluation: Evaluation, candidate: Candidate) -> tuple[str, dict[str, float]]:
+                training: Training, evaluation: Evaluation, candidate: Candidate,
+                tags: Mapping[str, str]) -> tuple[str, dict[str, float]]:
     """Log a retrain in its run, the candidate's bundle last; returns the bundle's URI and the candidate's scores.
 
-    BundleError where the run's artifacts are not the candidate's bytes.
+    tags: of the run; those of its children, too, but for the family. BundleError where the run's artifacts are not the
+    candidate's bytes.
     """
-    split, tags = training.split, retrain_tags(ingested, training)
+    split = training.split
+    for name, value in tags.items():
+        tracker.tag(run, name, value)
     data = train_and_test(settings.source, ingested.name, ingested.data_hash, split.test_from_s, len(split.past),
                           len(split.test))
     tracker.log_data(run, data)

@@ -77,6 +77,9 @@ def find_version(registry: Registry, uri: ModelUri) -> int:
     if uri.alias is not None:
         if uri.alias not in aliases:
             raise ValueError(f"the alias of {uri.name} must be one of {_named(aliases)}, got {uri.alias!r}")
+        if aliases[uri.alias] not in registry.versions(uri.name):
+            raise ValueError(f"the alias {uri.alias} of {uri.name} must point at a registered version, got "
+                             f"{aliases[uri.alias]}, which is gone")
         return aliases[uri.alias]
     versions = registry.versions(uri.name)
     if uri.version not in versions:

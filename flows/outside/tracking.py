@@ -21,6 +21,7 @@ from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.postgres_database import advisory_lock, ready_postgres
+from sojourn.flows.outside.run_artifacts import artifact_bytes
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.progress import console
 from sojourn.flows.termination import exit_on_sigterm
@@ -37,6 +38,8 @@ BUNDLE = "bundle"
 STUDY = "study"
 COMPARISON = "comparison"
 """Tags and artifact names of a study's and of a comparison's run."""
+SWEPT_TAG = "swept"
+"""On a run and on a version: when a sweep removed its artifacts."""
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
 
 
@@ -52,10 +55,15 @@ class VersionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A finished run as MLflow keeps it. ended_ms: since 1970, UTC."""
+    """A run as MLflow keeps it. parent: its run, None for one of its own. start_ms, ended_ms: since 1970, UTC."""
 
     run_id: str
-    ended_ms: int
+    name: str
+    status: str
+    parent: str | None
+    start_ms: int
+    ended_ms: int | None
+    artifact_uri: str
     tags: Mapping[str, str]
 
 
@@ -185,6 +193,16 @@ class Tracker:
         self._client.set_terminated(run_id, status)
         self._ended.add(run_id)
 
+    def delete_run(self, run_id: str) -> None:
+        """Delete a run: from a database with all its rows, on a server as MLflow does, until somebody collects it."""
+        from mlflow.tracking._tracking_service.utils import _get_store
+
+        if self.uri.is_server:
+            self._client.delete_run(run_id)
+        else:
+            store = _get_store(self.uri.with_driver)  # type: ignore[no-untyped-call]
+            self._client.patiently(lambda: store._hard_delete_run(run_id))  # noqa: SLF001  (as `mlflow gc` does)
+
     def running(self) -> dict[str, dict[str, str]]:
         """The tags of each run that has not ended, by its id."""
         return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
@@ -192,7 +210,7 @@ class Tracker:
     def finished(self, tag: str, value: str) -> Iterator[RunRecord]:
         """The finished runs with this tag, latest first."""
         for run in self._pages(f"tags.{tag} = '{value}' and attributes.status = 'FINISHED'"):
-            yield RunRecord(str(run.info.run_id), int(run.info.end_time or 0), dict(run.data.tags))
+            yield _record(run)
 
     def text(self, run_id: str, name: str) -> str:
         """A run's text artifact; TrackingError where it is gone."""
@@ -204,6 +222,52 @@ class Tracker:
         """The address of a run's page on a tracking server, without its secrets; None where there is no server."""
         base = str(self.uri).rstrip("/")
         return f"{base}/#/experiments/{self._experiment}/runs/{run_id}" if self.uri.is_server else None
+
+    def run_records(self) -> list[RunRecord]:
+        """All runs, latest first."""
+        return [_record(run) for run in self._pages("")]
+
+    def children(self, run_id: str) -> list[RunRecord]:
+        """The runs below a run, latest first."""
+        return [record for record in self.run_records() if record.parent == run_id]
+
+    def copy_run(self, run_id: str, target: Tracker, target_id: str) -> None:
+        """Log in a run of another store all that a run here holds, its children with it.
+
+        Children that the other run has are replaced, so that a copy that was cut off can be made again.
+        """
+        for child in target.children(target_id):
+            target.delete_run(child.run_id)
+        self._copy(run_id, target, target_id)
+        for child in reversed(self.children(run_id)):
+            tags = {name: value for name, value in child.tags.items() if not name.startswith("mlflow.")}
+            copied = target.start(child.name, tags, target_id)
+            self._copy(child.run_id, target, copied)
+            target.end(copied, child.status)
+
+    def _copy(self, run_id: str, target: Tracker, target_id: str) -> None:
+        run = self._client.get_run(run_id)
+        metrics = [metric for name in run.data.metrics for metric in self._client.get_metric_history(run_id, name)]
+        for first in range(0, len(metrics), _BATCH_LIMIT):
+            target._client.log_batch(target_id, metrics=metrics[first:first + _BATCH_LIMIT])
+        target.log(target_id, run.data.params)
+        for name, value in run.data.tags.items():
+            if not name.startswith(("mlflow.", "sojourn.")):
+                target.tag(target_id, name, value)
+        if run.inputs.dataset_inputs:
+            target._client.log_inputs(target_id, datasets=run.inputs.dataset_inputs)
+        with tempfile.TemporaryDirectory() as folder:
+            files = self._client.download(run.info.artifact_uri, Path(folder)) if artifact_bytes(
+                self.uri, run.info.artifact_uri) else None
+            if files is not None:
+                model = files / BUNDLE / "MLmodel"
+                if model.is_file():  # it names its run
+                    model.write_text(model.read_text().replace(run_id, target_id))
+                target._client.log_artifacts(target_id, str(files))
+
+    def artifact_uri(self, run_id: str) -> str:
+        """Where a run's artifacts are."""
+        return str(self._client.get_run(run_id).info.artifact_uri)
 
     def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
         """Register a version of a model from a run's artifact; returns the version's number.
@@ -250,6 +314,11 @@ class Tracker:
         """The version that was registered from a run; None where there is none."""
         found = self._client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
         return min((int(version.version) for version in found), default=None)
+
+    def versions_of_run(self, run_id: str) -> list[tuple[str, int]]:
+        """Names and numbers of the versions that were registered from a run."""
+        return [(str(found.name), int(found.version))
+                for found in self._client.search_model_versions(f"run_id = '{run_id}'")]
 
     def version_tags(self, name: str, version: int) -> dict[str, str]:
         """A version's tags."""
@@ -341,7 +410,14 @@ class Tracker:
         """Copy a version's bundle into `folder`; returns the bundle's folder. OSError where that fails."""
         folder.mkdir(parents=True, exist_ok=True)
         source = self._client.get_model_version_download_uri(name, str(version))
-        return self.download(source, folder, f"version {version}")
+        try:
+            return self.download(source, folder, f"version {version}")
+        except TrackingError as error:
+            swept = self.version_tags(name, version).get(SWEPT_TAG) if not error.is_away else None
+            if swept is None:
+                raise
+            raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: a sweep removed "
+                                f"them on {swept}", error.code) from error
 
     def download(self, source: str, folder: Path, what: str) -> Path:
         """Copy an artifact's folder into `folder`; returns where it is. what: whose it is, for an error."""
@@ -349,12 +425,19 @@ class Tracker:
             return self._client.download(source, folder)
         except TrackingError as error:
             message = f"the artifacts of {what} must be readable at {without_secrets(source)}: {error}"
-            raise TrackingError(message, error.code) from error
+            raise TrackingError(message, error.code, is_away=error.is_away) from error
 
     def _document(self, artifacts: str, name: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             found: dict[str, Any] = json.loads(self._client.download(f"{artifacts}/{name}", Path(folder)).read_text())
         return found
+
+
+def _record(run: Any) -> RunRecord:
+    info = run.info
+    return RunRecord(str(info.run_id), str(info.run_name), str(info.status), run.data.tags.get("mlflow.parentRunId"),
+                     int(info.start_time), None if info.end_time is None else int(info.end_time),
+                     str(info.artifact_uri), dict(run.data.tags))
 
 
 def _print(line: str) -> None:

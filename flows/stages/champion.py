@@ -58,6 +58,9 @@ def load_rivals(settings: PromoteSettings, tracker: Tracker, features: Features)
     champion = tracker.version_of(settings.name, CHAMPION)
     if champion is None:
         return Rivals()
+    if champion not in tracker.versions(settings.name):
+        raise ValueError(f"the alias {CHAMPION} of {settings.name} must point at a registered version, got {champion}, "
+                         f"which is gone: `sojourn rollback {settings.name} --to VERSION --why WHY` moves it")
     tags = tracker.version_tags(settings.name, champion)
     best = {tag: int(tags[tag]) if tags.get(tag, "").isdecimal() else champion for tag in (MOST_ACCURATE, BEST_PLACED)}
     found, reasons = [], []

@@ -66,3 +66,27 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a database as it stands, also while others write to it."""
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
+
+
+def free_bytes(file: Path) -> int:
+    """Bytes of a database that hold nothing; 0 where there is no database, or it can't be asked now."""
+    if not file.is_file():
+        return 0
+    try:
+        (pages,), (size,) = read_rows(file, "PRAGMA freelist_count")[0], read_rows(file, "PRAGMA page_size")[0]
+    except sqlite3.Error:
+        return 0
+    assert isinstance(pages, int) and isinstance(size, int)
+    return pages * size
+
+
+def vacuum(file: Path) -> None:
+    """Write a database anew without what holds nothing; killed in between, it is as it was.
+
+    OSError while another program holds it.
+    """
+    try:
+        with closing(sqlite3.connect(file, BUSY_S, isolation_level=None)) as database:
+            database.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise OSError(f"{file} must be free to be written anew, got {error}") from error

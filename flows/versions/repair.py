@@ -52,6 +52,10 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
         return
     target = store / BUNDLES / name
     there = read_sha256(target)
+    if version not in tracker.versions(name):
+        tell(f"the alias {CHAMPION} of {name} must point at a registered version, got {version}, which is gone; "
+             f"{target} stays as it was, and `sojourn rollback {name} --to VERSION --why WHY` moves it")
+        return
     if there is not None and there == tracker.version_tags(name, version).get(BUNDLE_TAG):
         return
     try:

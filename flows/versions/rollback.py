@@ -59,7 +59,7 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str) -> Ro
             tracker.set_alias(name, CHAMPION, version)
             target = store / BUNDLES / name
             publish_files(target, held.files, MANIFEST)
-            if before is not None:
+            if before is not None and before in tracker.versions(name):  # else the alias pointed nowhere
                 tracker.tag_version(name, before, LEFT_TAG, reason)
             tracker.untag_version(name, version, LEFT_TAG)
     return RolledBack(name, before, version, target, run)

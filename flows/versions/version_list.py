@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracking import CHAMPION, SWEPT_TAG, Tracker
 from sojourn.flows.versions.rollback import LEFT_TAG
 
 MEASURES: Mapping[str, str] = {
@@ -25,8 +25,8 @@ _GATE = "gate."
 class VersionLine:
     """One version. is_comparable: judged on the champion's trace, data and window; None where there is no champion.
 
-    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. measures: by their titles;
-    those of a run that was deleted are missing.
+    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. swept: when a sweep removed
+    its artifacts, "" where none did. measures: by their titles; those of a run that was deleted are missing.
     """
 
     version: int
@@ -39,6 +39,7 @@ class VersionLine:
     is_comparable: bool | None
     failed: tuple[str, ...]
     left: str
+    swept: str
     measures: Mapping[str, float]
 
 
@@ -58,8 +59,14 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         None if reference is None else judged[record.version] == reference,
         tuple(tag.removeprefix(_GATE) for tag, text in record.tags.items()
               if tag.startswith(_GATE) and text.startswith("FAILED")),
-        record.tags.get(LEFT_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
+        record.tags.get(LEFT_TAG, ""), record.tags.get(SWEPT_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
     ) for record in records]
+
+
+def lost_aliases(tracker: Tracker, name: str) -> dict[str, int]:
+    """The aliases of a registered model that point at versions which are gone."""
+    known = tracker.versions(name)
+    return {alias: version for alias, version in (tracker.aliases(name) or {}).items() if version not in known}
 
 
 def _judged_on(tags: Mapping[str, str]) -> tuple[str, ...]:
@@ -87,6 +94,7 @@ def _judged_text(line: VersionLine) -> str:
 
 
 def _state(line: VersionLine) -> str:
+    gone = f"; artifacts swept {line.swept}" if line.swept else ""
     if line.left:
-        return f"rolled back: {line.left}"
-    return f"failed {', '.join(line.failed)}" if line.failed else "passed"
+        return f"rolled back: {line.left}{gone}"
+    return (f"failed {', '.join(line.failed)}" if line.failed else "passed") + gone

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made
 from made_store import promoted
+from sojourn.flows.outside.pull import ModelUri, find_version
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.stage_settings import PromoteSettings
+from sojourn.flows.stages.champion import load_rivals
 from sojourn.flows.versions import rollback as rollback_module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
 from sojourn.flows.versions.rollback import LEFT_TAG, roll_back
-from sojourn.flows.versions.version_list import version_lines, version_rows
+from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 from sojourn.serving.errors import BundleError
 
 NAME = "made"
@@ -95,6 +101,25 @@ def test_killed_between_alias_and_folder_the_next_command_publishes(made: Made, 
     repair_store(store, two, [NAME], lines.append)
     assert read_sha256(store / "bundles" / NAME) == BundleBytes.read(made.folders["hazard"]).sha256
     assert any("now holds the champion, version 1" in line for line in lines)
+
+
+def test_an_alias_that_points_nowhere_is_named_and_can_be_moved(made: Made, store: Path, two: Tracker) -> None:
+    with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
+        database.execute("UPDATE registered_model_aliases SET version = 7 WHERE alias = 'champion'")
+    assert lost_aliases(two, NAME) == {"champion": 7}
+    assert [line.aliases for line in version_lines(two, NAME)] == [(), ()]
+    with pytest.raises(ValueError, match="the alias champion of made must point at a registered version, got 7, which"):
+        find_version(two, ModelUri(NAME, "champion", None))
+    features: Any = None  # it ends before it reads any
+    with pytest.raises(ValueError, match="the alias champion of made must point at a registered version, got 7, which"):
+        load_rivals(PromoteSettings(store, NAME), two, features)
+    before = read_sha256(store / "bundles" / NAME)
+    lines: list[str] = []
+    repair_store(store, two, [NAME], lines.append)
+    assert len(lines) == 1 and "must point at a registered version, got 7, which is gone" in lines[0]
+    assert read_sha256(store / "bundles" / NAME) == before
+    assert roll_back(two, store, NAME, 1, "lost").before == 7
+    assert (two.version_of(NAME, CHAMPION), lost_aliases(two, NAME)) == (1, {})
 
 
 def test_versions_stand_side_by_side(store: Path, two: Tracker) -> None:

@@ -1,0 +1,47 @@
+"""`sojourn sweep`: what a store no longer needs, with its size, and its removal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.flows.commands.options import plain_errors
+
+
+@plain_errors
+def sweep(
+    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    keep_runs: Annotated[int | None, typer.Option(
+        help="Of each model and kind of run so many of the newest keep their artifacts. [default: 10]")] = None,
+    keep_days: Annotated[float | None, typer.Option(
+        help="So do runs that ended within so many days. [default: 0]")] = None,
+    keep_caches: Annotated[int | None, typer.Option(
+        help="Of each kind of cache so many of the newest entries stay. [default: 2]")] = None,
+    is_meant: Annotated[bool, typer.Option("--yes", help="Remove; without it, only list.")] = False,
+) -> None:
+    """List what the store no longer needs, with sizes; with --yes, remove it. Champions and rollbacks keep theirs."""
+    from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
+    from sojourn.flows.versions.opening import open_store
+    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.versions.sweep import plan_sweep
+    from sojourn.flows.versions.sweep import sweep as run
+
+    kind = TraceSettings if config is None else RetrainConfig  # a run's file has more settings than a sweep reads
+    settings = load_settings(kind, config, store=store, keep_runs=keep_runs, keep_days=keep_days,
+                             keep_caches=keep_caches)
+    read_store(settings)  # a store that is not there yet is an error, not a reason to make one
+    tracker = open_store(settings)
+    plan = (run if is_meant else plan_sweep)(settings.store, tracker, settings.retention)
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for each in plan.found:
+        kinds[each.what].append(each.n_bytes)
+    for what, sizes in sorted(kinds.items(), key=lambda found: -sum(found[1])):
+        typer.echo(f"{sum(sizes) / 1e6:>10.2f} MB  {len(sizes):>5} x {what}")
+    for line in plan.waiting:
+        typer.echo(line)
+    done = "removed" if is_meant else "to remove with --yes"
+    typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  {done}")

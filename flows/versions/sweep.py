@@ -1,0 +1,141 @@
+"""Removing what a store no longer needs: artifacts of old runs, caches, and room that SQLite no longer uses.
+
+What is registered stays in MLflow: parameters, main measures, gates and reasons of every version are kept, and a
+version whose artifacts were removed says so. The runs of single families, which hold most rows, go with their run. A
+version is marked before the first byte goes, a run when the last has gone: a sweep that is killed is finished by the
+next one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sojourn.flows.outside.run_artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
+from sojourn.flows.outside.tracking import SWEPT_TAG, RunRecord, Tracker
+from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.processes import enter_store, is_alive, tokens
+from sojourn.flows.store.sqlite_file import free_bytes, vacuum
+from sojourn.flows.versions.bundle_bytes import CANDIDATES
+from sojourn.flows.versions.promotion_journal import BUNDLES
+from sojourn.flows.versions.retention import ended_runs_to_empty
+
+CACHES = ("cells", "curves", "features", "traces")
+_DATABASES = ("mlflow.db", "optuna.db", "prefect/prefect.db")
+_BEGUN = "begun"
+_FREE_SHARE = 0.25
+"""A database is written anew where more of it than this is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """What a sweep removes. what: its kind, for people. place: its path or URI. run: whose artifacts these are."""
+
+    what: str
+    place: str
+    n_bytes: int
+    run: RunRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """All that may go now, and one line for each kind of thing that must wait."""
+
+    found: tuple[Removable, ...]
+    waiting: tuple[str, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in all."""
+        return sum(each.n_bytes for each in self.found)
+
+
+def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> SweepPlan:
+    """What a sweep would remove now, largest first; nothing is changed.
+
+    Caches and databases wait while another process uses the store. On a tracking server or a shared database only runs
+    of models that this store has published or judged are looked at.
+    """
+    own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
+    known = {path.name for part in (BUNDLES, CANDIDATES) for path in (store / part).glob("[!.]*")}
+    names = None if own else sorted(known)
+    found = []
+    for run in ended_runs_to_empty(tracker, settings, names):
+        is_done = run.tags.get(SWEPT_TAG, _BEGUN) != _BEGUN
+        if is_done and local_folder(run.artifact_uri) is None:
+            continue  # a server is not asked for the artifacts of each run that ever was
+        n_bytes = artifact_bytes(tracker.uri, run.artifact_uri)
+        if n_bytes > 0 or run.parent is not None or run.tags.get(SWEPT_TAG) == _BEGUN:
+            kind = "artifacts" if run.parent is None else "run and artifacts"
+            found.append(Removable(f"{kind} of {run.name}", run.artifact_uri, n_bytes, run))
+    n_others = _n_others(store)
+    caches = [Removable(f"cache {part}", str(path), folder_bytes(path)) for part in CACHES
+              for path in _old(store / part, settings.keep_caches)]
+    free = [Removable("free room", str(file), n_bytes) for file, n_bytes in _roomy(store)]
+    waiting = []
+    if n_others and (caches or free):
+        waiting = [f"caches and databases wait: {n_others} other processes use the store"]
+        caches, free = [], []
+    return SweepPlan(tuple(sorted((*found, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
+
+
+def sweep(store: Path, tracker: Tracker, settings: RetentionSettings,
+          tell: Callable[[Removable], object] = lambda _: None) -> SweepPlan:
+    """Remove what `plan_sweep` finds, under the store's lock; returns what was removed. tell: called before each."""
+    with store_lock(store):
+        plan = plan_sweep(store, tracker, settings)
+        for each in plan.found:
+            tell(each)
+            _remove(tracker, each)
+        if not _n_others(store):
+            for file, _ in _roomy(store):  # rows that went leave room
+                with suppress(OSError):  # a page of MLflow holds it: the next sweep finds it again
+                    vacuum(file)
+    return plan
+
+
+def _n_others(store: Path) -> int:
+    return sum(is_alive(store, token) for token in tokens(store) if token != enter_store(store).token)
+
+
+def _roomy(store: Path) -> list[tuple[Path, int]]:
+    """The store's databases of which much is free, and how many bytes."""
+    found = [(store / name, free_bytes(store / name)) for name in _DATABASES]
+    return [(file, n_bytes) for file, n_bytes in found if n_bytes > _FREE_SHARE * folder_bytes(file)]
+
+
+def _remove(tracker: Tracker, each: Removable) -> None:
+    if each.run is not None:
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M UTC}"
+        for name, version in tracker.versions_of_run(each.run.run_id):
+            tracker.tag_version(name, version, SWEPT_TAG, now)
+        tracker.tag(each.run.run_id, SWEPT_TAG, _BEGUN)
+        remove_artifacts(tracker.uri, each.place)
+        folder = local_folder(each.place)
+        if folder is not None:
+            with suppress(OSError):  # MLflow's folder of the run, now empty
+                folder.parent.rmdir()
+        if each.run.parent is None:
+            tracker.tag(each.run.run_id, SWEPT_TAG, now)
+        else:
+            tracker.delete_run(each.run.run_id)
+    elif each.what != "free room":
+        path = Path(each.place)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _old(folder: Path, n_kept: int) -> Sequence[Path]:
+    """A cache's files and folders, but those of the newest `n_kept` entries; an entry is all of one stem."""
+    entries: dict[str, list[Path]] = {}
+    for path in folder.glob("[!.]*"):
+        entries.setdefault(path.name if path.is_dir() else path.name.partition(".")[0], []).append(path)
+    by_age = sorted(entries.values(), key=lambda paths: -max(path.stat().st_mtime for path in paths))
+    return [path for paths in by_age[n_kept:] for path in sorted(paths, key=lambda path: path.suffix != ".json")]

@@ -1,0 +1,186 @@
+"""A sweep removes what nobody needs and nothing else; killed before any change of a file, the next one finishes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from typer.testing import CliRunner
+
+from made_bundles import Made
+from sojourn.flows.cli import app
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, COMPARISON, SWEPT_TAG, Tracker
+from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.promote import Judged, Promotion, promote
+from sojourn.flows.store.processes import enter_store
+from sojourn.flows.versions import sweep as module
+from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
+from sojourn.flows.versions.rollback import roll_back
+from sojourn.flows.versions.sweep import plan_sweep, sweep
+from sojourn.flows.versions.version_list import version_lines, version_rows
+from sojourn.serving import Predictor
+
+NAME = "made"
+ONE = RetentionSettings(keep_runs=1, keep_days=0.0, keep_caches=1)
+
+
+def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, *, is_passed: bool = True) -> Promotion:
+    run = tracker.start(kind, {"model": NAME})
+    with tracker.run(f"family of {kind}", {}, run) as child:
+        tracker.log(child, metrics={"a": 1.0})
+        tracker.log_text(child, "x" * 100, "table.txt")
+    folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
+    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    judged = Judged(NAME, run, source, BundleBytes.read(folder).sha256, tracker.version_of(NAME, CHAMPION),
+                    (Gate("any", is_passed, "found"),))
+    return promote.fn(tracker, store, judged, "card\n", {"trace": "made"})
+
+
+@pytest.fixture()
+def four(made: Made, store: Path, tracker: Tracker) -> Tracker:
+    """Versions 1 and 2 passed, 2 is champion; 3 and 4 failed, 4 is challenger."""
+    _promoted(made, store, tracker, "hazard")
+    _promoted(made, store, tracker, "once")
+    for kind in ("uptime", "hazard"):
+        _promoted(made, store, tracker, kind, is_passed=False)
+    assert tracker.aliases(NAME) == {CHALLENGER: 4, CHAMPION: 2}
+    return tracker
+
+
+def _held(tracker: Tracker, store: Path) -> dict[int, bool]:
+    """Of each version whether its bundle can be fetched whole."""
+    found = {}
+    for version in tracker.versions(NAME):
+        try:
+            BundleBytes.read(tracker.fetch(NAME, version, store / ".." / f"looked-{os.urandom(4).hex()}"))
+            found[version] = True
+        except (OSError, ValueError):
+            found[version] = False
+    return found
+
+
+def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them(store: Path, four: Tracker) -> None:
+    before = read_sha256(store / "bundles" / NAME)
+    planned = plan_sweep(store, four, ONE)
+    assert _held(four, store) == {1: True, 2: True, 3: True, 4: True}  # a plan removes nothing
+    done = sweep(store, four, ONE)
+    assert done.n_bytes == planned.n_bytes > 10_000
+    assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
+    assert read_sha256(store / "bundles" / NAME) == before
+    assert len(four.children(four.run_of(NAME, 2))) == 1
+    assert four.children(four.run_of(NAME, 1)) == []  # the measures of single families are gone, the version's stay
+    states = {row[0]: row[3] for row in version_rows(version_lines(four, NAME))[1]}
+    assert states["1"].startswith("passed; artifacts swept 20") and states["2"] == "passed"
+    with pytest.raises(OSError, match="the artifacts of made version 1 must be there, got none: a sweep removed them"):
+        roll_back(four, store, NAME, 1, "x")
+    assert plan_sweep(store, four, ONE).found == ()
+
+
+def test_more_runs_or_days_keep_more(store: Path, four: Tracker) -> None:
+    for kept in (RetentionSettings(2, 0.0, 1), RetentionSettings(1, 1.0, 1)):
+        artifacts = {each.run.tags.get("mlflow.runName") for each in plan_sweep(store, four, kept).found if each.run}
+        assert artifacts == set(), kept  # of four, two passed and two are the newest; all ended today
+
+
+def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: Tracker) -> None:
+    four.tag_version(NAME, 2, "best.accuracy", "1")
+    running = four.start("running", {"model": NAME})
+    four.log_text(running, "half", "a.txt")
+    runs = []
+    for number in range(3):
+        with four.run(f"comparison {number}", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as run:
+            four.log_text(run, '{"trace": "t", "name": "c"}', f"{COMPARISON}.json")
+        runs.append(run)
+    with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
+        four.end(failed, "FAILED")
+    going = {each.run.run_id for each in sweep(store, four, ONE).found if each.run is not None}
+    assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn results`
+    assert {runs[0], runs[1]} <= going
+    assert len(four.comparisons()) == 1
+    assert _held(four, store) == {1: True, 2: True, 3: False, 4: True}
+
+
+def _cached(store: Path) -> None:
+    for number, name in enumerate(("aaa", "bbb")):
+        for path in (store / "features" / f"{name}.parquet", store / "features" / f"{name}.json",
+                     store / "traces" / name / "trace.json"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"0" * 1_000)
+            os.utime(path, (number, number))
+        os.utime(store / "traces" / name, (number, number))
+
+
+def test_old_caches_go_unless_another_process_uses_the_store(store: Path, tracker: Tracker,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    _cached(store)
+    other = enter_store(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "enter_store", lambda _: type(other)("0" * 32, -1))  # this process is another one
+        waiting = plan_sweep(store, tracker, ONE)
+        assert (waiting.found, waiting.waiting) == (
+            (), ("caches and databases wait: 1 other processes use the store",))
+    assert sweep(store, tracker, ONE).n_bytes == 3_000
+    left = {str(path.relative_to(store)) for part in ("features", "traces") for path in (store / part).iterdir()}
+    assert left == {"features/bbb.parquet", "features/bbb.json", "traces/bbb"}
+
+
+def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker) -> None:
+    _cached(store)
+    wanted = ["sweep", "--store", str(store), "--keep-runs", "1", "--keep-caches", "1"]
+    listed = CliRunner().invoke(app, wanted)
+    assert listed.exit_code == 0, listed.output
+    assert "1 x artifacts of hazard" in listed.output and "to remove with --yes" in listed.output
+    assert _held(four, store)[1]
+    assert "removed" in CliRunner().invoke(app, [*wanted, "--yes"]).output
+    assert not _held(four, store)[1]
+    assert "0.00 MB  to remove with --yes" in CliRunner().invoke(app, wanted).output
+    refused = CliRunner().invoke(app, [*wanted, "--keep-runs", "0"])
+    assert refused.exit_code == 2 and "keep_runs must be valid" in refused.output
+    away = CliRunner().invoke(app, ["sweep", "--store", str(store / "nowhere")])
+    assert away.exit_code == 2 and not (store / "nowhere").exists()
+
+
+@pytest.mark.slow
+def test_killed_before_any_change_of_a_file_the_next_sweep_finishes(four: Tracker, store: Path) -> None:
+    """Each try forks, so that the kill is one: before the k-th file or folder that the sweep removes."""
+    _cached(store)
+    k = 0
+    while True:
+        k += 1
+        pid = os.fork()
+        if pid == 0:
+            n_removed = 0
+
+            def killed(event: str, _: object) -> None:
+                nonlocal n_removed
+                if event in ("os.remove", "os.rmdir"):
+                    n_removed += 1
+                    if n_removed == 2:  # the one before is done
+                        os.kill(os.getpid(), 9)
+
+            sys.addaudithook(killed)
+            try:
+                sweep(store, Tracker(four.uri, store / "artifacts"), ONE)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert code in (0, -9)
+        assert Predictor.load(store / "bundles" / NAME).version
+        held = _held(four, store)
+        assert (held[2], held[4]) == (True, True)
+        for version in (1, 3):  # never half of a bundle without a word
+            assert held[version] or SWEPT_TAG in four.version_tags(NAME, version)
+        if code == 0:
+            break
+    assert k > 10
+    assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
+    assert plan_sweep(store, four, ONE).found == ()
+    assert not [run for run in MlflowClient(four.uri.plain).search_runs([four._experiment])
+                if run.data.tags.get(SWEPT_TAG) == "begun"]
