@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.describe import peak_demand
+from sojourn.features.synthetic_drift import DAY_S, Drift, log_factor
 from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Roles, Trace
 
-DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 START_UNIX_S = 1_704_067_200
 """Time 0: Monday 2024-01-01 00:00 UTC."""
@@ -79,13 +79,13 @@ class SyntheticParameters:
 
 
 def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
-               parameters: SyntheticParameters | None = None) -> Trace:
+               parameters: SyntheticParameters | None = None, drifts: tuple[Drift, ...] = ()) -> Trace:
     """A trace of exactly `n_requests` requests over `days` days; the same arguments give the same bytes.
 
     About 1 % of the requests run at time 0 (negative arrival, a few of unknown start); those that outlive
     the horizon are censored. Owners: subscription, deployment (a key within it); categories: zone,
     vm_category; number: disk_gib. Hosts: as many of one size as make the peak demand `host_load` of the
-    capacity.
+    capacity. drifts: changes of the lifetimes; until the first one arrivals and lifetimes are those without it.
 
     Refused: n_requests below 1, days below 1, a negative seed.
 
@@ -95,11 +95,12 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     >>> bool((trace.lifetime_s() < 3600).mean() > 0.8)
     True
     """
-    return synthesize_with_truth(n_requests, seed=seed, days=days, parameters=parameters)[0]
+    return synthesize_with_truth(n_requests, seed=seed, days=days, parameters=parameters, drifts=drifts)[0]
 
 
 def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
-                          parameters: SyntheticParameters | None = None) -> tuple[Trace, LifetimeMixtures]:
+                          parameters: SyntheticParameters | None = None,
+                          drifts: tuple[Drift, ...] = ()) -> tuple[Trace, LifetimeMixtures]:
     """The trace of `synthesize`, and for each row of its requests the distribution that the lifetime was drawn from.
 
     It tells what can be known when a request is made: its deployment's habit at that time and, of a burst, how long
@@ -122,7 +123,7 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
     horizon_s = int(days * DAY_S)
     warm_s = int(settings.warm_days * DAY_S)
     rng = np.random.default_rng(seed)
-    table, truth = _requests(rng, settings, n_requests, warm_s, horizon_s)
+    table, truth = _requests(rng, settings, n_requests, warm_s, horizon_s, drifts)
     # A little more than asked for was drawn; thinning at random keeps every distribution.
     kept = np.sort(rng.choice(len(table), n_requests, replace=False))
     table, truth = table.iloc[kept].reset_index(drop=True), truth.take(kept)
@@ -132,14 +133,16 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
     roles = Roles(("subscription", "deployment"), ("zone", "vm_category"), ("disk_gib",))
     meta = {"source": "synthetic", "licence": "Apache-2.0", "start_unix_s": START_UNIX_S, "seed": seed,
             "parameters": asdict(settings)}
+    if drifts:
+        meta["drifts"] = [asdict(drift) for drift in drifts]
     trace = Trace(table, horizon_s, roles, meta=meta)
     # A trace begins with the unknown starts; ids are of before that.
     truth = truth.take(trace.requests["request_id"].to_numpy())
     return Trace(trace.requests, horizon_s, roles, _hosts(trace, settings), meta=meta), truth
 
 
-def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
-              horizon_s: int) -> tuple[pd.DataFrame, LifetimeMixtures]:
+def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int, horizon_s: int,
+              drifts: tuple[Drift, ...]) -> tuple[pd.DataFrame, LifetimeMixtures]:
     """At least `n` requests that run in [0, horizon), `n` arrivals there and what runs at 0; and their truth."""
     shares = np.array(settings.kind_shares) / np.sum(settings.kind_shares)
     owners = _deployments(rng, settings, int(n * (1 + warm_s / horizon_s)), warm_s, horizon_s)
@@ -154,7 +157,11 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
             parts.append((chosen, at_s, np.zeros(len(chosen))))
         parts.append(_bursts(rng, settings, owners, int(counts[BURST]), intensity, low_s, high_s))
     owner, arrival, level = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    if new := [drift for drift in drifts if drift.shape == "owners"]:
+        owners, owner = _with_new_owners(rng.spawn(1)[0], settings, owners, owner, arrival, new)
     truth = _mixtures(settings, owners, owner, arrival, level)
+    if drifts:
+        truth = LifetimeMixtures(truth.weight, truth.log_median + log_factor(drifts, arrival)[:, None], truth.spread)
     lifetime = _lifetimes(rng, truth, owners["kind"].to_numpy()[owner])
     start_s = np.floor(arrival).astype(np.int64)
     end_s = start_s + lifetime
@@ -275,6 +282,23 @@ def _bursts(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
     arrival_s = begin_s[burst] + settings.burst_length_s * rng.beta(2, 3, n)
     level = 0.3 * rng.standard_normal(n_bursts)
     return chosen[burst], np.minimum(arrival_s, high_s - 1.0), level[burst]
+
+
+def _with_new_owners(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
+                     owner: np.ndarray, arrival_s: np.ndarray, drifts: list[Drift]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Deployments with those that come with the drifts, and which one each request is of then."""
+    moved = owner.copy()
+    for drift in drifts:
+        is_moved = (owners["kind"].to_numpy()[moved] == SHORT) & (arrival_s >= drift.from_day * DAY_S)
+        is_moved &= rng.random(len(moved)) < drift.share
+        n_new = max(4, round(is_moved.sum() / settings.requests_per_deployment))
+        fresh = owners.iloc[rng.integers(len(owners), size=n_new)].reset_index(drop=True)
+        fresh["subscription"] = owners["subscription"].max() + 1 + np.arange(n_new) // 4
+        fresh["kind"], fresh["from_s"], fresh["drift"], fresh["change_s"] = MIXED, drift.from_day * DAY_S, 0.0, np.inf
+        fresh["long_share"] = rng.beta(*reversed(settings.mixed_long_beta), n_new)
+        moved[is_moved] = len(owners) + rng.integers(n_new, size=int(is_moved.sum()))
+        owners = pd.concat([owners, fresh], ignore_index=True)
+    return owners, moved
 
 
 def _mixtures(settings: SyntheticParameters, owners: pd.DataFrame, owner: np.ndarray, arrival_s: np.ndarray,

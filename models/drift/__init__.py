@@ -3,7 +3,7 @@
 May import: `curve_table`.
 """
 
-from sojourn.models.drift.any_band import AnyBand
+from sojourn.models.drift.any_of import AnyOf
 from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares, ClassShareSettings
 from sojourn.models.drift.cusum import Cusum
 from sojourn.models.drift.detector import TOLERANCE, Detector, DriftDay, drift_days
@@ -15,7 +15,7 @@ from sojourn.models.drift.timer import Timer
 from sojourn.models.drift.watched import HAZARD_MAX, WatchedRequests, cumulative_hazard
 
 __all__ = [
-    "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "TOLERANCE", "AnyBand",
+    "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "TOLERANCE", "AnyOf",
     "ClassShareSettings", "ClassShares", "Cusum", "DailyExits", "Detector", "DriftDay", "HazardRatio", "PageHinkley",
     "Timer", "WatchedRequests", "cumulative_hazard", "daily_exits", "drift_days",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.models.drift.exits import DailyExits
 
-TOLERANCE = 0.1
+TOLERANCE = 0.25
 """Exits may lie this share above or below the expected ones and the model still counts as calibrated."""
 
 
@@ -21,7 +21,7 @@ class DriftDay:
 
     observed, expected: exits. variance: of their difference, by clusters. shares: the share of running cores in each
     lifetime class, summing to 1, for detectors of class shares; may be empty for others. bands: the same day by bands
-    of age, for `AnyBand`.
+    of age, for `AnyOf`.
     """
 
     observed: float

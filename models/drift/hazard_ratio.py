@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.models.drift.detector import TOLERANCE, DriftDay, checked_state
+from sojourn.models.drift.detector import DriftDay, checked_state
 
 RATIOS = (1.25, 1.5, 2.0, 0.8, 1.0 / 1.5, 0.5)
 """Hazards, relative to the predicted one, that are looked for; with equal weights."""
@@ -31,11 +31,11 @@ class HazardRatio:
     ratio of a day is at most this share of what is needed for an alarm. The dispersion is kept after an alarm.
 
     >>> detector = HazardRatio(mean_days=1_000.0)
-    >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 105.0, 160.0, 160.0]]
+    >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 160.0, 160.0, 160.0]]
     [False, False, False, True]
     """
 
-    def __init__(self, mean_days: float = 3_650.0, tolerance: float = TOLERANCE, limit: float = 1.0) -> None:
+    def __init__(self, mean_days: float = 3_650.0, tolerance: float = 0.1, limit: float = 0.5) -> None:
         if not mean_days > 1.0:
             raise ValueError(f"mean_days must be above 1, got {mean_days!r}")
         if not 0.0 <= tolerance < 0.2:

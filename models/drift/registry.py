@@ -6,23 +6,36 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from sojourn.models.drift.any_band import AnyBand
+from sojourn.models.drift.any_of import AnyOf
 from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares
 from sojourn.models.drift.cusum import Cusum
-from sojourn.models.drift.detector import Detector
+from sojourn.models.drift.detector import TOLERANCE, Detector
 from sojourn.models.drift.exits import BANDS_S
 from sojourn.models.drift.hazard_ratio import HazardRatio
 from sojourn.models.drift.page_hinkley import PageHinkley
 from sojourn.models.drift.timer import Timer
 
+_ALL_AND_BANDS = (None, *range(len(BANDS_S)))
+
+
+def level() -> Detector:
+    """Exits more than a quarter above or below the expected ones: a ramp, or a model that was wrong from the start."""
+    return Cusum(threshold=8.0, tolerance=TOLERANCE)
+
+
+def change() -> Detector:
+    """Exits that leave their own baseline of the last weeks: a step, soon."""
+    return Cusum(threshold=6.0, tolerance=0.12, half_life_days=28.0)
+
+
 DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
     "timer": Timer,
     "page-hinkley": PageHinkley,
-    "cusum": Cusum,
-    "cusum-baseline": lambda: Cusum(half_life_days=14.0),
-    "cusum-bands": lambda: AnyBand(Cusum, len(BANDS_S)),
+    "level": level,
+    "change": change,
+    "level-or-change": lambda: AnyOf({"level": (level, None), "change": (change, None)}),
+    "change-bands": lambda: AnyOf({f"band {band}": (change, band) for band in _ALL_AND_BANDS}),
     "hazard-ratio": HazardRatio,
-    "hazard-ratio-bands": lambda: AnyBand(HazardRatio, len(BANDS_S)),
     "dvla": lambda: ClassShares(DVLA_PRESETS["production"]),
     "dvla-printed": lambda: ClassShares(replace(DVLA_PRESETS["production"], is_as_printed=True)),
     "dvla-figure-9": lambda: ClassShares(DVLA_PRESETS["figure 9"]),
@@ -30,5 +43,5 @@ DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
 })
 """Name in configs, tables and figures -> a new detector with its default constants."""
 
-MONITOR_DETECTOR = "cusum-bands"
+MONITOR_DETECTOR = "level-or-change"
 """What the monitor uses unless it is given another."""

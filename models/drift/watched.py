@@ -49,7 +49,8 @@ class WatchedRequests:
             raise ValueError(f"end_s must be at or after watch_s, got {_first(self.end_s < self.watch_s)}")
         is_good = np.isfinite(self.hazard).all(axis=1) & (np.diff(self.hazard, axis=1) >= 0.0).all(axis=1)
         if not is_good.all():
-            raise ValueError(f"hazard must be finite and must not fall with the age, got {_first(~np.asarray(is_good))}")
+            raise ValueError(f"hazard must be finite and must not fall with the age, "
+                             f"got {_first(~np.asarray(is_good))}")
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -1,0 +1,63 @@
+"""Several detectors side by side, on all ages or on one band of age each; an alarm of any is an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sojourn.models.drift.detector import Detector, DriftDay, checked_state
+
+Part = tuple[Callable[[], Detector], int | None]
+"""What makes a detector, and the band of age whose days it gets; None = all ages together."""
+
+
+class AnyOf:
+    """Detectors by name; the score is the highest of theirs, and after an alarm all begin anew.
+
+    >>> from sojourn.models.drift.cusum import Cusum
+    >>> detector = AnyOf({"all": (Cusum, None), "late": (Cusum, 1)})
+    >>> late = DriftDay(1.0, 50.0, 50.0)
+    >>> day = DriftDay(2_001.0, 2_050.0, 2_050.0, bands=(DriftDay(2_000.0, 2_000.0, 2_000.0), late))
+    >>> [detector.update(day) for _ in range(4)], detector.raised_by
+    ([False, False, False, True], 'late')
+    """
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        if not parts:
+            raise ValueError("parts must hold at least one detector, got none")
+        self.parts = dict(parts)
+        self.score = 0.0
+        self.raised_by = next(iter(self.parts))
+        """The part whose score is highest."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._detectors = {name: made() for name, (made, _) in self.parts.items()}
+
+    def update(self, day: DriftDay) -> bool:
+        alarms = [detector.update(self._of_band(day, self.parts[name][1]))
+                  for name, detector in self._detectors.items()]
+        self.raised_by = max(self._detectors, key=lambda name: self._detectors[name].score)
+        self.score = self._detectors[self.raised_by].score
+        if any(alarms):
+            self._begin()
+        return any(alarms)
+
+    @staticmethod
+    def _of_band(day: DriftDay, band: int | None) -> DriftDay:
+        if band is None:
+            return day
+        if band >= len(day.bands):
+            raise ValueError(f"a day must have at least {band + 1} bands, got {len(day.bands)}")
+        return day.bands[band]
+
+    def state(self) -> dict[str, Any]:
+        return {"parts": {name: detector.state() for name, detector in self._detectors.items()}, "score": self.score,
+                "raised_by": self.raised_by}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        found = checked_state(state, ("parts", "score", "raised_by"))
+        parts = checked_state(found["parts"], tuple(self.parts))
+        self.score, self.raised_by = float(found["score"]), str(found["raised_by"])
+        for name, detector in self._detectors.items():
+            detector.resume(parts[name])
