@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.describe import peak_demand
-from sojourn.features.synthetic_drift import DAY_S, Drift, log_factor
+from sojourn.features.synthetic_drift import Drift, log_factor
 from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Roles, Trace
 
+DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 START_UNIX_S = 1_704_067_200
 """Time 0: Monday 2024-01-01 00:00 UTC."""
@@ -295,7 +296,8 @@ def _with_new_owners(rng: np.random.Generator, settings: SyntheticParameters, ow
         fresh = owners.iloc[rng.integers(len(owners), size=n_new)].reset_index(drop=True)
         fresh["subscription"] = owners["subscription"].max() + 1 + np.arange(n_new) // 4
         fresh["kind"], fresh["from_s"], fresh["drift"], fresh["change_s"] = MIXED, drift.from_day * DAY_S, 0.0, np.inf
-        fresh["long_share"] = rng.beta(*reversed(settings.mixed_long_beta), n_new)
+        few, many = settings.mixed_long_beta
+        fresh["long_share"] = rng.beta(many, few, n_new)  # mostly long, where the others' are mostly brief
         moved[is_moved] = len(owners) + rng.integers(n_new, size=int(is_moved.sum()))
         owners = pd.concat([owners, fresh], ignore_index=True)
     return owners, moved

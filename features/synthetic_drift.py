@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DAY_S = 86_400
+_DAY_S = 86_400
 SHAPES = ("step", "ramp", "spike", "owners")
 
 
@@ -44,12 +44,12 @@ def log_factor(drifts: Iterable[Drift], arrival_s: np.ndarray) -> np.ndarray:
     """What the drifts add to the log lifetime of requests that arrive at `arrival_s`, float64 (n,).
 
     >>> ramp = Drift("ramp", from_day=1.0, days=2.0, factor=4.0)
-    >>> np.exp(log_factor([ramp], np.array([0.0, 1.0, 2.0, 5.0]) * DAY_S)).round(3).tolist()
+    >>> np.exp(log_factor([ramp], np.array([0.0, 1.0, 2.0, 5.0]) * 86_400)).round(3).tolist()
     [1.0, 1.0, 2.0, 4.0]
     """
     total = np.zeros(len(arrival_s))
     for drift in drifts:
-        since_days = np.asarray(arrival_s, np.float64) / DAY_S - drift.from_day
+        since_days = np.asarray(arrival_s, np.float64) / _DAY_S - drift.from_day
         if drift.shape == "step":
             share = (since_days >= 0.0).astype(np.float64)
         elif drift.shape == "ramp":

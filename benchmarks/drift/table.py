@@ -53,7 +53,8 @@ def _change(threshold: float) -> Detector:
 
 
 def _level_or_change(threshold: float) -> Detector:
-    return AnyOf({"level": (partial(_level, threshold * 8.0 / 6.0), None), "change": (partial(_change, threshold), None)})
+    return AnyOf({"level": (partial(_level, threshold * 8.0 / 6.0), None),
+                  "change": (partial(_change, threshold), None)})
 
 
 def _change_bands(threshold: float) -> Detector:
