@@ -27,7 +27,7 @@ class MonitorConfig(TraceSettings):
     """The time of the check, seconds on the predictor's clock; nothing later is read. Default: the log's latest."""
     threshold_s: int | None = Field(None, ge=60)
     """What counts as long-lived, seconds; default: what the version was trained with."""
-    detector: str = "cusum-bands"
+    detector: str = "level-or-change"
     """A name of `DETECTORS`."""
     refractory_days: int = Field(14, ge=1)
     """Alarms within so many days of one that was acted upon are the same drift; older ones are not acted upon."""

@@ -22,7 +22,7 @@ def monitor(
         "--as-of", help="Time of the check, seconds on the predictor's clock; nothing later is read. "
                         "[default: the log's latest]")] = None,
     alias: Annotated[str | None, typer.Option(help="Alias that must point to a version. [default: champion]")] = None,
-    detector: Annotated[str | None, typer.Option(help="How a drift is found. [default: cusum-bands]")] = None,
+    detector: Annotated[str | None, typer.Option(help="How a drift is found. [default: level-or-change]")] = None,
     long_lived_s: Annotated[int | None, typer.Option(
         help="What counts as long-lived, seconds. [default: what the version was trained with]")] = None,
     refractory_days: Annotated[int | None, typer.Option(

@@ -11,7 +11,7 @@ from sojourn.flows.monitor.followed import Followed
 from sojourn.models.drift import (
     DAY_S,
     DETECTORS,
-    AnyBand,
+    AnyOf,
     DailyExits,
     WatchedRequests,
     cumulative_hazard,
@@ -77,7 +77,7 @@ def check_drift(followed: Followed, as_of_s: int, detector: str) -> DriftCheck |
         is_alarm = running.update(day)
         scores.append(running.score)
         if is_alarm:
-            band = running.raised_by if isinstance(running, AnyBand) else None
+            band = running.band if isinstance(running, AnyOf) else None
             alarms.append(_alarm(exits, begun, place, band))
             begun = place + 1
     return DriftCheck(exits, np.array(scores), tuple(alarms))

@@ -18,8 +18,8 @@ class AnyOf:
     >>> detector = AnyOf({"all": (Cusum, None), "late": (Cusum, 1)})
     >>> late = DriftDay(1.0, 50.0, 50.0)
     >>> day = DriftDay(2_001.0, 2_050.0, 2_050.0, bands=(DriftDay(2_000.0, 2_000.0, 2_000.0), late))
-    >>> [detector.update(day) for _ in range(4)], detector.raised_by
-    ([False, False, False, True], 'late')
+    >>> [detector.update(day) for _ in range(4)], detector.raised_by, detector.band
+    ([False, False, False, True], 'late', 1)
     """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
@@ -33,6 +33,11 @@ class AnyOf:
 
     def _begin(self) -> None:
         self._detectors = {name: made() for name, (made, _) in self.parts.items()}
+
+    @property
+    def band(self) -> int | None:
+        """The band of the part whose score is highest; None = all ages together."""
+        return self.parts[self.raised_by][1]
 
     def update(self, day: DriftDay) -> bool:
         alarms = [detector.update(self._of_band(day, self.parts[name][1]))
