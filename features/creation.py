@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,19 @@ class FeatureRows:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    @classmethod
+    def joined(cls, parts: Sequence[FeatureRows], order: np.ndarray) -> FeatureRows:
+        """The rows of several, with the same names, one after the other and then at `order` (int64)."""
+        first = parts[0]
+
+        def joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+            return np.concatenate(list(arrays))[order]
+
+        keys = tuple(joined(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
+        labels = (joined(getattr(part, name) for part in parts)
+                  for name in ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request"))
+        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels)
 
 
 def default_encoder(trace: Trace) -> Encoder:
@@ -107,9 +120,16 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     is_event = trace.is_event()[idx_request]
     parsed = list(parsed_requests(trace.requests.iloc[idx_request], encoder))
     history = HistoryState(encoder.history) if state is None else state
-    rows = _replay(encoder, history, parsed, decided_s.tolist(), arrival_s.tolist(),
-                   np.where(is_event, end_s, np.iinfo(np.int64).max).tolist(), progress)
-    keys = tuple(_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
+
+    def report(idx: int) -> None:
+        if progress is not None and idx % _PROGRESS_EVERY == 0:
+            progress(idx, len(parsed))
+
+    rows = replayed_rows(encoder, history, parsed, decided_s.tolist(), arrival_s.tolist(),
+                         np.where(is_event, end_s, np.iinfo(np.int64).max).tolist(), report)
+    if progress is not None:
+        progress(len(parsed), len(parsed))
+    keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
     return FeatureRows(
         rows, encoder.feature_names(), keys, tuple(key.name for key in encoder.history.keys), decided_s,
         arrival_s, end_s - arrival_s, is_event, idx_request,
@@ -128,8 +148,13 @@ def _as_objects(column: pd.Series) -> list[object]:
     return values.where(column.notna(), None).tolist()
 
 
-def _replay(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
-            arrival: list[int], end: list[int], progress: Callable[[int, int], None] | None) -> np.ndarray:
+def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
+                  arrival: list[int], end: list[int], before: Callable[[int], None]) -> np.ndarray:
+    """The features of requests in the order of decision, float64 (n, n_features); the history goes on with them.
+
+    decided, arrival, end: whole seconds (n,); an end that was not observed is the largest int64. before(idx) is called
+    before each request is looked at.
+    """
     n = len(parsed)
     rows = np.empty((n, len(encoder.feature_names())))
     by_end = np.argsort(np.array(end, np.int64), kind="stable").tolist()
@@ -140,17 +165,14 @@ def _replay(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decid
         while position < n and end[by_end[position]] <= now_s:
             _end(history, admissions, by_end[position], arrival, end)
             position += 1
+        before(idx)
         rows[idx] = encoder.encode(parsed[idx], now_s, history)
         admissions[idx] = history.admit(parsed[idx].keys, now_s)
         if end[idx] <= now_s:  # ended within the second of its own decision: seen from the next on
             _end(history, admissions, idx, arrival, end)
-        if progress is not None and idx % _PROGRESS_EVERY == 0:
-            progress(idx, n)
     while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
         _end(history, admissions, by_end[position], arrival, end)
         position += 1
-    if progress is not None:
-        progress(n, n)
     return rows
 
 
@@ -162,8 +184,12 @@ def _end(history: HistoryState, admissions: list[Admission | None], idx: int, ar
         admissions[idx] = None
 
 
-def _codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
-    """56-bit codes that stand for a key's text in any trace, -1 where it is missing."""
+def key_codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
+    """56-bit codes that stand for a key's text in any trace, int64 (n,), -1 where it is missing.
+
+    >>> key_codes([("ann",), None]).tolist()
+    [55862035216343730, -1]
+    """
     found: dict[tuple[str, ...], int] = {}
     codes = np.full(len(keys), -1, np.int64)
     for idx, key in enumerate(keys):

@@ -13,7 +13,7 @@ import typer
 
 from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.monitor import monitor
-from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Horizon, plain_errors
+from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Dask, Horizon, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
@@ -63,6 +63,7 @@ def retrain(
     model_name: Annotated[str | None, typer.Option(help="Name in the model registry.")] = None,
     confirm: Annotated[list[str] | None, typer.Option(
         help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate."""
     from sojourn.flows.config import load_config
@@ -73,7 +74,7 @@ def retrain(
                            n_requests=n_requests, seed=seed, n_threads=n_threads, load=load,
                            host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
                            is_simulated=is_simulated, model_name=model_name,
-                           confirmed_columns=tuple(confirm) if confirm else None)
+                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.retrain import retrain as run
@@ -97,6 +98,7 @@ def train_usage(
     seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     model_name: Annotated[str | None, typer.Option(
         help="Name in the model registry; it gets the ending -usage.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Learn pulse waves and workload classes from usage series, and promote them if they beat the own maximum."""
     from sojourn.flows.commands.usage import reader_options
@@ -105,7 +107,8 @@ def train_usage(
 
     options = reader_options(reader or "parquet", option) if option else None
     settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,
-                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name)
+                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name,
+                             dask=dask)
     if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)
@@ -131,6 +134,7 @@ def evaluate(
         help="What counts as long-lived, seconds. [default: chosen from the earlier part]")] = None,
     confirm: Annotated[list[str] | None, typer.Option(
         help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; nothing is promoted."""
     from sojourn.flows.config import load_config
@@ -140,7 +144,7 @@ def evaluate(
     settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, since=since, store=store,
                            n_requests=n_requests, seed=seed, n_threads=n_threads,
                            families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s,
-                           confirmed_columns=tuple(confirm) if confirm else None)
+                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.study import study
@@ -164,6 +168,7 @@ def search(
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
@@ -177,7 +182,7 @@ def search(
     horizons = iter(horizon_s or ())
     configs = [load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
                            horizon_s=next(horizons, None) if path else None, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads) for reader, path in traces]
+                           n_threads=n_threads, dask=dask) for reader, path in traces]
     for each in configs:
         check_before_work(each)
     keep_prefect_in(configs[0].store)

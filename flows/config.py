@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from sojourn.flows.dask_address import possible_dask
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.since import Since
 from sojourn.flows.stage_settings import (
@@ -57,6 +58,15 @@ class TraceSettings(BaseSettings):
     """A reader's name, or `synthetic`."""
     horizon_s: int | None = Field(None, ge=1)
     """When observation ended, seconds on the trace's clock; default: what the reader finds in the file."""
+
+    dask: str | None = None
+    """A Dask cluster for the work that can be shared out: `local`, `local:N` processes here, or a scheduler's address
+    (`tcp://HOST:PORT`) whose workers see the store under the same path."""
+
+    @field_validator("dask")
+    @classmethod
+    def _possible_dask(cls, value: str | None) -> str | None:
+        return possible_dask(value) if value else None
 
     @field_validator("reader")
     @classmethod
@@ -143,6 +153,9 @@ class RetrainConfig(TraceSettings):
     seed: int = Field(0, ge=0)
     families: tuple[str, ...] = Field(default_factory=_trained)
     """Lifetime families to train, of `LIFETIME_MODELS`; those that are always trained are among them."""
+    max_requests: int = Field(1_000_000, ge=10_000)
+    """Of a trace that is kept in parts, at most this many requests are trained and judged on: all requests of some
+    owners."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
     long_lived_s: int | None = Field(None, ge=60)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+PARTS_ABOVE = 2_000_000
+"""A synthetic trace of more requests than this is generated, kept and worked on in parts."""
+
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
@@ -26,3 +29,8 @@ class TraceSource:
     def name(self) -> str:
         """The file's name, or `synthetic`."""
         return "synthetic" if self.file is None else self.file.name
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether the trace is too large to be held whole."""
+        return self.file is None and self.n_requests > PARTS_ABOVE

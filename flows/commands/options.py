@@ -38,6 +38,10 @@ Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
 
+Dask = Annotated[str | None, typer.Option(
+    help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
+         "under the same path. [default: none]")]
+
 
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Bad input, and what an outside system reports, end with one line on standard error and exit code 2.

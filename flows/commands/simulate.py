@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Horizon, Reader, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Dask, Horizon, Reader, plain_errors
 
 
 @plain_errors
@@ -116,8 +116,7 @@ def compare(
     batch_trace: Annotated[Path | None, typer.Option(
         help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table.")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
-    cluster: Annotated[str | None, typer.Option(
-        help="Address of a Dask scheduler whose workers see the store's folder; instead of processes here.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     from importlib import import_module
@@ -129,7 +128,7 @@ def compare(
         "trace": trace, "reader": reader, "horizon_s": horizon_s, "recipe": recipe, "policies": policy,
         "predictors": predictor, "loads": load, "seeds": seeds, "starts": start, "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
-        "batch_trace": batch_trace, "n_workers": n_workers, "cluster": cluster}  # fmt: skip
+        "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask}  # fmt: skip
     check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
     from sojourn.flows.compare.compare_config import CompareConfig
     from sojourn.flows.config import load_settings

@@ -51,9 +51,7 @@ class CompareConfig(TraceSettings):
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
-    """Processes."""
-    cluster: str | None = None
-    """Address of a Dask scheduler whose workers share the store's folder; instead of processes here."""
+    """Processes; `dask` brings its own."""
     page: Path | None = None
     """HTML page to write; the tables stand beside it as CSV."""
 

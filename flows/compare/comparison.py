@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ def run_comparison(config: CompareConfig) -> int:
     cells = config.cells()  # refuses what can't be replayed before a store is made
     with stage("open the store"):
         tracker = open_store(config)
-    with _workers(config.cluster, config.n_workers) as workers:
+    with _workers(config.dask, config.n_workers) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
@@ -158,12 +158,15 @@ def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:
     return replace(classes, state=arrays["map_state"], state_names=tuple(arrays["map_state_names"].tolist()))
 
 
-def _workers(cluster: str | None, n_workers: int) -> AbstractContextManager[list[NewWorker]]:
-    if cluster is None:
-        return nullcontext(local_workers(n_workers))
-    from sojourn.flows.outside.dask_workers import cluster_workers
+@contextmanager
+def _workers(dask: str | None, n_workers: int) -> Iterator[list[NewWorker]]:
+    if dask is None:
+        yield local_workers(n_workers)
+        return
+    from sojourn.flows.outside.dask_workers import cluster, dask_workers
 
-    return cluster_workers(cluster)
+    with cluster(dask) as address, dask_workers(address) as workers:
+        yield workers
 
 
 def _write_tables(page: Path, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -23,8 +23,8 @@ KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
 """Tags of a retrain's run: what decided it, and the champion that its gates compared it with (a version, or none)."""
 TABLES = "tables.txt"
 """A run's artifact: the tables that it printed."""
-_DECIDES_NOTHING = ("store", "tracking_uri", "n_threads", "is_shrunk_allowed", "is_again", "tracking_wait_s",
-                    "keep_runs", "keep_days", "keep_caches", "is_swept")
+_DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
+                    "tracking_wait_s", "keep_runs", "keep_days", "keep_caches", "is_swept")
 _GATE = "gate."
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from sojourn.flows.config import TraceSettings
@@ -28,8 +29,25 @@ class Job(Flow[P, R]):
             if not isinstance(each, TraceSettings):
                 raise ValueError(f"a job's first argument must be its settings, got {each!r}")
             check_before_work(each)
-        with prefect_server(several[0].store):
+        with _cluster(several[0].dask) as address, prefect_server(several[0].store):
+            found = [each.model_copy(update={"dask": address}) for each in several]
+            if args:
+                args = (found if isinstance(settings, Sequence) else found[0], *args[1:])
+            else:
+                kwargs = {**kwargs, next(iter(kwargs)): found if isinstance(settings, Sequence) else found[0]}
             return super().__call__(*args, **kwargs)
+
+
+@contextmanager
+def _cluster(dask: str | None) -> Iterator[str | None]:
+    """The address of the scheduler, where the settings name a cluster: it answers, before any work."""
+    if dask is None:
+        yield None
+        return
+    from sojourn.flows.outside.dask_workers import cluster
+
+    with cluster(dask) as address:
+        yield address
 
 
 def job(name: str) -> Callable[[Callable[P, R]], Job[P, R]]:

@@ -38,6 +38,7 @@ from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote 
 from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
 from sojourn.flows.stages.train import Training, train  # noqa: E402
 from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
+from sojourn.flows.stages.whole_window import score_whole  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 from sojourn.flows.versions.sweep import sweep  # noqa: E402
@@ -71,7 +72,7 @@ def retrain(config: RetrainConfig) -> Retrained:
             finished = finished_run(config, tracker, ingested)
         if finished is not None:
             return _nothing_new(config, tracker, ingested, finished)
-    features = build_features(config.store, ingested)
+    features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
         rivals = load_rivals(config.promotion, tracker, features)
@@ -83,6 +84,8 @@ def retrain(config: RetrainConfig) -> Retrained:
         tags = {**retrain_tags(ingested, training), "model": config.registered_name}
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
+        whole = None if features.sample is None else score_whole(features.sample, candidate.folder,
+                                                                 training.split.test_from_s, config.dask)
         with stage("check and promote"):
             checked = check_gates(config.gates, features, training, evaluation, candidate, rivals)
             tables = _tables(evaluation, checked, training)
@@ -95,6 +98,9 @@ def retrain(config: RetrainConfig) -> Retrained:
                                 checked.gates)
                 card = model_card(training.candidate, ingested.name, tags["window"], scores,
                                   gate_lines(checked.gates), checked.against_lookup.get(training.candidate))
+                if features.sample is not None and whole is not None:
+                    card += f"\n{features.sample.text()} {whole.text()}\n"
+                    to.log(to_run, {"n_requests_sampled": features.sample.n_sampled}, whole.scores())
                 return Logged(judged, card, {**tags, **checked.tags})
 
             promotion = _promoted(config, tracker, run, name, logged)

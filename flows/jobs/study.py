@@ -95,7 +95,7 @@ def study(config: RetrainConfig) -> Study:
     with stage("open the store"):
         tracker = open_store(config)
     ingested = ingest(config.ingestion)
-    features = build_features(config.store, ingested)
+    features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
     split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace))
     threshold_s = config.long_lived_s or choose_threshold(split.train)

@@ -79,14 +79,18 @@ class Replicated:
 def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]], n_replicas: int,
                      progress: Callable[[int, int], None] | None = None) -> Replicated:
     """Every pairing on every replica. pairings: those of a workload (an oracle needs its own truth)."""
-    comparisons: list[Comparison] = []
+    first: Comparison | None = None  # of the others only the tables are kept: a result holds all hosts at 96 moments
+    tables = []
     for seed in range(n_replicas):
         moved = replica(workload, seed)
         listed = pairings(moved)
         if progress is not None:
             progress(seed, n_replicas)
-        comparisons.append(compare(moved, listed))
-    tables = [comparison.table for comparison in comparisons]
+        comparison = compare(moved, listed)
+        first = comparison if first is None else first
+        tables.append(comparison.table)
+    if first is None:
+        raise ValueError(f"n_replicas must be at least 1, got {n_replicas!r}")
     numbers = [str(name) for name in tables[0] if tables[0][name].dtype.kind in "if"]
     mean = tables[0].copy()
     mean[numbers] = np.stack([table[numbers].to_numpy(np.float64) for table in tables]).mean(axis=0)
@@ -94,7 +98,7 @@ def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence
     half = t_half_width(gain_pp)
     mean["gain_low_pp"], mean["gain_high_pp"] = mean["gain_pp"] - half, mean["gain_pp"] + half
     mean["n_seeds"], mean["n_hosts"] = n_replicas, len(workload.hosts)
-    return Replicated(mean, gain_pp, comparisons[0])
+    return Replicated(mean, gain_pp, first)
 
 
 def with_more(replicated: Replicated, workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]],

@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prefect import task
 
 from sojourn.features.creation import FeatureRows, default_encoder
+from sojourn.features.partitions import chunks_of, is_in_parts
 from sojourn.features.trace import Trace
 from sojourn.flows.progress import Report, console, stage
 from sojourn.flows.stages.feature_rows import feature_code, made_rows, read_rows, write_rows
 from sojourn.flows.stages.ingest import Ingested
+from sojourn.flows.stages.partitioned_rows import build_partitions, joined_rows
+from sojourn.flows.stages.sampled_features import Sample, sampled_features
 from sojourn.flows.store.checksums import are_whole, write_checksums
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file
 from sojourn.serving.bundle import read_arrays
 from sojourn.serving.inputs import Encoder, HistoryState
 
+MAX_REQUESTS = 1_000_000
+"""Of a trace in parts, so many requests are held at a time by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A trace, its encoder, its feature rows, and the owner history as it stands at the trace's end."""
+    """A trace, its encoder, its feature rows, and the owner history as it stands at the trace's end.
+
+    sample: where the trace is too large to be held whole; trace and rows are then of some owners, the history of all.
+    """
 
     trace: Trace
     encoder: Encoder
     rows: FeatureRows
     history: HistoryState
+    sample: Sample | None = None
 
 
 @task(name="build_features")
-def build_features(store: Path, ingested: Ingested) -> Features:
-    """The features of a trace that the store holds."""
+def build_features(store: Path, ingested: Ingested, dask: str | None = None,
+                   max_requests: int = MAX_REQUESTS) -> Features:
+    """The features of a trace that the store holds. dask: address of the scheduler whose workers build them.
+
+    max_requests: of a trace in parts, this many at most, whole owners.
+    """
     with stage("build_features") as report:
-        return stored_features(store, ingested, report)
+        if not is_in_parts(ingested.folder):
+            return stored_features(store, ingested, report, dask)
+        features = Features(*sampled_features(store, ingested, report, dask, max_requests))
+    if features.sample is not None:
+        console.print(features.sample.text(), soft_wrap=True)
+    return features
 
 
-def stored_features(store: Path, ingested: Ingested, report: Report | None = None) -> Features:
-    """What `build_features` gives, out of the store or built now."""
+def stored_features(store: Path, ingested: Ingested, report: Report | None = None,
+                    dask: str | None = None) -> Features:
+    """What `build_features` gives, out of the store or built now: the same to the bit, with a cluster or without."""
     trace = Trace.load(ingested.folder)
     encoder = default_encoder(trace)
     file = store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{feature_code()[:8]}.parquet"
@@ -46,12 +68,24 @@ def stored_features(store: Path, ingested: Ingested, report: Report | None = Non
     if cached is not None:
         rows, state = cached
     else:
-        rows, state = made_rows(trace, encoder, report)
+        rows, state = (made_rows(trace, encoder, report) if dask is None
+                       else _made_by_workers(trace, encoder, file, dask, report))
         write_rows(rows, file)
         with whole_file(history_file) as temporary:
             temporary.write_bytes(packed_arrays(state.to_arrays()))
         write_checksums(file.with_suffix(".json"), [file, history_file])
     return Features(trace, encoder, rows, state)
+
+
+def _made_by_workers(trace: Trace, encoder: Encoder, file: Path, dask: str,
+                     report: Report | None) -> tuple[FeatureRows, HistoryState]:
+    from sojourn.flows.outside.dask_workers import dask_workers
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder, dask_workers(dask) as workers:
+        files, state = build_partitions(partial(chunks_of, trace), len(trace), encoder, trace.roles.owners,
+                                        Path(folder).resolve(), workers, report)
+        return joined_rows(files), state
 
 
 def _cached(file: Path, history_file: Path, encoder: Encoder) -> tuple[FeatureRows, HistoryState] | None:

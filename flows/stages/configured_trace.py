@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.partitions import write_synthetic_parts
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, KeptParts, read_trace
 from sojourn.features.synthetic import synthesize
@@ -30,4 +31,6 @@ def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Tra
 def trace_code(source: TraceSource) -> str:
     """sha256 hex of the code that makes the trace: the generator's or its own reader's, not that of other readers."""
     maker: Callable[..., Any] = synthesize if source.file is None else READERS[source.reader].read
+    if source.is_in_parts:
+        maker = write_synthetic_parts
     return source_hash(maker, alone=(__name__,))

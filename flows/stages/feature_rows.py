@@ -30,11 +30,15 @@ def made_rows(trace: Trace, encoder: Encoder,
     return build_rows(trace, encoder, state, report), state
 
 
-def write_rows(rows: FeatureRows, file: Path) -> None:
-    """Write feature rows as one Parquet file; a reader sees the whole file or none."""
+def write_rows(rows: FeatureRows, file: Path, row: np.ndarray | None = None) -> None:
+    """Write feature rows as one Parquet file; a reader sees the whole file or none.
+
+    row: int64 (n,), the place of each in the whole trace, where these are the rows of a partition.
+    """
     columns: dict[str, np.ndarray] = {f"x:{name}": rows.features[:, idx] for idx, name in enumerate(rows.names)}
     columns |= {f"key:{name}": codes for name, codes in zip(rows.key_names, rows.keys, strict=True)}
     columns |= {name: getattr(rows, name) for name in _LABELS}
+    columns |= {} if row is None else {"row": row}
     with whole_file(file) as temporary:
         pd.DataFrame(columns).to_parquet(temporary, index=False)
 

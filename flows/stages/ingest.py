@@ -16,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State, TaskRun
 from rich.markup import escape
 
+from sojourn.features.partitions import is_in_parts, part_files, write_synthetic_parts
 from sojourn.features.readers import READERS, SourceUnavailable
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
@@ -130,6 +131,10 @@ def _kept_file(store: Path, source: TraceSource) -> Path | None:
 
 def _read(source: TraceSource, folder: Path, kept: Path | None) -> Path:
     """Read or generate the trace into a new folder, its report beside it. kept: see `configured_trace`."""
+    if source.is_in_parts:
+        write_synthetic_parts(folder, source.n_requests, source.seed)
+        (folder / _REPORT).write_text(f"generated  {source.n_requests:,}\n")
+        return folder
     trace, report = configured_trace(source, kept)
     trace.save(folder)
     if report is None:
@@ -141,7 +146,8 @@ def _read(source: TraceSource, folder: Path, kept: Path | None) -> Path:
 
 
 def _is_whole(folder: Path) -> bool:
-    return are_whole(folder / CHECKSUMS, [folder / _REPORT, folder / "trace.json", folder / "requests.parquet"])
+    files = part_files(folder) if is_in_parts(folder) else [folder / "requests.parquet"]
+    return are_whole(folder / CHECKSUMS, [folder / _REPORT, folder / "trace.json", *files])
 
 
 def _publish(fresh: Path, folder: Path) -> None:

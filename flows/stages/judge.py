@@ -86,13 +86,14 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     asked, request_ids = asked_rows(workload, features.trace, features.rows)
     sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
+    first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read totals alone
 
     def pairings(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
         return [
             ("first-fit", "", None),
-            ("la-binary", f"{candidate}, one-shot", OneShot(sources[candidate])),
-            ("nilas", f"{candidate}, one-shot", OneShot(sources[candidate])),
+            ("la-binary", f"{candidate}, one-shot", first_answer),
+            ("nilas", f"{candidate}, one-shot", first_answer),
             *(("nilas", label, source) for label, source in sources.items()),
             *(("nilas-expected", label, source) for label, source in sources.items()),
             *(("joint-fit", label, source) for label, source in sources.items()),

@@ -213,6 +213,15 @@ class HistoryState:
             else:
                 self.rows.write_head(owner.slot, owner.head(self.definition.window))
 
+    def forget(self, idx: int, name: tuple[str, ...] | None) -> None:
+        """Forget an owner of the history key number `idx`, as a full table does; an unknown one is nothing to forget.
+
+        Not while a cut is read.
+        """
+        owner = self._owners[idx].pop(name, None)  # type: ignore[arg-type]  # None is no name
+        if owner is not None:
+            self.rows.free(owner.slot)
+
     def renew_token(self) -> None:
         """Tell the admissions from now on from those of another process that goes on from the same state."""
         self.token = secrets.randbits(_TOKEN_BITS)

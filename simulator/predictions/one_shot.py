@@ -19,13 +19,16 @@ class OneShot:
     1800
     """
 
-    def __init__(self, source: LifetimeSource) -> None:
+    def __init__(self, source: LifetimeSource, *, is_distribution_kept: bool = True) -> None:
+        """is_distribution_kept: False leaves `overhang_s` out, for policies that do not read it: one breakpoint a
+        curve, and the same totals at every uptime."""
         self._source = source
+        self._is_distribution_kept = is_distribution_kept
 
     def curves(self, requests: pd.DataFrame) -> Curves:
         """The source's curves with the totals of their first breakpoints."""
         whole = self._source.curves(requests)
-        if whole.overhang_s is not None:
+        if whole.overhang_s is not None and self._is_distribution_kept:
             return _doubling(whole, whole.overhang_s)
         first = whole.offsets[:-1]
         return Curves(np.arange(len(first) + 1), whole.uptime_s[first], whole.total_s[first], whole.index)

@@ -61,7 +61,7 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
                                 "policies, loads, seeds, got ['hazard']"),
     (("--page", "page.html"), "page must not be given with preset PRESET, which reads only"),
     (("--n-workers", "2"), "n_workers must not be given with preset PRESET, which reads only"),
-    (("--cluster", "tcp://none"), "cluster must not be given with preset PRESET, which reads only"),
+    (("--dask", "tcp://none"), "dask must not be given with preset PRESET, which reads only"),
     (("--start", "warm"), "starts must not be given with preset PRESET, which reads only"),
 ])
 def test_what_a_preset_does_not_read_is_refused(tmp_path: Path, preset: str, arguments: tuple[str, ...],

@@ -1,19 +1,34 @@
-"""Cells on a Dask cluster: the same as here; without Dask or an answer, a clear word."""
+"""A cluster of two processes: cells and features the same bytes as here; workers that die, differ or do not answer."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 import sys
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.cell_store import CellStore
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.outside.dask_workers import cluster_workers
-from sojourn.flows.outside.workers import local_workers
+from sojourn.flows.outside.dask_workers import cluster, dask_workers
+from sojourn.flows.outside.workers import local_workers, run_grouped
+from sojourn.flows.stages.build_features import stored_features
+from sojourn.flows.stages.ingest import Ingested
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with cluster("local:2") as found:
+        yield found
 
 
 def _cells(store: Path) -> list[Cell]:
@@ -22,17 +37,15 @@ def _cells(store: Path) -> list[Cell]:
 
 def test_without_dask_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match="must have the package `distributed`"), cluster_workers("tcp://none:1"):
+    with pytest.raises(ValueError, match="must have the package `distributed`"), dask_workers("tcp://none:1"):
         pass
 
 
 @pytest.mark.slow
-def test_a_cluster_leaves_the_same_bytes(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+def test_a_cluster_leaves_the_same_cells(tmp_path: Path, address: str) -> None:
     here, there = _cells(tmp_path / "here"), _cells(tmp_path / "there")
     run_cells(here, local_workers(1))
-    made = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
-    with made, cluster_workers(made.scheduler_address) as workers:
+    with dask_workers(address) as workers:
         assert len(workers) == 2
         assert run_cells(there, workers) == {}
     for one, other in zip(here, there, strict=True):
@@ -44,7 +57,58 @@ def test_a_cluster_leaves_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_that_does_not_answer_is_an_os_error() -> None:
+def test_a_cluster_leaves_the_same_features(tmp_path: Path, address: str) -> None:
+    ingested = Ingested(synthesize(3_000, seed=2).save(tmp_path / "trace"), "synthetic", "0" * 64, "")
+    stored_features(tmp_path / "here", ingested)
+    stored_features(tmp_path / "there", ingested, dask=address)
+    files = [sorted((tmp_path / side / "features").iterdir()) for side in ("here", "there")]
+    assert [file.name for file in files[0]] == [file.name for file in files[1]]
+    assert len(files[0]) == 3  # rows, history, checksums; nothing temporary is left
+    for mine, theirs in zip(*files, strict=True):
+        assert mine.read_bytes() == theirs.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_answer_is_an_os_error() -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    with pytest.raises(OSError, match=r"127\.0\.0\.1:1"), cluster_workers("tcp://127.0.0.1:1", timeout_s=0.5):
+    rule = r"dask must be a scheduler that answers within 0\.5 s, got none at tcp://127\.0\.0\.1:1"
+    with pytest.raises(OSError, match=rule), dask_workers("tcp://127.0.0.1:1", timeout_s=0.5):
         pass
+
+
+@pytest.mark.slow
+def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9.9")
+    rule = r"dask workers must have Sojourn 9\.9\.9, as here; got '[^']+' on tcp://127\.0\.0\.1:\d+"
+    with pytest.raises(ValueError, match=rule), dask_workers(address):
+        pass
+
+
+def _end_once(folder: Path, number: int) -> int:
+    """The number; the first worker that is asked for number 3 is killed at it."""
+    mark = folder / "killed"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), 9)
+    time.sleep(0.05)
+    return number
+
+
+def _end_always(number: int) -> int:
+    os.kill(os.getpid(), 9)
+    return number
+
+
+@pytest.mark.slow
+def test_what_a_killed_worker_was_at_is_done_by_another(tmp_path: Path, address: str) -> None:
+    with dask_workers(address) as workers:
+        found = list(run_grouped([[0, 1, 2, 3, 4, 5]], partial(_end_once, tmp_path), workers))
+    assert (tmp_path / "killed").exists()
+    assert sorted(found) == [(number, number) for number in range(6)]
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends_with_an_error(address: str) -> None:
+    with dask_workers(address) as workers:
+        (_, outcome), = run_grouped([[7]], _end_always, workers)
+    assert type(outcome).__name__ == "KilledWorker"

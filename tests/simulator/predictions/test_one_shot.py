@@ -28,6 +28,18 @@ def test_doubles_of_the_first_total_stand_among_the_distributions_breakpoints() 
     assert found.overhang_s.tolist() == [80, 60, 58, 50, 35, 20, 70]
 
 
+def test_without_the_distribution_the_first_total_alone_is_left_and_doubles_alike() -> None:
+    curves = sim.Curves(np.array([0, 3, 4]), np.array([0, 100, 900, 0]), np.array([150, 900, 2000, 70]),
+                        overhang_s=np.array([80, 60, 20, 70]))
+    ids = pd.DataFrame({"request_id": [1, 0]})
+    held = sim.Held(np.arange(2), curves)
+    short = sim.OneShot(held, is_distribution_kept=False).curves(ids)
+    assert (short.uptime_s.tolist(), short.total_s.tolist(), short.overhang_s) == ([0, 0], [150, 70], None)
+    whole = sim.OneShot(held).curves(ids)
+    for row, uptime_s in ((0, 0), (0, 69), (0, 70), (0, 5_000), (1, 149), (1, 150), (1, 1_300)):
+        assert short.total_at(row, uptime_s) == whole.total_at(row, uptime_s)
+
+
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.lists(st.integers(1, 4_000), max_size=6, unique=True)),
                 min_size=1, max_size=4))
 def test_the_total_is_that_of_the_first_breakpoint_alone(rows: list[tuple[int, list[int]]]) -> None:

@@ -1,0 +1,20 @@
+"""Feature rows of a trace in partitions by owner, the same to the bit as those of the whole.
+
+What the history knows of an owner depends on that owner's requests alone, so a partition that holds all requests of
+its owners gives their features. What depends on all requests comes from one pass in the order of decision: the means of
+categories, and which owner a full table forgets. May import: `creation`, `synthetic`, `trace`.
+"""
+
+from sojourn.features.partitions.merged_history import merged_history, owner_arrays
+from sojourn.features.partitions.owner_groups import OwnerGroups
+from sojourn.features.partitions.owner_replay import PartitionRows, owner_replay
+from sojourn.features.partitions.partition_tables import partition_count, partition_tables
+from sojourn.features.partitions.request_chunk import RequestChunk, chunks_of
+from sojourn.features.partitions.shared_history import SharedHistory
+from sojourn.features.partitions.trace_parts import TraceParts, is_in_parts, part_files, write_synthetic_parts
+
+__all__ = [
+    "OwnerGroups", "PartitionRows", "RequestChunk", "SharedHistory", "TraceParts", "chunks_of", "is_in_parts",
+    "merged_history", "owner_arrays", "owner_replay", "part_files", "partition_count", "partition_tables",
+    "write_synthetic_parts",
+]  # fmt: skip

@@ -1,0 +1,177 @@
+"""A trace on disk as files in the order of time, which nobody needs to hold whole; and the synthetic one as such."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sojourn.features.partitions.request_chunk import N_AT_ONCE, RequestChunk
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import FORMAT_VERSION, Roles, Trace
+
+HEADER = "trace.json"
+_PART = "part-{:05d}.parquet"
+REQUESTS_PER_POPULATION = 1_000_000
+"""Requests of one population of owners of a large synthetic trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceParts:
+    """A trace in files, each later than the one before: `trace.json` and `part-00000.parquet`, ...
+
+    Rows stand in the order of arrival, unknown starts first, and are decided on as they arrive: there is no column
+    `submit_s`. head: the roles, horizon and meta of the trace with its first rows.
+    """
+
+    folder: Path
+    n_requests: int
+    head: Trace
+
+    @classmethod
+    def load(cls, folder: Path) -> TraceParts:
+        """The trace of a folder that `write_synthetic_parts` wrote; ValueError for another folder."""
+        try:
+            header = json.loads((folder / HEADER).read_text())
+            n_requests, horizon_s, roles = header["n_requests"], header["horizon_s"], header["roles"]
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(f"{folder} must hold a trace in parts, got {type(error).__name__}: {error}") from error
+        with pq.ParquetFile(part_files(folder)[0]) as file:
+            first = next(file.iter_batches(1_000)).to_pandas()
+        names = {key: tuple(value) for key, value in roles.items()}
+        return cls(folder, int(n_requests), Trace(first, int(horizon_s), Roles(**names), meta=header["meta"]))
+
+    def chunks(self, columns: tuple[str, ...]) -> Iterator[RequestChunk]:
+        """The requests of known start, a file at a time; `idx_request` counts rows over all files."""
+        n_before = 0
+        for file in part_files(self.folder):
+            wanted = list(dict.fromkeys(("arrival_s", "departure_s", *columns)))
+            table = pq.read_table(file, columns=wanted)
+            n = len(table)
+            chunk = _timed(table, self.head.horizon_s, n_before)
+            yield RequestChunk(chunk.table.select(list(columns)), chunk.decided_s, chunk.arrival_s, chunk.end_s,
+                               chunk.is_event, chunk.idx_request)
+            n_before += n
+
+    def take(self, idx: np.ndarray) -> Trace:
+        """The trace of the requests at `idx`, int64, rising."""
+        found, n_before = [], 0
+        for file in part_files(self.folder):
+            table = pq.read_table(file)
+            low, high = np.searchsorted(idx, [n_before, n_before + len(table)])
+            found.append(table.take(pa.array(idx[low:high] - n_before)))
+            n_before += len(table)
+        requests = pa.concat_tables(found).to_pandas()
+        return Trace(requests, self.head.horizon_s, self.head.roles, meta=self.head.meta)
+
+
+def is_in_parts(folder: Path) -> bool:
+    """Whether a trace's folder holds it in parts."""
+    return (folder / _PART.format(0)).is_file()
+
+
+def write_synthetic_parts(folder: Path, n_requests: int, seed: int,
+                          progress: Callable[[int, int], None] | None = None,
+                          per_population: int = REQUESTS_PER_POPULATION) -> TraceParts:
+    """A synthetic trace of `n_requests`, written to a new folder in parts; the same arguments give the same bytes.
+
+    It is several traces of `synthesize` of up to `per_population` requests over the same days, each with owners of its
+    own. What is held at a time is one of them, or a part.
+    """
+    n_populations = -(-n_requests // per_population)
+    folder.mkdir(parents=True)
+    bounds = np.linspace(0, n_requests, n_populations + 1).astype(np.int64)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
+        edges, header = None, {}
+        for place in range(n_populations):
+            if progress is not None:
+                progress(place, 2 * n_populations)
+            own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
+            trace = synthesize(int(bounds[place + 1] - bounds[place]), seed=own_seed)
+            table = _renamed(trace.requests, place, int(bounds[place]))
+            if edges is None:
+                edges = _edges(trace, max(1, n_requests // N_AT_ONCE))
+                header = _header(trace, n_requests, seed, n_populations)
+            pq.write_table(table, Path(made) / f"{place}.parquet", row_group_size=65_536)
+        assert edges is not None
+        for part, (low_s, high_s) in enumerate(zip([None, *edges], [*edges, None], strict=True)):
+            if progress is not None:
+                progress(n_populations + part * n_populations // (len(edges) + 1), 2 * n_populations)
+            tables = [_between(Path(made) / f"{place}.parquet", low_s, high_s) for place in range(n_populations)]
+            joined = pa.concat_tables(tables)
+            arrival_s = joined["arrival_s"].fill_null(np.iinfo(np.int64).min).to_numpy()
+            pq.write_table(joined.take(pa.array(np.argsort(arrival_s, kind="stable"))),
+                           folder / _PART.format(part))
+    (folder / HEADER).write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
+    return TraceParts.load(folder)
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The files of a trace's requests, in the order of time."""
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def _timed(table: pa.Table, horizon_s: int, n_before: int) -> RequestChunk:
+    """The rows of a part whose start is known."""
+    arrival = table["arrival_s"]
+    is_known = arrival.is_valid().to_numpy()
+    idx = np.flatnonzero(is_known)
+    known = table.take(pa.array(idx))
+    start_s = known["arrival_s"].to_numpy().astype(np.int64)
+    departure = known["departure_s"]
+    end_s = departure.fill_null(horizon_s).to_numpy().astype(np.int64)
+    return RequestChunk(known, start_s, start_s, end_s, departure.is_valid().to_numpy(), idx + n_before)
+
+
+def _renamed(requests: pd.DataFrame, place: int, first_id: int) -> pa.Table:
+    """A population's requests with ids and owners that no other has; names as plain text, alike in every file."""
+    table = requests.assign(request_id=requests["request_id"] + first_id)
+    for name in ("subscription", "deployment", "zone", "vm_category"):
+        suffix = f".{place}" if name in ("subscription", "deployment") else ""
+        table[name] = table[name].cat.rename_categories([f"{each}{suffix}" for each in table[name].cat.categories]
+                                                        ).astype(str)
+    return pa.Table.from_pandas(table, preserve_index=False)
+
+
+def _edges(trace: Trace, n_parts: int) -> list[int]:
+    """Arrivals that part a trace into `n_parts` of like size."""
+    start_s = np.sort(trace.start_s())
+    return np.unique(start_s[np.linspace(0, len(start_s), n_parts + 1).astype(np.int64)[1:-1]]).tolist()
+
+
+def _between(file: Path, low_s: int | None, high_s: int | None) -> pa.Table:
+    """The rows that arrive at or after `low_s` and before `high_s`; unknown starts where there is no `low_s`."""
+    wanted: list[list[tuple[str, str, Any]]] = [[]]
+    if low_s is not None:
+        wanted[0].append(("arrival_s", ">=", low_s))
+    if high_s is not None:
+        wanted[0].append(("arrival_s", "<", high_s))
+    if not wanted[0]:
+        return pq.read_table(file)
+    found = pq.read_table(file, filters=wanted)
+    if low_s is not None:
+        return found
+    whole = pq.ParquetFile(file)
+    with whole:
+        first = whole.read_row_group(0)  # unknown starts stand first
+    unknown = first.filter(pc.is_null(first["arrival_s"]))
+    return pa.concat_tables([unknown, found])
+
+
+def _header(trace: Trace, n_requests: int, seed: int, n_populations: int) -> dict[str, Any]:
+    roles = trace.roles
+    return {
+        "format_version": FORMAT_VERSION, "horizon_s": int(trace.horizon_s), "n_requests": n_requests,
+        "roles": {"owners": roles.owners, "categories": roles.categories, "numbers": roles.numbers,
+                  "resources": roles.resources},
+        "meta": {**trace.meta, "seed": seed, "n_populations": n_populations},
+    }  # fmt: skip
