@@ -20,8 +20,8 @@ from sojourn.publishing import whole_file
 
 LOGS: Mapping[str, tuple[str, str, int]] = MappingProxyType({
     "SURF Lisa": ("surf", "opendc/surf_halfyear_tasks.parquet", 124),
-    "HPC2N": ("swf", "swf/HPC2N-2002-2.1-cln.swf.gz", 364),
-    "SDSC Blue": ("swf", "swf/SDSC-BLUE-2000-4.2-cln.swf.gz", 364),
+    "HPC2N": ("swf", "swf/HPC2N-2002-2.1-cln.swf.gz", 252),
+    "SDSC Blue": ("swf", "swf/SDSC-BLUE-2000-4.2-cln.swf.gz", 252),
 })
 """Reader, file below the data folder, and days that are read from the first of the log."""
 

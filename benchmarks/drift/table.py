@@ -61,6 +61,11 @@ def _change_bands(threshold: float) -> Detector:
     return AnyOf({f"{band}": (partial(_change, threshold), band) for band in (None, *range(N_BANDS))})
 
 
+def _cusum_bands(threshold: float) -> Detector:
+    made = partial(Cusum, threshold=threshold, tolerance=0.1)
+    return AnyOf({f"{band}": (made, band) for band in (None, *range(N_BANDS))})
+
+
 SCALED: Mapping[str, tuple[Callable[[float], Detector], float, float]] = MappingProxyType({
     "timer": (lambda value: Timer(max(round(value), 1)), 1.0, 1_000.0),
     "page-hinkley": (lambda value: PageHinkley(threshold=value), 1.0, 500.0),
@@ -68,6 +73,7 @@ SCALED: Mapping[str, tuple[Callable[[float], Detector], float, float]] = Mapping
     "change": (_change, 1.0, 500.0),
     "level-or-change": (_level_or_change, 1.0, 500.0),
     "change-bands": (_change_bands, 1.0, 500.0),
+    "cusum-bands": (_cusum_bands, 1.0, 500.0),
     "hazard-ratio": (lambda value: HazardRatio(mean_days=math.exp(value)), 1.0, 200.0),
     "dvla": (partial(_dvla, "production", False), 0.01, 100.0),
     "dvla-printed": (partial(_dvla, "production", True), 0.01, 100.0),

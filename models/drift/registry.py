@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from sojourn.models.drift.any_of import AnyOf
@@ -35,6 +36,7 @@ DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
     "change": change,
     "level-or-change": lambda: AnyOf({"level": (level, None), "change": (change, None)}),
     "change-bands": lambda: AnyOf({f"band {band}": (change, band) for band in _ALL_AND_BANDS}),
+    "cusum-bands": lambda: AnyOf({f"band {band}": (partial(Cusum, tolerance=0.1), band) for band in _ALL_AND_BANDS}),
     "hazard-ratio": HazardRatio,
     "dvla": lambda: ClassShares(DVLA_PRESETS["production"]),
     "dvla-printed": lambda: ClassShares(replace(DVLA_PRESETS["production"], is_as_printed=True)),
