@@ -113,6 +113,9 @@ class TraceSettings(BaseSettings):
         if value.is_file and value.database is None:
             raise ValueError("tracking_uri of an SQLite file must be sqlite:///PATH without a user or a query, "
                              f"got {value}")
+        if value.is_postgres and value.plain.partition("?")[0].count("@") > 1:
+            raise ValueError("tracking_uri of a database must have one @, before the host: write an @ of the password "
+                             "as %40, else its driver takes a part of the password for the host and shows it")
         return value
 
     @property

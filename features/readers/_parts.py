@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -23,8 +23,14 @@ DAY_S = 86_400
 MAX_TEXTS = 200
 """Refused rows of each rule and part that are kept with their text."""
 _LATEST_S = 7_258_118_400
-"""2200-01-01: a later time is no time of a request."""
+"""2200-01-01: a later time is no time of a request, but as an end it says `never`."""
+_NEVER_S = 253_402_300_800
+"""The year 10000: a later number is no time at all; milliseconds of our day are."""
+_N_FEW, _MOST = 10, 0.5
+"""A part of so many rows, of which more than this share is refused, is a source that has changed."""
 _MANIFEST = b"sojourn.parts"
+_NAMED = frozenset({"number", "text", "time", "truth", "empty"})
+"""Types of columns whose values can be names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,11 @@ class Part:
 
 
 def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Declaration) -> Part:
-    """A part of these rows as the source has them; ValueError naming a declared column that is missing."""
+    """A part of these rows as the source has them.
+
+    ValueError naming a declared column that is missing or holds no names, or the rule by which most rows are refused: a
+    unit has changed then, and one newest row that is refused hides all older ones of its request.
+    """
     schema = {field.name: type_class(field.type) for field in raw.schema}
     read = [*declaration.columns.values(), *declaration.roles.columns(), *declaration.roles.resources,
             *declaration.known_at_end]
@@ -78,6 +88,10 @@ def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Decl
         raise ValueError(f"{name} must have the column {missing[0]!r}, got {', '.join(schema)}")
     rows = _Rows(raw)
     of = declaration.columns
+    for column in (of["request_id"], *declaration.roles.owners, *declaration.roles.categories,
+                   *declaration.known_at_end):
+        if schema[column] not in _NAMED:
+            raise ValueError(f"{name}: the column {column!r} must hold texts or numbers, got {schema[column]}")
     ids = raw.column(of["request_id"])
     ids = ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else _texts(ids)
     ids = ids if ids.null_count < len(ids) else pa.nulls(len(ids))  # of any type beside other parts
@@ -85,7 +99,7 @@ def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Decl
     ends_s = _day_end_s(day)
     arrival, has_arrival, is_bad = times_s(raw.column(of["arrival"]))
     rows.refuse("arrival missing or not a time", is_bad | ~has_arrival)
-    departure, has_departure, is_bad = times_s(raw.column(of["departure"]))
+    departure, has_departure, is_bad = times_s(raw.column(of["departure"]), is_never_known=True)
     rows.refuse("departure not a time", is_bad)
     columns: dict[str, Any] = {}
     if "submit" in of:
@@ -109,12 +123,27 @@ def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Decl
         columns[column] = pc.fill_null(_texts(raw.column(column)), "missing")
     for column in declaration.known_at_end:
         columns[column] = _texts(raw.column(column))
+    _check_most_are_taken(name, rows, raw, of)
     table = pa.table({
         "request_id": ids, "arrival_s": pa.array(arrival),
         "departure_s": pa.array(departure, mask=~has_departure | is_early), **columns,
         "is_refused": pa.array(rows.is_refused),
     })  # fmt: skip
     return Part(PartLabel(day, name, key, raw.num_rows, schema, rows.repaired, rows.refused, rows.rejected), table)
+
+
+def _check_most_are_taken(name: str, rows: _Rows, raw: pa.Table, of: Mapping[str, str]) -> None:
+    n_refused = int(rows.is_refused.sum())
+    if raw.num_rows < _N_FEW or n_refused <= _MOST * raw.num_rows:
+        return
+    rule = max(rows.refused, key=lambda each: rows.refused[each])
+    hint = ""
+    for key in ("arrival", "departure"):
+        values = numbers(raw.column(of[key]))
+        if rule.startswith(key) and np.isfinite(values).any() and float(np.nanmedian(values)) >= _NEVER_S:
+            hint = f"; {of[key]!r} looks like milliseconds or a smaller unit, where Unix seconds are expected"
+    raise ValueError(f"{name} must hold at most {_MOST:.0%} refused rows, got {n_refused:,} of {raw.num_rows:,}, most "
+                     f"by the rule: {rule}{hint}")
 
 
 class _Rows:
@@ -227,10 +256,12 @@ def type_class(kind: pa.DataType) -> str:
     return "empty" if pa.types.is_null(kind) else str(kind)
 
 
-def times_s(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def times_s(column: pa.ChunkedArray, *,
+            is_never_known: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unix seconds (int64, cut to whole ones, 0 where missing), which are there, and which are there but no time.
 
-    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601.
+    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601. is_never_known: a time from 2200 to the
+    year 9999, such as 9999-12-31, is taken as one in 2200; else it is no time.
     """
     is_there = np.asarray(column.is_valid(), bool)
     kind = type_class(column.type)
@@ -247,6 +278,8 @@ def times_s(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         values = np.where(parsed.isna(), np.nan, parsed.dt.as_unit("us").astype("int64") / 1e6)
     else:
         values = np.full(len(column), np.nan)
+    if is_never_known:
+        values = np.where((values >= _LATEST_S) & (values < _NEVER_S), _LATEST_S - 1, values)
     is_time = np.isfinite(values) & (np.abs(values) < _LATEST_S)
     return np.floor(np.where(is_time & is_there, values, 0.0)).astype(np.int64), is_there & is_time, \
         is_there & ~is_time

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,7 +71,11 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
         _check_rows_are_there(_rows_by_day(labels), _rows_by_day([part.label for part in parts]), folder)
     check_drift([part.label for part in parts], declaration)
     table = joined_rows(parts)
-    notes = () if kept is None else (f"{n_read:,} of {len(parts):,} parts read, the others kept from earlier reads",)
+    notes = _missing_days([part.label.day for part in parts])
+    if kept is not None:
+        n_kept = len(parts) - n_read
+        notes.append(f"{n_read:,} of {len(parts):,} parts read" + (f", {n_kept:,} kept from earlier reads" if n_kept
+                                                                  else ""))
     result = trace_of_parts(str(folder), parts, table, declaration, horizon_s, notes)
     if kept is not None and (n_read or len(parts) != len(held)):
         save_parts(kept, parts, table, {})
@@ -91,6 +96,8 @@ def _files(folder: Path) -> dict[str, tuple[str, Path]]:
         except ValueError:
             raise ValueError(f"a part must be named YYYY-MM-DD.parquet or day=YYYY-MM-DD/NAME.parquet, got {name!r} in "
                              f"{str(folder)!r}") from None
+        if not path.is_file():  # reading a pipe would wait for ever
+            raise ValueError(f"a part must be a file, got {name!r} in {str(folder)!r}")
         assert day is not None
         found[name] = (day, path)
     if not found:
@@ -105,6 +112,21 @@ def _table(file: Path, content: bytes) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{file} must be a Parquet file, got {error}") from error
     return table.combine_chunks()
+
+
+def _missing_days(days: Sequence[str]) -> list[str]:
+    """A line on days between the first and the last one that have no part.
+
+    >>> _missing_days(["2026-01-01", "2026-01-02", "2026-01-05"])
+    ['check: 2 days between 2026-01-01 and 2026-01-05 have no part, the first after 2026-01-02']
+    """
+    numbers = sorted({date.fromisoformat(day).toordinal() for day in days})
+    n_missing = numbers[-1] - numbers[0] + 1 - len(numbers)
+    if not n_missing:
+        return []
+    before = next(number for number, after in pairwise(numbers) if after - number > 1)
+    return [f"check: {n_missing:,} day{'s' if n_missing > 1 else ''} between {date.fromordinal(numbers[0])} and "
+            f"{date.fromordinal(numbers[-1])} have no part, the first after {date.fromordinal(before)}"]
 
 
 def _rows_by_day(labels: Sequence[PartLabel]) -> dict[str, int]:

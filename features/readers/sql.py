@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,7 @@ from sojourn.features.trace import Trace
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
 
+TIED = "another row of the request has the same watermark: one with an end counts"
 _BLOCK_ROWS = 65_536
 _SNAPSHOT = ("postgresql", "mysql", "mariadb")
 """Databases that are asked for one state of all rows; SQLite has it within a transaction."""
@@ -66,6 +69,7 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
     url = _url(sql)
     key = hashlib.sha256(json.dumps([declaration.hash, sql.query, sql.watermark,
                                      url.set(password=None, query={}).render_as_string()]).encode()).hexdigest()
+    started_s = int(time.time())
     held, _, noted = held_parts(kept)
     if noted.get("key") != key:
         held, noted = [], {}
@@ -76,7 +80,7 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
         parts: list[Part] = []
         note = ""
         if held:
-            parts, note = _with_new(connection, declaration, sql, key, held)
+            parts, note = _with_new(connection, declaration, sql, key, held, int(noted.get("read_at_s", 0)))
             known = len(joined_rows(parts)), _n_ids(parts)
             # where a table is changed in place, older rows of a request are kept that it no longer has
             if known[1] != n_now or (n_rows != n_now and known[0] != n_rows):
@@ -93,7 +97,7 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
     table = joined_rows(parts)
     result = trace_of_parts(str(file), parts, table, declaration, horizon_s, (note,))
     if kept is not None:
-        save_parts(kept, parts, table, {"key": key, "n_requests": n_now})
+        save_parts(kept, parts, table, {"key": key, "n_requests": n_now, "read_at_s": started_s})
     return result
 
 
@@ -105,11 +109,15 @@ def check_sql(path: Path) -> None:
 
 
 def _with_new(connection: Connection, declaration: Declaration, sql: SqlSource, key: str,
-              held: Sequence[Part]) -> tuple[list[Part], str]:
-    """The kept parts of days before the overlap, those since as they are now, and a line on them."""
+              held: Sequence[Part], read_at_s: int) -> tuple[list[Part], str]:
+    """The kept parts of days before the overlap, those since as they are now, and a line on them.
+
+    read_at_s: Unix second of the read that kept them. A watermark may lie after it, by a wrong clock: one such row must
+    not keep all others from being read again.
+    """
     kind = held[-1].label.schema[sql.watermark]
     last = date.fromisoformat(held[-1].label.day).toordinal() - date(1970, 1, 1).toordinal()
-    cut_s = (last * DAY_S - sql.overlap_s) // DAY_S * DAY_S
+    cut_s = (min(last * DAY_S, read_at_s - DAY_S) - sql.overlap_s) // DAY_S * DAY_S
     cut = datetime.fromtimestamp(cut_s, UTC)
     earlier = [part for part in held if part.label.day < f"{cut:%Y-%m-%d}"]
     fresh = _parts(_rows(connection, sql, cut, kind), declaration, sql, key)
@@ -127,22 +135,30 @@ def _parts(raw: pa.Table | None, declaration: Declaration, sql: SqlSource, key: 
             raise ValueError(f"sql.query must give the column {name!r}, got {', '.join(raw.column_names)}")
     seconds, is_time, is_bad = times_s(raw.column(sql.watermark))
     if not is_time.all():
-        n_bad = int((~is_time).sum())
-        raise ValueError(f"sql.watermark {sql.watermark!r} must be a time in every row, got {n_bad:,} rows "
-                         f"{'with something else' if is_bad.any() else 'without one'}")
+        idx = int(np.flatnonzero(is_bad if is_bad.any() else ~is_time)[0])
+        row_id = raw.column(declaration.columns["request_id"])[idx].as_py()
+        raise ValueError(f"sql.watermark {sql.watermark!r} must be a time in every row, got "
+                         f"{int((~is_time).sum()):,} rows without, such as {raw.column(sql.watermark)[idx].as_py()!r} "
+                         f"of the request {row_id!r}")
     marks = raw.column(sql.watermark).to_pandas()
     ids = raw.column(declaration.columns["request_id"]).to_pandas()
     order = pd.DataFrame({"day": seconds // DAY_S, "mark": marks, "id": ids.astype(str)})
-    if order.duplicated().any():  # two versions with one watermark: their content decides, however they came
+    if order.duplicated().any():  # two versions with one watermark: an end comes last, then content decides
+        order["end"] = np.asarray(raw.column(declaration.columns["departure"]).is_valid(), bool)
         order["content"] = pd.util.hash_pandas_object(raw.to_pandas().astype(str), index=False)
     order = order.sort_values(list(order.columns), kind="stable")
+    is_tied = (order.duplicated(["day", "mark", "id"]) & ~order.duplicated()).to_numpy()
     table = raw.take(pa.array(order.index.to_numpy()))
     days = order["day"].to_numpy()
     starts = np.flatnonzero(np.diff(days, prepend=days[0] - 1))
     parts = []
     for lo, hi in zip(starts, np.append(starts[1:], len(days)), strict=True):
         day = datetime.fromtimestamp(int(days[lo]) * DAY_S, UTC).strftime("%Y-%m-%d")
-        parts.append(checked_part(day, f"rows of {day}", key, table.slice(lo, hi - lo), declaration))
+        part = checked_part(day, f"rows of {day}", key, table.slice(lo, hi - lo), declaration)
+        n_tied = int(is_tied[lo:hi].sum())
+        if n_tied:
+            part = replace(part, label=replace(part.label, repaired={**part.label.repaired, TIED: n_tied}))
+        parts.append(part)
     return parts
 
 
@@ -150,7 +166,7 @@ def _rows(connection: Connection, sql: SqlSource, cut: datetime | None, kind: st
     """The rows of the query, from a midnight of the watermark on; None where there are none. kind: of the watermark."""
     from sqlalchemy import text
 
-    statement, bound = f"SELECT * FROM ({sql.query}) AS rows_of_source", {}
+    statement, bound = f"SELECT * FROM ({sql.query}\n) AS rows_of_source", {}  # the query may end in a comment
     if cut is not None:
         mark = connection.dialect.identifier_preparer.quote(sql.watermark)
         statement += f" WHERE {mark} >= :cut"
@@ -185,7 +201,7 @@ def _counts(connection: Connection, sql: SqlSource, request_id: str) -> tuple[in
     from sqlalchemy import text
 
     name = connection.dialect.identifier_preparer.quote(request_id)
-    statement = f"SELECT COUNT(*), COUNT(DISTINCT {name}) FROM ({sql.query}) AS rows_of_source"
+    statement = f"SELECT COUNT(*), COUNT(DISTINCT {name}) FROM ({sql.query}\n) AS rows_of_source"
     n_rows, n_requests = connection.execute(text(statement)).one()
     return int(n_rows), int(n_requests)
 
@@ -209,6 +225,9 @@ def _url(sql: SqlSource) -> URL:
     except (SQLAlchemyError, ValueError):
         raise ValueError(f"the environment variable {sql.url_variable} must hold a URL of SQLAlchemy, such as "
                          f"postgresql://USER:PASSWORD@HOST/DATABASE, got {len(given)} other characters") from None
+    if "@" in (url.host or ""):  # what stands before it is the rest of the password
+        raise ValueError(f"the environment variable {sql.url_variable} must hold a URL with one @ before the host, got "
+                         "another one: write an @ of the password as %40")
     if url.drivername == "postgresql":  # SQLAlchemy would take psycopg2
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).is_file()):
@@ -234,6 +253,8 @@ def _connected(url: URL) -> Iterator[Connection]:
             yield connection
     except SQLAlchemyError as error:
         found = _public(url, str(error.orig if isinstance(error, DBAPIError) else error))
+        if "not a database" in found:
+            raise ValueError(f"the SQLite file of the trace must be a database, got {url.database!r}") from None
         is_wrong = "no such" in found or "syntax error" in found
         if isinstance(error, OperationalError | InterfaceError) and not is_wrong:
             raise SourceUnavailable(f"the database of the trace must answer, got {found}") from None

@@ -112,3 +112,10 @@ def test_what_mlflow_logs_is_cleaned(tmp_path: Path, capfd: pytest.CaptureFixtur
 def test_paths_and_plain_uris_stay() -> None:
     for text in ("sqlite:////data/a@b:c/mlflow.db", "http://127.0.0.1:5000", "models:/a@champion", "me@host: no //"):
         assert without_secrets(text) == text
+
+
+def test_a_password_with_an_at_sign_is_refused_for_a_database() -> None:
+    with pytest.raises(ValueError, match=r"tracking_uri of a database must have one @, .*%40") as raised:
+        load_config(tracking_uri="postgresql://joe:first@second@127.0.0.1:1/db")
+    assert "first" not in str(raised.value) and "second@" not in str(raised.value)
+    load_config(tracking_uri="postgresql://joe:first%40second@127.0.0.1:1/db?options=a@b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -77,8 +78,8 @@ def test_only_new_and_changed_parts_are_read_again(tmp_path: Path, monkeypatch: 
         _, report = read_trace("parquet-days", folder, kept=kept)
         return list(read), report.notes[-1]
 
-    assert again() == (list(DAYS), "3 of 3 parts read, the others kept from earlier reads")
-    assert again() == ([], "0 of 3 parts read, the others kept from earlier reads")
+    assert again() == (list(DAYS), "3 of 3 parts read")
+    assert again() == ([], "0 of 3 parts read, 3 kept from earlier reads")
     write_day(folder, "2026-11-04", [("d", "2026-11-04 01:00:00", None, 1.0, 1.0, "ann", None, None)])
     assert again()[0] == ["2026-11-04"]
     write_day(folder, "2026-11-02", [*DAYS["2026-11-02"],
@@ -158,6 +159,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     """A TOML file and its database."""
     file, url = sql_source(tmp_path / "sql")
     monkeypatch.setenv("TRACE_URL", url)
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)  # 2027-01-15, after all rows
     return file, Path(url.removeprefix("sqlite:///"))
 
 
@@ -190,6 +192,53 @@ def test_rows_later_than_the_overlap_are_found_by_their_number(tmp_path: Path, s
     assert "e" in trace.requests["request_id"].tolist()
     assert report.notes[-1].startswith("all rows read anew: the table holds 5 rows of 5 requests, and with those "
                                        "since the last read 4 of 4 were known")
+
+
+def test_a_watermark_in_the_future_does_not_stop_later_reads(tmp_path: Path, source: tuple[Path, Path]) -> None:
+    file, database = source
+    kept = kept_in(tmp_path)
+    write_rows(database, "2028-06-01 00:00:00", [("d", "2026-11-03 01:00:00", None, 1.0, 1.0, "ann", None, None)])
+    before, _ = read_trace("sql", file, kept=kept)
+    assert not before.is_event().all()
+    write_rows(database, "2027-01-15 00:00:00",
+               [("e", "2026-11-03 01:00:00", "2026-11-04 00:00:00", 1.0, 1.0, "ann", None, None)])
+    write_rows(database, "2027-01-15 01:00:00",
+               [("c", "2026-11-02 00:00:00", "2026-11-05 00:30:00", 1.0, 2.0, "bob", 5.0, "ok")])
+    grown, report = read_trace("sql", file, kept=kept)
+    assert saved(grown, tmp_path / "g") == saved(read_trace("sql", file)[0], tmp_path / "f")
+    # c's older row is kept too; read again are those since two days and one before the last read
+    assert report.notes[-1] == "3 rows read, those written since 2027-01-12; 3 kept from earlier reads"
+
+
+@pytest.mark.parametrize("is_end_first", [True, False])
+def test_of_rows_with_one_watermark_the_end_counts(tmp_path: Path, source: tuple[Path, Path],
+                                                   is_end_first: bool) -> None:
+    file, database = source
+    rows: list[Row] = [("t", "2026-11-03 01:00:00", None, 9.0, 1.0, "ann", None, None),
+                       ("t", "2026-11-03 01:00:00", "2026-11-03 02:00:00", 1.0, 1.0, "ann", None, "ok"),
+                       ("t", "2026-11-03 01:00:00", "2026-11-03 02:00:00", 1.0, 1.0, "ann", None, "ok")]
+    with sqlite3.connect(database) as connection:
+        connection.execute("DROP TABLE requests")
+        connection.execute(f"CREATE TABLE requests ({', '.join(COLUMNS)}, updated_at TEXT)")
+    connection.close()
+    write_rows(database, "2026-11-03 00:00:00", rows if is_end_first else rows[::-1])
+    trace, report = read_trace("sql", file)
+    assert trace.requests["departure_s"].tolist() == [2 * 86_400 + 7_200]
+    assert dict(report.repaired) == {sql_reader.TIED: 1}
+
+
+def test_a_query_may_end_in_a_comment(tmp_path: Path, source: tuple[Path, Path]) -> None:
+    whole = saved(read_trace("sql", source[0])[0], tmp_path / "a")
+    source[0].write_text(SQL_DECLARATION.replace("from requests", "from requests -- all of them"))
+    assert saved(read_trace("sql", source[0])[0], tmp_path / "b") == whole
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path, source: tuple[Path, Path],
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.txt").write_text("no database " * 100)
+    monkeypatch.setenv("TRACE_URL", f"sqlite:///{tmp_path}/notes.txt")
+    with pytest.raises(ValueError, match=r"the SQLite file of the trace must be a database, got '.*notes\.txt'"):
+        read_trace("sql", source[0])
 
 
 def test_a_table_that_shrank_is_refused(tmp_path: Path, source: tuple[Path, Path]) -> None:
@@ -293,6 +342,55 @@ def test_an_end_that_is_only_planned_is_no_end(tmp_path: Path) -> None:
     assert trace.horizon_s == 2 * 86_400 + 7_200 and not trace.is_event()[-1]
 
 
+@pytest.mark.parametrize("never", ["9999-12-31", "9999-12-31 23:59:59", 253_402_300_799, "2300-01-01T00:00:00Z"])
+def test_an_end_that_says_never_is_no_end(tmp_path: Path, never: str | int) -> None:
+    folder = days_folder(tmp_path / "days", {})
+    ends = ["2026-11-03 02:00:00", never] if isinstance(never, str) else [1_793_671_200, never]
+    rows = table([(name, "2026-11-03 01:00:00", None, 1.0, 1.0, "u", None, None) for name in "xy"])
+    rows.assign(departure=ends).to_parquet(folder / "2026-11-03.parquet", index=False)
+    trace, report = read_trace("parquet-days", folder)
+    assert not report.refused and dict(report.repaired) == {"end after its day: still running": 1}
+    assert trace.is_event().tolist() == [True, False]
+
+
+def test_a_day_in_another_unit_is_refused_as_a_whole(tmp_path: Path) -> None:
+    folder = days_folder(tmp_path / "days", {})
+    day: list[Row] = [(f"r{idx}", "2026-11-03 02:00:00", None, 1.0, 1.0, "u", None, None) for idx in range(20)]
+    rows = table(day).assign(arrival=1_793_671_200)
+    rows.to_parquet(folder / "2026-11-03.parquet", index=False)
+    rows.assign(arrival=rows["arrival"] * 1_000).to_parquet(folder / "2026-11-04.parquet", index=False)
+    with pytest.raises(ValueError, match=r"2026-11-04\.parquet must hold at most 50% refused rows, got 20 of 20, "
+                                         "most by the rule: arrival missing or not a time; 'arrival' looks like milli"):
+        read_trace("parquet-days", folder)
+
+
+@pytest.mark.parametrize("name", ["user", "request_id", "exit_code"])
+def test_a_column_of_lists_is_no_name(tmp_path: Path, name: str) -> None:
+    folder = days_folder(tmp_path / "days", {})
+    rows = table(DAYS["2026-11-01"])
+    rows[name] = [["a", "b"], ["c"]]
+    rows.to_parquet(folder / "2026-11-01.parquet", index=False)
+    with pytest.raises(ValueError, match=rf"2026-11-01\.parquet: the column '{name}' must hold texts or numbers, got "
+                                         "list"):
+        read_trace("parquet-days", folder)
+
+
+def test_a_pipe_is_no_part(tmp_path: Path) -> None:
+    folder = days_folder(tmp_path / "days")
+    os.mkfifo(folder / "2026-11-04.parquet")
+    with pytest.raises(ValueError, match=r"a part must be a file, got '2026-11-04\.parquet'"):
+        read_trace("parquet-days", folder)
+
+
+def test_days_without_a_part_are_told(tmp_path: Path) -> None:
+    folder = days_folder(tmp_path / "days")
+    assert not [line for line in read_trace("parquet-days", folder)[1].lines() if "check: " in line]
+    (folder / "2026-11-03.parquet").rename(folder / "2026-11-05.parquet")
+    report = read_trace("parquet-days", folder)[1]
+    assert ("check: 2 days between 2026-11-01 and 2026-11-05 have no part, the first after 2026-11-02"
+            in report.lines())
+
+
 def test_a_request_from_before_the_origin_runs_at_zero(tmp_path: Path) -> None:
     folder = days_folder(tmp_path / "days")
     write_day(folder, "2026-11-03", [("z", "2026-10-20 00:00:00", "2026-11-03 01:00:00", 1.0, 1.0, "u", None, None)])
@@ -350,7 +448,7 @@ def test_a_damaged_keeping_is_read_anew(tmp_path: Path) -> None:
         kept.file.write_bytes(bad)
         trace, report = read_trace("parquet-days", folder, kept=kept)
         assert saved(trace, tmp_path / "b") == whole
-        assert report.notes[-1] == "3 of 3 parts read, the others kept from earlier reads"
+        assert report.notes[-1] == "3 of 3 parts read"
 
 
 @pytest.mark.parametrize(("change", "words"), [
@@ -374,7 +472,8 @@ def test_a_row_without_a_watermark_is_refused(source: tuple[Path, Path]) -> None
     with sqlite3.connect(source[1]) as connection:
         connection.execute("UPDATE requests SET updated_at = NULL WHERE request_id = 'a'")
     connection.close()
-    with pytest.raises(ValueError, match=r"'updated_at' must be a time in every row, got 1 rows without one"):
+    with pytest.raises(ValueError, match=r"'updated_at' must be a time in every row, got 1 rows without, such as None "
+                                         "of the request 'a'"):
         read_trace("sql", source[0])
 
 
@@ -382,6 +481,7 @@ def test_a_row_without_a_watermark_is_refused(source: tuple[Path, Path]) -> None
     ("", "TRACE_URL must hold the database's URL, .* got nothing"),
     ("hunter2", "must hold a URL of SQLAlchemy, .*got 7 other characters"),
     ("nosuch://me:hunter2@host/d", "must hold a URL of SQLAlchemy"),
+    ("postgresql://me:s3cr@hunter2@127.0.0.1:1/d", "one @ before the host, got another one: write an @ .* as %40"),
     ("sqlite:////nowhere/hunter2.db?token=hunter2", "SQLite file of TRACE_URL must exist"),
 ])  # fmt: skip
 def test_a_url_is_refused_without_its_secrets(source: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, url: str,
