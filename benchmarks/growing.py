@@ -1,8 +1,8 @@
 """Sources that grow: a real trace cut into days and replayed week by week, read in steps and read whole.
 
-Each day's rows are those that were written then: a request's beginning, its end, 5 % of the ends up to three weeks late,
-and for 1 % of the requests a correction of the size. Both reads must give the same bytes, and the last one the trace
-that was cut. Prints medians over the weeks, in CPU seconds, and writes growing.json; a ratio is whole / in steps.
+Each day's rows are those that were written then: a request's beginning, its end, 5 % of the ends up to three weeks
+late, and for 1 % of the requests a correction of the size. Both reads must give the same bytes, and the last one the
+trace that was cut. Prints medians over the weeks, in CPU seconds, and writes growing.json; a ratio is whole / in steps.
 
     python benchmarks/growing.py --trace ../shared/data/alibaba-gpu-2023 --reader openb --n-weeks 12
 """

@@ -13,10 +13,10 @@ from sojourn.flows.commands.options import READER_HELP, plain_errors
 @plain_errors
 def schedule(
     cron: Annotated[str, typer.Option(help="When: minute hour day month weekday, such as \"0 3 * * 1\".")],
-    job: Annotated[str, typer.Option(help="What: retrain or train-usage.")] = "retrain",
+    job: Annotated[str, typer.Option(help="What: retrain, train-usage or monitor.")] = "retrain",
     timezone: Annotated[str, typer.Option(help="IANA name; of the times in --cron.")] = "UTC",
-    trace: Annotated[Path | None, typer.Option(help="Trace, or series for train-usage; without one, a synthetic "
-                                                    "trace.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Trace, series for train-usage, or outcomes for monitor; "
+                                                    "without one, a synthetic trace, or the log's own ends.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with the job's settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,

@@ -26,7 +26,7 @@ def deployment_file(settings: Scheduled, cron: str, timezone: str = "UTC") -> st
     >>> yaml.safe_load(text)["deployments"][0]["parameters"]
     {'settings': {'store': '/data/store'}}
     """
-    job = next(name for name, kind in JOBS.items() if kind is type(settings) or isinstance(settings, kind))
+    job = next(name for name, kind in JOBS.items() if isinstance(settings, kind))
     deployment: dict[str, Any] = {
         "name": settings.registered_name,
         "entrypoint": f"sojourn.flows.jobs.scheduled.scheduled_{job.replace('-', '_')}",

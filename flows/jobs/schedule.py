@@ -11,16 +11,16 @@ from contextlib import suppress
 from sojourn.flows.environment import be_quiet
 from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.preflight import check_before_work
-from sojourn.flows.jobs.schedule_settings import Scheduled, settings_document
+from sojourn.flows.jobs.schedule_settings import JOBS, Scheduled, settings_document
 from sojourn.flows.outside.prefect_server import prefect_server
-from sojourn.flows.usage_config import TrainUsageConfig
 
 be_quiet()
 
 from prefect.deployments.runner import RunnerDeployment  # noqa: E402  (Prefect reads its settings on import)
 
-from sojourn.flows.jobs.scheduled import scheduled_retrain, scheduled_train_usage  # noqa: E402  (Prefect's settings)
+from sojourn.flows.jobs.scheduled import scheduled_monitor, scheduled_retrain, scheduled_train_usage  # noqa: E402
 
+_FLOWS = {"monitor": scheduled_monitor, "retrain": scheduled_retrain, "train-usage": scheduled_train_usage}
 _TRACKING = "SOJOURN_TRACKING_URI"
 
 
@@ -34,7 +34,7 @@ def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",
 
     ValueError or OSError before anything is made: see `next_times` and `check_before_work`.
     """
-    flow = scheduled_train_usage if isinstance(settings, TrainUsageConfig) else scheduled_retrain
+    flow = next(_FLOWS[job] for job, kind in JOBS.items() if isinstance(settings, kind))
     times = next_times(cron, timezone)
     check_before_work(settings)
     if settings.tracking_uri is not None:

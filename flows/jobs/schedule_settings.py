@@ -8,13 +8,15 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.usage_config import TrainUsageConfig
 
-Scheduled: TypeAlias = RetrainConfig | TrainUsageConfig
-JOBS: Mapping[str, type[Scheduled]] = MappingProxyType({"retrain": RetrainConfig, "train-usage": TrainUsageConfig})
+Scheduled: TypeAlias = MonitorConfig | RetrainConfig | TrainUsageConfig
+JOBS: Mapping[str, type[Scheduled]] = MappingProxyType({
+    "monitor": MonitorConfig, "retrain": RetrainConfig, "train-usage": TrainUsageConfig})
 """The jobs that can be scheduled, and their settings."""
 _NO_PARAMETERS = ("tracking_uri",)
-_PATHS = ("store", "trace", "usage_trace")
+_PATHS = ("store", "trace", "usage_trace", "log", "retrain_config")
 
 
 def parameter_schema(settings: type[Scheduled]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from prefect import flow  # noqa: E402  (its settings are read on import)
 
 from sojourn.flows.jobs.schedule_settings import JOBS, parameter_schema  # noqa: E402
 
+MonitorSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["monitor"]))]
 RetrainSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["retrain"]))]
 TrainUsageSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["train-usage"]))]
 """What Prefect's server checks parameters by, before a run begins: unknown names and other types are refused."""
@@ -39,3 +40,12 @@ def scheduled_train_usage(settings: TrainUsageSettings) -> None:
     from sojourn.flows.usage_config import TrainUsageConfig
 
     train_usage(TrainUsageConfig(**settings))
+
+
+@flow(name="scheduled-monitor", log_prints=False, persist_result=False)
+def scheduled_monitor(settings: MonitorSettings) -> None:
+    """`sojourn monitor` with these settings, names as in `MonitorConfig`."""
+    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor_config import MonitorConfig
+
+    monitor(MonitorConfig(**settings))

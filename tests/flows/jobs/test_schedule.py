@@ -23,9 +23,10 @@ from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs.deployment_file import POOL, deployment_file
 from sojourn.flows.jobs.next_times import next_times
-from sojourn.flows.jobs.schedule import run_on_schedule
+from sojourn.flows.jobs.schedule import _FLOWS, run_on_schedule
 from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
 from sojourn.flows.jobs.scheduled import scheduled_retrain
+from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote
@@ -69,6 +70,8 @@ def test_parameters_make_the_same_settings_and_hold_no_address(monkeypatch: pyte
     assert (again.store, again.trace) == (tmp_path / "s", tmp_path / "t")
     assert again.model_copy(update={"store": settings.store, "trace": settings.trace,
                                     "tracking_uri": settings.tracking_uri}) == settings
+    watched = settings_document(MonitorConfig(model_name="m", log=Path("l"), store=tmp_path))
+    assert watched == {"store": str(tmp_path), "model_name": "m", "log": str(tmp_path / "l")}
     usage = settings_document(TrainUsageConfig(usage_trace=Path("u"), store=tmp_path, n_classes=5))
     assert usage == {"store": str(tmp_path), "usage_trace": str(tmp_path / "u"), "n_classes": 5}
 
@@ -76,7 +79,7 @@ def test_parameters_make_the_same_settings_and_hold_no_address(monkeypatch: pyte
 def test_deployments_of_a_work_pool_are_those_of_the_file_at_the_root() -> None:
     document = yaml.safe_load((Path(__file__).parents[3] / "prefect.yaml").read_text())
     found = {each["name"]: each for each in document["deployments"]}
-    assert found.keys() == JOBS.keys()
+    assert found.keys() == JOBS.keys() == _FLOWS.keys()
     for name, kind in JOBS.items():
         own = found[name]
         settings = kind(**own["parameters"]["settings"])
@@ -222,8 +225,9 @@ def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Calla
             subprocess.run([*command, *arguments], env=environment, cwd=tmp_path, check=True, capture_output=True)
 
         def worker() -> subprocess.Popen[bytes]:
-            process = subprocess.Popen([*command, "worker", "start", "--pool", POOL, "--limit", "1"], env=environment, cwd=tmp_path,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen([*command, "worker", "start", "--pool", POOL, "--limit", "1"], env=environment,
+                                       cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       start_new_session=True)
             stack.callback(_kill_all, process)
             return process
 
