@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -46,11 +47,14 @@ class TraceSettings(BaseSettings):
     """MLflow's store: a server (http, https) or a database; default: an SQLite file in `store`."""
     tracking_wait_s: float = Field(300.0, ge=0.0, le=86_400.0)
     """How long a run waits for a tracking server or database that goes away while it runs, s."""
+    artifacts: str | None = None
+    """Folder or URL for what runs and versions keep, with a database; default: `artifacts` in `store`. A tracking
+    server keeps them itself."""
     keep_runs: int = Field(10, ge=1)
     """Sweep: of each model and kind of run so many of the newest keep their artifacts."""
     keep_days: float = Field(0.0, ge=0.0)
     """Sweep: so do runs that ended within so many days."""
-    keep_caches: int = Field(2, ge=0)
+    keep_caches: int = Field(1, ge=0)
     """Sweep: of each kind of cache so many of the newest entries stay."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
@@ -117,6 +121,24 @@ class TraceSettings(BaseSettings):
             raise ValueError("tracking_uri of a database must have one @, before the host: write an @ of the password "
                              "as %40, else its driver takes a part of the password for the host and shows it")
         return value
+
+    @field_validator("artifacts")
+    @classmethod
+    def _possible_artifacts(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if not value:
+            return None
+        tracking = info.data.get("tracking_uri")
+        if tracking is not None and tracking.is_server:
+            raise ValueError("artifacts must not be given with a tracking server, which keeps them itself, got "
+                             f"{tracking}")
+        if "://" not in value:
+            return Path(value).absolute().as_uri()
+        place = urlsplit(value)
+        if "@" in place.netloc or place.query or place.fragment or "::" in value:
+            # not shown: it may hold a password, and MLflow keeps the URL in its database
+            raise ValueError("artifacts must be a folder or a URL without user, password, query or chain (credentials "
+                             f"are given in the environment), got one of {place.scheme} with more")
+        return value.rstrip("/") if place.path.strip("/") else value
 
     @property
     def own_recipe(self) -> str:

@@ -23,6 +23,7 @@ from benchmarks.faults.outlier import outlier
 from benchmarks.faults.overlaps import at_once, held_database, overtaken
 from benchmarks.faults.report import page
 from benchmarks.faults.secrets import password
+from benchmarks.faults.stores import clock_back, full_disk_sweep, killed_sweep, restarted_postgres
 from benchmarks.faults.sweeps import full_disk, killed_compare, killed_first_run, killed_pull, killed_retrain
 from benchmarks.faults.tries import Bench, Row, Try
 
@@ -35,11 +36,15 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "held-database": held_database,
     "small-disk": small_disk,
     "killed-server": killed_server,
+    "clock-back": clock_back,
+    "restarted-postgres": restarted_postgres,
     "at-once": at_once,
     "damaged-caches": damaged_caches,
     "killed-pull": killed_pull,
     "killed-compare": killed_compare,
     "full-disk": full_disk,
+    "killed-sweep": killed_sweep,
+    "full-disk-sweep": full_disk_sweep,
     "killed-first-run": killed_first_run,
     "killed-retrain": killed_retrain,
 })

@@ -30,7 +30,11 @@ def problems(store: Path, name: str = NAME) -> list[str]:
             "LEFT JOIN model_version_tags t ON t.name = v.name AND t.version = v.version AND t.key = ? "
             "LEFT JOIN tags r ON r.run_uuid = v.run_id AND r.key = ? WHERE v.name = ?",
             (GATED_TAG, GATED_TAG, name)).fetchall()
+        swept = {row[0] for row in database.execute(
+            "SELECT version FROM model_version_tags WHERE name = ? AND key = 'swept'", (name,))}
     for version, source, *stated in versions:
+        if version in swept:  # it says itself that its artifacts are gone
+            continue
         found += _gated(f"version {version}", _folder(source), stated)
     if champion is None:
         found.append("there is no champion")

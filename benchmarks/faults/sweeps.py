@@ -16,18 +16,18 @@ _DENSE = ("alias", "registered_model", "model_version", "bundles", "journal", "c
 
 def killed_first_run(bench: Bench) -> Iterator[Try]:
     """kill -9 in the first run of a new store, MLflow's migration included"""
-    yield from _sweep(bench, bench.empty, bench.retrain(KILLED), kill,
+    yield from swept_over(bench, bench.empty, bench.retrain(KILLED), kill,
                       after=partial(bench.after, is_promoting=True), is_served=False, sparse=8)
 
 
 def killed_retrain(bench: Bench) -> Iterator[Try]:
     """kill -9 in a retrain of a store with a champion"""
-    yield from _sweep(bench, bench.promoted, bench.retrain(KILLED), kill)
+    yield from swept_over(bench, bench.promoted, bench.retrain(KILLED), kill)
 
 
 def killed_compare(bench: Bench) -> Iterator[Try]:
     """kill -9 in a comparison"""
-    yield from _sweep(bench, bench.promoted, bench.compare(), kill)
+    yield from swept_over(bench, bench.promoted, bench.compare(), kill)
 
 
 def killed_pull(bench: Bench) -> Iterator[Try]:
@@ -47,21 +47,21 @@ def killed_pull(bench: Bench) -> Iterator[Try]:
         left = sorted(path.name for path in bench.store.iterdir() if path.name.startswith(".served"))
         return found + bench.asked(lambda: served_problems(served)) + [f"left behind: {name}" for name in left]
 
-    yield from _sweep(bench, ready, _pull(bench, f"models:/{NAME}@champion"), kill, after=again,
+    yield from swept_over(bench, ready, _pull(bench, f"models:/{NAME}@champion"), kill, after=again,
                       is_served=False)
 
 
 def full_disk(bench: Bench) -> Iterator[Try]:
     """ENOSPC before a change of a file in a retrain"""
-    yield from _sweep(bench, bench.promoted, bench.retrain(KILLED), disk_full, sparse=2)
+    yield from swept_over(bench, bench.promoted, bench.retrain(KILLED), disk_full, sparse=2)
 
 
 def _pull(bench: Bench, uri: str) -> list[str]:
     return ["pull", uri, str(bench.store / "served"), "--store", str(bench.store)]
 
 
-def _sweep(bench: Bench, ready: Callable[[], None], command: Sequence[str], action: Action, *,
-           after: Callable[[], list[str]] | None = None, is_served: bool = True, sparse: int = 1) -> Iterator[Try]:
+def swept_over(bench: Bench, ready: Callable[[], None], command: Sequence[str], action: Action, *,
+               after: Callable[[], list[str]] | None = None, is_served: bool = True, sparse: int = 1) -> Iterator[Try]:
     """Tries at every `bench.step` times `sparse`-th event, and at more of a promotion.
 
     A kill may come before any event, an error of the disk before one of a file.

@@ -20,7 +20,7 @@ def sweep(
     keep_days: Annotated[float | None, typer.Option(
         help="So do runs that ended within so many days. [default: 0]")] = None,
     keep_caches: Annotated[int | None, typer.Option(
-        help="Of each kind of cache so many of the newest entries stay. [default: 2]")] = None,
+        help="Of each kind of cache so many of the newest entries stay. [default: 1]")] = None,
     is_meant: Annotated[bool, typer.Option("--yes", help="Remove; without it, only list.")] = False,
 ) -> None:
     """List what the store no longer needs, with sizes; with --yes, remove it. Champions and rollbacks keep theirs."""

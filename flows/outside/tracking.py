@@ -73,17 +73,19 @@ class Tracker:
     A server keeps the artifacts itself. Those of a database lie in a folder beside the store, which every reader of
     the database must then share. Opening asks the store, a server only where `is_asked`; TrackingError, here and in
     all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
+    artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far.
     run_tags: on every run that is begun here. wait_s: a server or database that goes away is waited for so long, s.
     """
 
-    def __init__(self, uri: TrackingUri, artifacts: Path, *, is_asked: bool = True,
+    def __init__(self, uri: TrackingUri, artifacts: Path | str, *, is_asked: bool = True,
                  run_tags: Mapping[str, str] = MappingProxyType({}), wait_s: float = 0.0) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
         if uri.database is not None:
-            ready_database(uri.database, artifacts)
+            own = uri.database.parent / "artifacts"
+            ready_database(uri.database, artifacts if isinstance(artifacts, Path) else own)
         if uri.is_postgres:
-            ready_postgres(uri, artifacts.absolute().as_uri())
+            ready_postgres(uri, _uri(artifacts))
         self.uri = uri
         self._run_tags = run_tags
         self._ended: set[str] = set()
@@ -93,13 +95,16 @@ class Tracker:
 
     @cached_property
     def _experiment(self) -> str:
-        location = None if self.uri.is_server else self._artifacts.absolute().as_uri()
+        location = None if self.uri.is_server else _uri(self._artifacts)
         while (found := self._client.get_experiment_by_name(EXPERIMENT)) is None:
             try:
                 return str(self._client.create_experiment(EXPERIMENT, artifact_location=location))
             except TrackingError as error:
                 if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
                     raise
+        if isinstance(self._artifacts, str) and found.artifact_location.rstrip("/") != self._artifacts.rstrip("/"):
+            raise ValueError(f"artifacts must be {without_secrets(found.artifact_location)}, where this store has kept "
+                             f"them from its first run on, got {self._artifacts}: another place needs another store")
         return str(found.experiment_id)
 
     @contextmanager
@@ -431,6 +436,10 @@ class Tracker:
         with tempfile.TemporaryDirectory() as folder:
             found: dict[str, Any] = json.loads(self._client.download(f"{artifacts}/{name}", Path(folder)).read_text())
         return found
+
+
+def _uri(artifacts: Path | str) -> str:
+    return artifacts if isinstance(artifacts, str) else artifacts.absolute().as_uri()
 
 
 def _record(run: Any) -> RunRecord:

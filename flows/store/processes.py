@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,8 @@ from pathlib import Path
 from sojourn.flows.store.lock import is_locked, whoami
 
 PROCESSES = "processes"
+_CLOCK_S = 2.0
+"""By so much the clocks of a host and of its file system may differ."""
 PROCESS_TAG = "sojourn.process"
 """The tag of an MLflow run that names the process which writes it."""
 
@@ -72,14 +75,15 @@ def forget(store: Path, token: str) -> None:
 def since_s(store: Path) -> float:
     """When the oldest living process entered the store, s on the clock of its files; what is older has no owner.
 
-    With no living process: infinity.
+    With no living process: infinity. With one that entered in the future, as the clock was set back since: minus
+    infinity, for what it writes now looks older than it is.
     """
     times = [float("inf")]
     for token in tokens(store):
         with suppress(FileNotFoundError):
             if is_alive(store, token):
                 times.append(_file(store, token).stat().st_mtime)
-    return min(times)
+    return min(times) if max(times[1:], default=0.0) <= time.time() + _CLOCK_S else float("-inf")
 
 
 def _begin(store: Path) -> StoreProcess:

@@ -19,7 +19,7 @@ def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
     artifacts = settings.store / "artifacts"
     if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
         ready_database(settings.mlflow_uri.database, artifacts)
-    tracker = Tracker(settings.mlflow_uri, artifacts, run_tags=enter_store(settings.store).tags(),
+    tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts, run_tags=enter_store(settings.store).tags(),
                       wait_s=settings.tracking_wait_s)
     repair_store(settings.store, tracker, names)
     return tracker

@@ -14,4 +14,4 @@ def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:
     """
     if settings.tracking_uri is None:
         existing_database(settings.store)
-    return Tracker(settings.mlflow_uri, settings.store / "artifacts", is_asked=is_asked)
+    return Tracker(settings.mlflow_uri, settings.artifacts or settings.store / "artifacts", is_asked=is_asked)

@@ -1,0 +1,116 @@
+"""Artifacts on file systems of fsspec: a version goes there and comes back whole, or is refused; a sweep removes it."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import pytest
+from mlflow.exceptions import MlflowException
+
+from made_bundles import Made, make
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.outside.fsspec_artifacts import FsspecArtifactRepository
+from sojourn.flows.outside.run_artifacts import artifact_bytes, remove_artifacts
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.versions.bundle_bytes import BundleBytes
+from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.reading import read_store
+from sojourn.serving.errors import BundleError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(params=["memory", "local", "file", "folder"])
+def config(request: pytest.FixtureRequest, new_store: Callable[[Path], Path], tmp_path: Path) -> RetrainConfig:
+    kept = tmp_path / "kept"
+    url = {"memory": f"memory://{kept}", "local": f"local://{kept}", "file": kept.as_uri(), "folder": str(kept)}
+    return RetrainConfig(store=new_store(tmp_path / "store"), artifacts=url[request.param])
+
+
+def _registered(tracker: Tracker, made: Made) -> str:
+    with tracker.run("run", {}) as run:
+        source = tracker.log_bundle(run, made.folders["hazard"], made.encoder, made.request(0))
+        tracker.register("made", source, run, "", {})
+    return run
+
+
+def test_a_version_goes_there_and_comes_back(config: RetrainConfig, made: Made, tmp_path: Path) -> None:
+    run = _registered(open_store(config), made)
+    reader = read_store(config)
+    held = BundleBytes.read(reader.fetch("made", 1, tmp_path / "fetched"))
+    assert held.sha256 == BundleBytes.read(made.folders["hazard"]).sha256
+    assert not (config.store / "artifacts").exists()
+    place = reader.artifact_uri(run)
+    assert artifact_bytes(reader.uri, place) > sum(map(len, held.files.values()))
+    remove_artifacts(reader.uri, place)
+    remove_artifacts(reader.uri, place)  # what is not there is removed
+    assert artifact_bytes(reader.uri, place) == 0
+    with pytest.raises((OSError, BundleError), match=r"artifacts of version 1 must be|must be a readable file"):
+        BundleBytes.read(reader.fetch("made", 1, tmp_path / "again"))
+
+
+def test_what_was_cut_off_in_mid_upload_is_not_read(new_store: Callable[[Path], Path], made: Made,
+                                                    tmp_path: Path) -> None:
+    config = RetrainConfig(store=new_store(tmp_path / "store"), artifacts=f"memory://{tmp_path}/cut")
+    tracker = open_store(config)
+    run = _registered(tracker, made)
+    files, place = fsspec.core.url_to_fs(f"{tracker.artifact_uri(run)}/bundle/model.onnx")
+    files.pipe(place, files.cat(place)[:-1])
+    with pytest.raises(BundleError, match=r"model\.onnx must have the sha256"):
+        BundleBytes.read(tracker.fetch("made", 1, tmp_path / "fetched"))
+
+
+def test_another_place_for_the_same_store_is_refused(new_store: Callable[[Path], Path], tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    with open_store(RetrainConfig(store=store)).run("run", {}):
+        pass
+    with pytest.raises(ValueError, match=r"artifacts must be file://\S+, where this store has kept them from"):
+        open_store(RetrainConfig(store=store, artifacts="memory://other")).start("run", {})
+    with open_store(RetrainConfig(store=store, artifacts=str(store / "artifacts"))).run("run", {}):
+        pass
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"artifacts": "sftp://me:s3cret@host/path"}, "without user, password, query or chain"),
+    ({"artifacts": "s3://bucket/path?key=s3cret"}, "without user, password, query or chain"),
+    ({"artifacts": "simplecache::s3://bucket/path"}, "without user, password, query or chain"),
+    ({"artifacts": "s3://bucket", "tracking_uri": "http://127.0.0.1:9"}, "must not be given with a tracking server"),
+])  # fmt: skip
+def test_impossible_places_are_refused_and_not_shown(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        RetrainConfig(**settings)  # type: ignore[arg-type]
+    assert "s3cret" not in str(raised.value)
+
+
+def test_nothing_outside_of_its_url_is_touched(tmp_path: Path) -> None:
+    kept = FsspecArtifactRepository(f"local://{tmp_path}/kept")
+    for path in ("../other", "/etc", "a/../../b"):
+        with pytest.raises(MlflowException, match="artifact_path must lie below"):
+            kept.delete_artifacts(path)
+    assert kept.list_artifacts() == []
+    file = tmp_path / "a.txt"
+    file.write_text("a")
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    shutil.copy(file, tmp_path / "tree" / "deep")
+    kept.log_artifacts(str(tmp_path / "tree"), "sub")
+    assert [(info.path, info.is_dir, info.file_size) for info in kept.list_artifacts("sub/deep")] == [
+        ("sub/deep/a.txt", False, 1)]
+    assert [info.path for info in kept.list_artifacts()] == ["sub"]
+
+
+def test_every_scheme_is_one_that_fsspec_knows_and_mlflow_lacks() -> None:
+    from fsspec.registry import known_implementations
+    from mlflow.store.artifact import artifact_repository_registry as registry
+
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    named = project["entry-points"]["mlflow.artifact_repository"]
+    assert set(named) <= {*known_implementations, "local"}
+    known = registry._artifact_repository_registry.get_registered_artifact_repositories()  # type: ignore[no-untyped-call]
+    assert {name for name, kept in known.items() if kept is FsspecArtifactRepository} == set(named)
