@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from made_growing import DAYS, days_folder, sql_source, write_day, write_rows
+from sojourn.features.readers import SourceUnavailable
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages import ingest as ingesting
 from sojourn.flows.stages.configured_trace import configured_trace
@@ -131,3 +132,40 @@ def test_no_file_of_the_store_holds_a_password(tmp_path: Path, monkeypatch: pyte
     read_into(tmp_path / "store", _of_file(file, "sql"))
     assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()
             and b"hunter2" in path.read_bytes()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_database_that_is_away_is_asked_again_and_a_wrong_query_is_not(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+
+    file, url = sql_source(tmp_path / "sql")
+    monkeypatch.setenv("TRACE_URL", url)
+    monkeypatch.setattr(ingesting, "RETRY_AFTER_S", (0.0, 0.0, 0.0))
+    settings = RetrainConfig(store=tmp_path / "store", trace=file, reader="sql").ingestion
+    errors: list[Exception] = [SourceUnavailable("away"), SourceUnavailable("away")]
+    n_asked = []
+
+    def read(store: Path, source: TraceSource) -> object:
+        n_asked.append(1)
+        if errors:
+            raise errors.pop()
+        return read_into(store, source)
+
+    monkeypatch.setattr(ingesting, "read_into", read)
+
+    @flow(persist_result=False)
+    def reading() -> str:
+        return ingesting.ingesting(settings)(settings).report
+
+    assert "all rows read" in reading() and len(n_asked) == 3
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts()
+    assert any(each.key == "read-report" and "all rows read" in str(each.data) for each in found)
+    errors[:] = [ValueError("a column drifted")]
+    n_asked.clear()
+    with pytest.raises(ValueError, match="a column drifted"):
+        reading()
+    assert len(n_asked) == 1
