@@ -1,0 +1,380 @@
+"""A check says what was known at its time, refuses what it cannot judge, and acts on an alarm once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from made_bundles import rewrite
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.flows.monitor.alarm_record import DONE, FAILED, ActedAlarm, monitor_folder, read_record, write_record
+from sojourn.flows.monitor.alarms import check_drift
+from sojourn.flows.monitor.followed import follow
+from sojourn.flows.monitor.outcomes import traced_outcomes
+from sojourn.flows.monitor.weeks import weeks_of
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.stages.windows import windows
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models.training_reference import training_reference
+from sojourn.serving import Predictor
+from sojourn.serving.decisions import read_log
+from sojourn.serving.inputs import HistoryState
+
+NAME = "sojourn-lifetime"
+DAY_S = 86_400
+N_REQUESTS = 6_000
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A trace whose later part was decided and logged. factor of lifetimes after `drift_s` in `drifted`."""
+
+    trace: Trace
+    bundle: Path
+    log: Path
+    drifted: Path
+    from_s: int
+    drift_s: int
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    root = tmp_path_factory.mktemp("logged")
+    trace = synthesize(N_REQUESTS, seed=3)
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder, HistoryState(encoder.history))
+    split = windows(rows, 0.7, 0.15)
+    from_s, past = split.test_from_s, split.past
+    drift_s = from_s + (trace.horizon_s - from_s) // 2
+    settings = FitSettings(backoff_keys(encoder), 1, 0, names=rows.names)
+    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, past, settings).export()
+    assert exported is not None
+    about = {"training": {"to_s": from_s, "threshold_s": 3_600},
+             "reference": training_reference(past, encoder.feature_names())}
+    bundle = write_bundle(root / "bundle", "hazard", exported, encoder, HistoryState(encoder.history), about)
+    for name, factor in (("log", 1.0), ("drifted", 0.1)):
+        _replay(trace, bundle, root / name, from_s, drift_s, factor)
+    return Logged(trace, bundle, root / "log", root / "drifted", from_s, drift_s)
+
+
+def _replay(trace: Trace, bundle: Path, folder: Path, from_s: int, drift_s: int, factor: float) -> None:
+    predictor = Predictor.load(bundle)
+    predictor.log_to(folder)
+    columns = list(predictor.encoder.columns())
+    start_s, lifetime_s = trace.start_s(), trace.lifetime_s().astype(np.float64)
+    lifetime_s[start_s >= drift_s] = np.maximum(lifetime_s[start_s >= drift_s] * factor, 1.0)
+    end_s = start_s + lifetime_s.astype(np.int64)
+    taken = np.flatnonzero(trace.is_start_known() & (start_s >= from_s))
+    events = sorted([(int(end_s[idx]), 0, int(idx)) for idx in taken if trace.is_event()[idx] or factor < 1.0]
+                    + [(int(start_s[idx]), 1, int(idx)) for idx in taken])
+    running: dict[int, Any] = {}
+    table = trace.requests[columns].astype(object).to_numpy()
+    ids = trace.requests["request_id"].astype(str).tolist()
+    for time_s, is_arrival, idx in events:
+        if time_s >= trace.horizon_s:
+            break
+        if is_arrival:
+            running[idx] = predictor.admit(dict(zip(columns, table[idx], strict=True)), time_s, request_id=ids[idx])
+        elif idx in running:
+            predictor.ended(running.pop(idx), time_s)
+    predictor.stop_logging()
+
+
+def versions_of(logged: Logged) -> frozenset[str]:
+    return frozenset([Predictor.load(logged.bundle).version])
+
+
+def figures_at(logged: Logged, folder: Path, as_of_s: int) -> str:
+    followed = follow(read_log(folder, as_of_s), versions_of(logged), as_of_s)
+    check = check_drift(followed, as_of_s, "cusum-bands")
+    assert check is not None
+    weeks = weeks_of(followed, check.exits, as_of_s, 3_600)
+    return repr([(week.number, week.n, week.n_ended, week.wait, sorted(week.scores.items()), week.moved)
+                 for week in weeks]) + repr(check.alarms) + repr(check.scores.tolist())
+
+
+def test_a_check_knows_nothing_of_what_came_after_its_time(logged: Logged, tmp_path: Path) -> None:
+    as_of_s = (logged.from_s + (logged.trace.horizon_s - logged.from_s) * 2 // 3) // DAY_S * DAY_S + 7
+    short = tmp_path / "short"
+    cut = Trace(logged.trace.requests.assign(
+        departure_s=logged.trace.requests["departure_s"].where(logged.trace.requests["departure_s"] <= as_of_s))
+        .loc[logged.trace.start_s() <= as_of_s].reset_index(drop=True), as_of_s, logged.trace.roles)
+    _replay(cut, logged.bundle, short, logged.from_s, logged.drift_s, 1.0)  # a log that ends at the check's time
+    assert figures_at(logged, logged.log, as_of_s) == figures_at(logged, short, as_of_s)
+    assert figures_at(logged, logged.log, as_of_s) != figures_at(logged, logged.log, as_of_s + 2 * DAY_S)
+
+
+def test_outcomes_of_a_file_give_what_the_logs_own_ends_give(logged: Logged) -> None:
+    as_of_s = logged.trace.horizon_s - 1
+    log, versions = read_log(logged.log, as_of_s), versions_of(logged)
+    own = follow(log, versions, as_of_s)
+    given = follow(log, versions, as_of_s, traced_outcomes(logged.trace, as_of_s))
+    assert own.is_event.tolist() == given.is_event.tolist()
+    assert own.end_s[own.is_event].tolist() == given.end_s[given.is_event].tolist()
+    assert own.counts["ended"] == given.counts["ended"] > 1_000
+
+
+def test_outcomes_are_joined_by_id_and_what_is_not_is_counted(logged: Logged) -> None:
+    as_of_s = logged.trace.horizon_s - 1
+    log, versions = read_log(logged.log, as_of_s), versions_of(logged)
+    outcomes = traced_outcomes(logged.trace, as_of_s)
+    (block,) = log.decisions
+    first, second = block.request_id[:2]
+    early = outcomes[first].__class__(0, int(block.arrival_s[0]) - 1, True)
+    del outcomes[second]
+    found = follow(log, versions, as_of_s, {**outcomes, first: early})
+    assert (found.counts["impossible"], found.counts["unmatched"]) == (1, 1)
+    assert found.counts["followed"] == found.counts["decisions"] - 2
+    other = follow(log, frozenset(["0" * 12]), as_of_s, outcomes)
+    assert other.counts["foreign"] == other.counts["decisions"] and len(other) == 0
+
+
+def test_two_different_ends_of_one_handle_are_not_believed(logged: Logged) -> None:
+    as_of_s = logged.trace.horizon_s - 1
+    log, versions = read_log(logged.log, as_of_s), versions_of(logged)
+    again = log.ends[:2].copy()
+    again[0, 2] += 5
+    found = follow(replace(log, ends=np.concatenate([log.ends, again])), versions, as_of_s)
+    assert found.counts["conflicting"] == 1
+    assert found.counts["ended"] == len(log.ends) - 1
+
+
+def test_what_ran_when_a_process_died_is_followed_up_to_its_last_word(logged: Logged, tmp_path: Path) -> None:
+    predictor = Predictor.load(logged.bundle)
+    predictor.log_to(tmp_path)
+    predictor.admit({}, logged.from_s + 10)
+    predictor.admit({}, logged.from_s + 60)
+    predictor.stop_logging()
+    later = Predictor.load(logged.bundle)
+    later.log_to(tmp_path)
+    later.admit({}, logged.from_s + 9_000)
+    later.stop_logging()
+    found = follow(read_log(tmp_path), versions_of(logged), logged.from_s + 9_000)
+    assert sorted(found.end_s.tolist()) == [logged.from_s + second for second in (60, 60, 9_000)]
+    assert not found.is_event.any()
+
+
+def test_a_restart_from_a_snapshot_goes_on_following(logged: Logged, tmp_path: Path) -> None:
+    predictor = Predictor.load(logged.bundle)
+    predictor.log_to(tmp_path / "log")
+    predictor.admit({}, logged.from_s + 10)
+    predictor.snapshot(tmp_path / "history")
+    predictor.stop_logging()
+    later = Predictor.load(logged.bundle, history=tmp_path / "history")
+    later.log_to(tmp_path / "log")
+    later.admit({}, logged.from_s + 9_000)
+    later.stop_logging()
+    found = follow(read_log(tmp_path / "log"), versions_of(logged), logged.from_s + 9_000)
+    assert found.end_s.tolist() == [logged.from_s + 9_000] * 2
+
+
+def test_a_request_that_is_decided_again_counts_once(logged: Logged, tmp_path: Path) -> None:
+    for second in (10, 500):
+        predictor = Predictor.load(logged.bundle)
+        predictor.log_to(tmp_path)
+        vm = predictor.admit({}, logged.from_s + second, arrival_s=logged.from_s + 10, request_id="a")
+        if second == 500:
+            predictor.ended(vm, logged.from_s + 700)
+        predictor.stop_logging()
+    found = follow(read_log(tmp_path), versions_of(logged), logged.from_s + 900)
+    assert (len(found), found.counts["repeated"]) == (1, 1)
+    assert (found.end_s.tolist(), found.is_event.tolist()) == ([logged.from_s + 700], [True])
+
+
+def test_ends_of_requests_that_waited_need_outcomes(logged: Logged, tmp_path: Path) -> None:
+    predictor = Predictor.load(logged.bundle)
+    predictor.log_to(tmp_path)
+    vm = predictor.admit({}, logged.from_s + 10)
+    predictor.ended(vm, logged.from_s + 700, arrival_s=logged.from_s + 500)
+    predictor.stop_logging()
+    with pytest.raises(ValueError, match="outcomes must be given for requests that wait"):
+        follow(read_log(tmp_path), versions_of(logged), logged.from_s + 900)
+
+
+def test_a_drift_raises_an_alarm_that_says_when_it_began(logged: Logged) -> None:
+    as_of_s = logged.trace.horizon_s - 1
+    calm, moved = (check_drift(follow(read_log(folder, as_of_s), versions_of(logged), as_of_s), as_of_s, "cusum-bands")
+                   for folder in (logged.log, logged.drifted))
+    assert calm is not None and moved is not None
+    late = [alarm for alarm in moved.alarms if alarm.day >= logged.drift_s // DAY_S]
+    assert late and late[0].day - logged.drift_s // DAY_S <= 7
+    assert late[0].ratio > 1.2
+    assert len([alarm for alarm in calm.alarms if alarm.day >= logged.drift_s // DAY_S]) < len(late) + 1
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A store with the bundle registered as champion."""
+
+    config: Callable[..., MonitorConfig]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory,
+           prefect_server: None) -> Stored:
+    from sojourn.flows.config import TraceSettings
+    from sojourn.flows.outside.tracking import CHAMPION
+    from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+    from sojourn.flows.versions.opening import open_store
+
+    store = new_store(tmp_path_factory.mktemp("monitored"))
+    tracker = open_store(TraceSettings(store=store))
+    with tracker.run("made", {}) as run:
+        source = tracker.log_section(run, logged.bundle)
+    version = tracker.register(NAME, source, run, "", {BUNDLE_TAG: BundleBytes.read(logged.bundle).sha256})
+    tracker.set_alias(NAME, CHAMPION, version)
+    return Stored(lambda **changes: MonitorConfig(**{"store": store, "model_name": NAME, "log": logged.log, **changes}),
+                  store)
+
+
+def test_a_check_reports_to_mlflow_and_in_one_page(stored: Stored, logged: Logged) -> None:
+    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.versions.reading import read_store
+
+    found = monitor(stored.config())
+    page = found.report.read_text()
+    assert "What to do" in page and "<script" not in page and "http" not in page.replace("http-equiv", "")
+    assert any(not week.wait for week in found.weeks)
+    metrics = read_store(stored.config()).run_metrics(found.run_id)
+    assert metrics["count.followed"] == found.counts["followed"]
+    assert metrics["week.ibs"] > 0.0
+
+
+@pytest.mark.parametrize(("change", "rule"), [
+    ({"alias": "gone"}, "alias must point to a version of sojourn-lifetime"),
+    ({"model_name": "no-such"}, "the registered model must be one of sojourn-lifetime, got 'no-such'"),
+    ({"log": Path("no-such-folder")}, "log must be a folder that a predictor logs to, got 'no-such-folder'"),
+    ({"as_of_s": 5}, "log must hold decisions, got .* records, all of after second 5"),
+])  # fmt: skip
+def test_what_cannot_be_checked_is_refused_by_name(stored: Stored, change: dict[str, Any], rule: str) -> None:
+    from sojourn.flows.jobs.monitor import monitor
+
+    with pytest.raises((ValueError, FileNotFoundError), match=rule):
+        monitor(stored.config(**change))
+
+
+def test_an_empty_folder_and_a_log_of_another_model_are_refused(stored: Stored, logged: Logged,
+                                                                tmp_path: Path) -> None:
+    from sojourn.flows.jobs.monitor import monitor
+
+    with pytest.raises(ValueError, match="log must hold decisions, got none"):
+        monitor(stored.config(log=tmp_path))
+    other = tmp_path / "other"
+    schema = json.loads((logged.bundle / "schema.json").read_bytes())
+    shutil.copytree(logged.bundle, other)
+    rewrite(other, "schema.json", json.dumps({**schema, "code_version": "other"}).encode())
+    predictor = Predictor.load(other)
+    predictor.log_to(tmp_path / "log")
+    predictor.admit({}, logged.from_s + 10)
+    predictor.stop_logging()
+    with pytest.raises(ValueError, match="log must be of sojourn-lifetime, got decisions of"):
+        monitor(stored.config(log=tmp_path / "log"))
+
+
+def test_outcomes_need_decisions_with_ids(stored: Stored, logged: Logged, tmp_path: Path) -> None:
+    from sojourn.flows.jobs.monitor import monitor
+
+    predictor = Predictor.load(logged.bundle)
+    predictor.log_to(tmp_path / "log")
+    predictor.admit({}, logged.from_s + 10)
+    predictor.stop_logging()
+    table = pd.DataFrame({"request_id": ["a"], "arrival_s": [0], "departure_s": [5], "cpu_cores": [1.0],
+                          "mem_gib": [1.0]})
+    Trace(table, 10).save(tmp_path / "outcomes")
+    with pytest.raises(ValueError, match="decisions must name a request_id to be joined with outcomes"):
+        monitor(stored.config(log=tmp_path / "log", trace=tmp_path / "outcomes", reader="parquet"))
+
+
+def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch,
+                                     tmp_path: Path) -> None:
+    from sojourn.flows.jobs import monitor as job
+
+    runs: list[Any] = []
+    monkeypatch.setattr(job, "load_settings", lambda *given, **changes: changes)
+    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", lambda settings: runs.append(settings))
+    changes = {"log": logged.drifted, "retrain_config": tmp_path / "made.toml", "refractory_days": 40}
+    first = job.monitor(stored.config(**changes))
+    assert first.action == "retrain within the check" and len(runs) == 1
+    assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [DONE]
+    assert job.monitor(stored.config(**changes)).action == "" and len(runs) == 1
+
+    def fails(settings: object) -> None:
+        raise ValueError("no trace")
+
+    write_record(monitor_folder(stored.folder, NAME), [])
+    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", fails)
+    with pytest.raises(ValueError, match="no trace"):
+        job.monitor(stored.config(**changes))
+    assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [FAILED]
+
+
+def test_a_record_that_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
+    write_record(tmp_path, [ActedAlarm(3, "event only", DONE, 1)])
+    assert read_record(tmp_path) == [ActedAlarm(3, "event only", DONE, 1)]
+    (tmp_path / "alarms.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"alarms.json in .* must be a record of alarms"):
+        read_record(tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sojourn.flows.monitor import alarm_record
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.stages.windows import windows
+import sojourn.publishing
+n_left, (store, log) = int(sys.argv[1]), sys.argv[2:4]
+
+def counted(name, module):
+    real = getattr(module, name)
+    def call(*given, **named):
+        global n_left
+        n_left -= 1
+        if n_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*given, **named)
+    setattr(module, name, call)
+
+for name in ("replace", "write_text", "mkdir", "unlink"):
+    counted(name, Path)
+counted("fsync", os)
+from sojourn.flows.jobs.monitor import monitor
+import sojourn.flows.jobs.monitor as job
+job.open_store, opened = (lambda config: opened(config)), job.open_store
+n_left = int(sys.argv[1])
+monitor(MonitorConfig(store=store, model_name="sojourn-lifetime", log=log))
+"""
+
+
+@pytest.mark.slow
+def test_a_check_that_is_killed_at_a_write_leaves_a_whole_store(stored: Stored, logged: Logged) -> None:
+    from sojourn.flows.jobs.monitor import monitor
+
+    folder = monitor_folder(stored.folder, NAME)
+    write_record(folder, [])
+    n_killed = 0
+    for place in (1, 2, 4, 8, 12, 16):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(place), str(stored.folder), str(logged.drifted)],
+                              capture_output=True, timeout=120, env=os.environ)
+        n_killed += done.returncode == -9
+        assert all(one.n_tries <= 2 for one in read_record(folder))
+        report = folder / "report.html"
+        assert not report.exists() or report.read_text().rstrip().endswith("</html>")
+    assert n_killed >= 3
+    again = monitor(stored.config(log=logged.drifted))
+    assert again.report.read_text().rstrip().endswith("</html>")
