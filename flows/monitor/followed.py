@@ -11,6 +11,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.flows.monitor.joined_table import JoinedTable, logged_table
 from sojourn.flows.monitor.outcomes import Handle, LoggedEnds, Outcome, heard_to_s
+from sojourn.models.measures import coarsest_owner
 from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel
 from sojourn.serving.inputs import WEEK_S
 
@@ -38,7 +39,8 @@ class Followed:
     """n decisions with what was known of them. Times in seconds on the predictor's clock.
 
     arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was last heard of;
-    watch_s: from when it was under observation. owner: int64 (n,), codes, below 0 = unknown. is_unknown: bool (n,), the
+    watch_s: from when it was under observation. owner: int64 (n,), codes of the coarsest key of owners
+    that tells at least 20 apart, below 0 = unknown. is_unknown: bool (n,), the
     model had not seen the owner. models: versions; table: their curves; features: by version, of the rows in `block`.
     shadow: curves of the shadow for those rows that it answered, with their rows; None where there are none.
     """
@@ -190,16 +192,15 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
     arrival_s = column([block.arrival_s for block in blocks], np.int64)
     now_s = column([block.now_s for block in blocks], np.int64)
     owner = column([block.owner for block in blocks], object)
-    unknown = column([np.array([not set(block.model.owner_keys[:1]).isdisjoint(names) or owner is None
-                                for names, owner in zip(block.unknown, block.owner, strict=True)], bool)
+    unknown = column([np.array([not set(block.model.owner_keys[:1]).isdisjoint(names) or None in owners[:1]
+                                for names, owners in zip(block.unknown, block.owner, strict=True)], bool)
                       for block in blocks], bool)
     phase_s = column([np.full(len(block), block.model.phase_s) for block in blocks], np.int64)
     begin_s = np.array([one.begin_s for one in told], np.int64)
     end_s = np.array([one.end_s for one in told], np.int64)
     watch_s = np.maximum(begin_s, now_s)
-    names = sorted({name for name in owner if name is not None})
-    code = {name: idx for idx, name in enumerate(names)}
-    codes = np.array([-1 if name is None else code[name] for name in owner], np.int64)
+    n_keys = min((len(owners) for owners in owner), default=0)
+    codes = coarsest_owner([_codes([owners[place] for owners in owner]) for place in range(n_keys)], len(taken))
     tables = tuple(logged_table(block.model, block.curves) for block in blocks)
     is_kept = end_s > watch_s
     is_kept |= (end_s == watch_s) & (watch_s == begin_s)  # a request of less than a second counts as one
@@ -213,6 +214,12 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
         JoinedTable(tables, place[kept], row[kept]), tuple(block.features for block in blocks), shadow, shadow_versions,
         dict(counts),
     )  # fmt: skip
+
+
+def _codes(names: list[str | None]) -> np.ndarray:
+    """A number for each name, int64 (n,); -1 for none."""
+    code: dict[str, int] = {}
+    return np.array([-1 if name is None else code.setdefault(name, len(code)) for name in names], np.int64)
 
 
 def _shadow(log: DecisionLog, handles: list[Handle]) -> tuple[tuple[np.ndarray, JoinedTable] | None, tuple[str, ...]]:

@@ -71,7 +71,8 @@ class DecisionBlock:
     """Decisions of one version, in the order in which they are in the files.
 
     token, number, arrival_s, now_s, session: int64 (n,); a decision's handle is token and number, its session a place
-    in `DecisionLog.sessions`. owner, request_id: object (n,), text or None. unknown: object (n,), tuples of text.
+    in `DecisionLog.sessions`. owner: object (n,), tuples with a text or
+    None for each of the model's owner keys. request_id, unknown: object (n,), text or None, and tuples of text.
     features: float64 (n, number of the model's features). curves: float64 (n, k), rates or raw scores.
     """
 
@@ -253,13 +254,12 @@ def _block(model: LoggedModel, frames: Sequence[tuple[Frame, np.ndarray, int]]) 
     fitting = [(frame, rows, session) for frame, rows, session in frames if frame.document["n_features"] == n_own]
     numbers = np.concatenate([frame.numbers[rows] for frame, rows, _ in fitting])
     whole = np.ascontiguousarray(numbers[:, :n]).view(np.int64)
-    texts = {name: _texts([frame.document[name][row] for frame, rows, _ in fitting for row in rows.tolist()])
-             for name in ("owner", "id")}
-    unknown = np.empty(len(numbers), object)
-    unknown[:] = [tuple(frame.document["unknown"][row]) for frame, rows, _ in fitting for row in rows.tolist()]
+    ids = _texts([frame.document["id"][row] for frame, rows, _ in fitting for row in rows.tolist()])
+    owner, unknown = (_texts([tuple(frame.document[name][row]) for frame, rows, _ in fitting for row in rows.tolist()])
+                      for name in ("owner", "unknown"))
     session = np.concatenate([np.full(len(rows), place) for _, rows, place in fitting])
     token, number, arrival_s, now_s = (whole[:, place].copy() for place in range(n))
-    return DecisionBlock(model, token, number, arrival_s, now_s, session, texts["owner"], texts["id"], unknown,
+    return DecisionBlock(model, token, number, arrival_s, now_s, session, owner, ids, unknown,
                          numbers[:, n:n + n_own].copy(), numbers[:, n + n_own:].copy())
 
 
@@ -272,5 +272,6 @@ def _shadow_block(model: LoggedModel, frames: Sequence[Frame]) -> ShadowBlock:
 
 def _texts(values: Sequence[Any]) -> np.ndarray:
     found = np.empty(len(values), object)
-    found[:] = values
+    for idx, value in enumerate(values):  # at once, numpy would make a table of tuples
+        found[idx] = value
     return found

@@ -76,11 +76,11 @@ def decision_frame(decisions: Sequence[Decision], owner: Owner) -> Frame:
                       for one in decisions], np.int64)
     answers = np.concatenate([one.answer for one in decisions]).reshape(len(decisions), -1)
     features = answers[:, decisions[0].n_before:]
-    place = next((idx for idx, key in enumerate(served.encoder.history.keys) if key.kind == "owner"), None)
-    keys = [None if place is None else one.admission.keys[place] for one in decisions]
+    places = [idx for idx, key in enumerate(served.encoder.history.keys) if key.kind == "owner"]
     document = {
         "version": served.version, "n_features": features.shape[1],
-        "owner": [None if key is None else owner("/".join(key)) for key in keys],
+        "owner": [[None if (key := one.admission.keys[place]) is None else owner("/".join(key)) for place in places]
+                  for one in decisions],
         "unknown": [list(one.unknown) for one in decisions],
         "id": [one.request_id for one in decisions],
     }  # fmt: skip
