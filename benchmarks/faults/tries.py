@@ -52,10 +52,10 @@ class Bench:
         return self.folder / "store"
 
     def retrain(self, seed: int) -> list[str]:
-        """The command of a small full run."""
+        """The command of a small full run, which trains also where a finished one stands."""
         file = self.folder / "settings.toml"
         file.write_text(SETTINGS)
-        return ["retrain", "--config", str(file), "--store", str(self.store), "--seed", str(seed)]
+        return ["retrain", "--config", str(file), "--store", str(self.store), "--seed", str(seed), "--again"]
 
     def compare(self) -> list[str]:
         """The command of a tiny comparison."""

@@ -66,7 +66,7 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     assert "version 1" in _sojourn(root, "one", uri, *retrain)
     tracker = Tracker(TrackingUri(uri), root / "unused")
     tracker.set_alias(NAME, CHAMPION, 1)
-    _sojourn(root, "one", uri, *retrain)  # without the first one's store: the champion comes from the server
+    _sojourn(root, "one", uri, *retrain, "--again")  # without the first one's store: the champion comes from the server
     with tracker.run("study", {"kind": STUDY, "trace": "small"}) as run:
         tracker.log_text(run, json.dumps(FOUND), f"{STUDY}.json")
 
