@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow fuzz steady lint types contracts tables examples wheel site bench soak scale faults docs clean
+.PHONY: run test slow fuzz steady lint types contracts tables examples wheel site pictures bench soak scale faults docs clean
 
 run: $(READY)
 	$(BIN)/sojourn retrain
@@ -47,6 +47,10 @@ site: $(READY)
 	rm -rf build/site
 	$(BIN)/sphinx-build -q -W --keep-going -d build/site-doctrees -b html docs build/site
 	$(BIN)/python .ci/check_site.py build/site
+
+# the docs' pictures of MLflow's and Prefect's pages, taken by the tests that look at them
+pictures: $(READY)
+	SOJOURN_UI_PICTURES=docs $(BIN)/pytest -q -p no:xdist tests/ui/test_team_pages.py
 
 wheel: $(READY)
 	$(BIN)/python .ci/check_wheel.py

@@ -1,4 +1,4 @@
-"""What Prefect's dashboard shows of a retrain: the gates as a table, and where the run and the bundle are."""
+"""What Prefect's dashboard shows of a retrain: the gates as a list, and where the run and the bundle are."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ GATES, RESULT, RUN = "gates", "result", "mlflow-run"
 """Keys of the artifacts."""
 
 
-def gates_table(promotion: Promotion) -> str:
-    """A Markdown table of the gates.
+def gates_list(promotion: Promotion) -> str:
+    """A Markdown list of the gates, which the dashboard wraps; a table's long cells it cuts off.
 
     >>> from sojourn.flows.gates.gate import Gate
-    >>> print(gates_table(Promotion("m", 1, "champion", (Gate("size", True, "2 | 5 MB"),))))
-    | gate | result | found |
-    |---|---|---|
-    | size | passed | 2 \\| 5 MB |
+    >>> print(gates_list(Promotion("m", 1, "champion", (Gate("size", True, "2 of 5 MB"), Gate("time", False, "9 us")))))
+    - passed: **size**. 2 of 5 MB
+    - **FAILED: time**. 9 us
     """
-    rows = [(gate.name, "passed" if gate.is_passed else "**failed**", gate.found.replace("|", "\\|"))
-            for gate in promotion.gates]
-    return "\n".join(["| gate | result | found |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(f"- passed: **{gate.name}**. {gate.found}" if gate.is_passed else
+                     f"- **FAILED: {gate.name}**. {gate.found}" for gate in promotion.gates)
 
 
 @task(name="artifacts", retries=2, retry_delay_seconds=2)
@@ -33,7 +31,7 @@ def publish_artifacts(promotion: Promotion, trace: str, bundle: str, where: str)
     """
     state = promotion.alias or "no longer champion or challenger"
     unchanged = "; nothing has changed since it was made" if promotion.is_unchanged else ""
-    create_markdown_artifact(gates_table(promotion), key=GATES,
+    create_markdown_artifact(gates_list(promotion), key=GATES,
                              description=f"Gates of {promotion.name} version {promotion.version}")
     lines = [f"**{promotion.name}** version {promotion.version} is {state}{unchanged}.", "", f"- trace: `{trace}`",
              f"- bundle: `{bundle}`", f"- MLflow: {where}"]

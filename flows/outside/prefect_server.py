@@ -83,6 +83,7 @@ def _begun(home: Path, is_scheduling: bool) -> tuple[subprocess.Popen[bytes], st
     # bound here, so that no other process takes the port meanwhile
     with socket.create_server(("127.0.0.1", 0)) as door, (home / "server.log").open("ab") as log:
         url = f"http://127.0.0.1:{door.getsockname()[1]}/api"
+        environment.setdefault("PREFECT_SERVER_UI_API_URL", url)  # by default its pages ask port 4200
         process = subprocess.Popen(
             [sys.executable, "-m", "sojourn.flows.outside.prefect_server", str(door.fileno())],
             pass_fds=[door.fileno()], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,

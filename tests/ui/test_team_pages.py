@@ -1,0 +1,95 @@
+"""MLflow and Prefect: what a team needs to compare versions, to roll back, and to see what a retrain did."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mlflow import MlflowClient
+
+from sojourn.flows.tracking_uri import TrackingUri
+from watched_pages import Team, Watched
+
+pytestmark = pytest.mark.slow
+NAME = "sojourn-lifetime"
+SHOWN = ("ages.ibs", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp", "sim.best_fit.empty_hosts_pct")
+"""Accuracy, and the simulator's pp, by the names that every version has."""
+
+
+def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, mlflow_url: str) -> None:
+    client = MlflowClient(TrackingUri.of_file(team.store / "mlflow.db").plain)
+    runs = {str(version): str(client.get_model_version(NAME, str(version)).run_id) for version in (1, 2)}
+    page = watched.page
+    page.goto(f"{mlflow_url}/#/models/{NAME}")
+    page.get_by_text("Version 2").first.wait_for()
+    boxes = page.locator("input[type=checkbox]")
+    for idx in (1, 2):  # the first one ticks all
+        boxes.nth(idx).click()
+    page.get_by_test_id("compareButton").click()
+    page.get_by_text("Comparing 2 Versions").wait_for()
+    page.get_by_text("ages.ibs", exact=True).first.wait_for(state="attached")
+    text = watched.text()
+    for run in runs.values():
+        assert run in text
+    measured = [client.get_run(run).data.metrics for run in runs.values()]
+    rows = {row.inner_text().split("\t")[0].strip(): row for row in page.locator("tr").all()}
+    for name in SHOWN:
+        values = [metrics[name] for metrics in measured]
+        if values[0] == values[1]:  # the page shows what differs
+            continue
+        cells = [float(cell) for cell in rows[name].inner_text().split("\t")[1:3]]
+        assert cells == pytest.approx(values, rel=2e-3, abs=6e-4), name  # as it is rounded there
+    box = rows["ages.ibs"].bounding_box()
+    assert box is not None and box["x"] + box["width"] <= 1280  # the table is not cut
+    assert json.dumps(runs).replace(" ", "") in page.evaluate("decodeURIComponent(location.href)")
+    rows["sim.joint_fit.gain_pp"].scroll_into_view_if_needed()
+    watched.picture("mlflow_compare.png")
+
+
+def test_a_version_has_its_card_its_gates_and_its_alias(watched: Watched, team: Team, mlflow_url: str) -> None:
+    page = watched.page
+    page.goto(f"{mlflow_url}/#/models/{NAME}")
+    page.get_by_text("Version 2").first.wait_for()
+    text = watched.text()
+    for part in ("trace : synthetic", "data_hash", "window : decided before", "family : hazard",
+                 "gate.bit parity of the export : passed: 0 of 100,000 rows differ", "gate.accuracy against km"):
+        assert part in text, part
+    page.goto(f"{mlflow_url}/#/models/{NAME}/versions/2")
+    page.get_by_text("measure (test window)").wait_for()
+    text = watched.text()
+    for part in ("hazard trained on synthetic", "Brier score over ages (lower = better)", "sim.nilas.gain_pp",
+                 "sim.joint_fit.gain_pp", "bit parity of the export"):
+        assert part in text, part
+    assert "@ challenger" in text or "@ champion" in text
+    table = page.locator("table", has_text="measure (test window)").bounding_box()
+    assert table is not None and table["x"] + table["width"] <= 1280
+
+
+def test_a_retrain_is_a_run_that_completed(watched: Watched, team: Team) -> None:
+    page = watched.page
+    page.goto(f"{team.prefect}/runs")
+    page.get_by_text("Completed").first.wait_for()
+    text = watched.text()
+    assert "2 runs" in text and text.count("Completed") == 2
+    assert "Can't connect" not in text  # its pages ask the port that this server has
+
+
+@pytest.mark.parametrize(("key", "parts"), [
+    ("gates", ("passed: bit parity of the export. 0 of 100,000 rows differ", "accuracy against km")),
+    ("result", ("sojourn-lifetime version 2", "trace:", "bundle:", "MLflow")),
+    ("read-report", ("What was read of synthetic", "generated 3,000")),
+])  # fmt: skip
+def test_an_artifact_is_read_in_the_dashboard(watched: Watched, team: Team, key: str, parts: tuple[str, ...]) -> None:
+    page = watched.page
+    page.goto(f"{team.prefect}/artifacts")
+    page.get_by_text(key, exact=True).first.click()
+    page.wait_for_url(f"**/artifacts/key/{key}")
+    page.locator('a[href*="/artifacts/artifact/"]').first.click()  # the latest
+    page.get_by_text("Show raw data").wait_for()
+    text = watched.text()
+    for part in parts:
+        assert part in text, part
+    for line in page.locator("table, article li, .markdown-renderer li").all():  # nothing is cut
+        box = line.bounding_box()
+        assert box is not None and box["x"] + box["width"] <= 1280
+    watched.picture(f"prefect_{key}.png")
