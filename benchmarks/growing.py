@@ -63,7 +63,7 @@ def write_table(database: Path, rows: pd.DataFrame) -> None:
     columns = list(rows.columns)
     with sqlite3.connect(database) as connection:
         connection.execute(f"CREATE TABLE IF NOT EXISTS requests (request_id TEXT PRIMARY KEY, "
-                           f"{', '.join(name for name in columns if name not in ('request_id', 'written_s'))}, "
+                           f"{', '.join(f'[{name}]' for name in columns if name not in ('request_id', 'written_s'))}, "
                            "updated_at INTEGER)")
         connection.execute("CREATE INDEX IF NOT EXISTS by_time ON requests (updated_at)")
         plain = rows.astype(object).where(rows.notna(), None)
