@@ -20,14 +20,19 @@ def table_figure(table: Mapping[str, Any], path: Path) -> None:
     titles = ("no drift, independent days", "no drift, AR(0.95) and cycles")
     pairs = (("none", "step"), ("none, autocorrelated", "step, autocorrelated"))
     for axes, title, (none, step) in zip((left, right), titles, pairs, strict=True):
+        near: dict[tuple[float, float], list[str]] = {}  # names of points that lie on one another share a label
         for name, row in table["default"].items():
             x, y = row[none]["alarms_per_year"], 100.0 * row[step]["share_within_7_days"]
             axes.plot(x, y, "o", color=_COLOURS["monitor"] if name == "level-or-change" else "#555555")
-            axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+            place = next((at for at in near if abs(at[0] - x) < 0.15 and abs(at[1] - y) < 5.0), (x, y))
+            near.setdefault(place, []).append(name)
+        for place, names in near.items():
+            axes.annotate("\n".join(names), place, textcoords="offset points", xytext=(7, -2), fontsize=8, va="center")
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("false alarms a year (0 to 1 is linear)")
         axes.set_xscale("symlog", linthresh=1.0)
-        axes.set_xlim(-0.1, 30.0)
+        axes.set_xlim(-0.1, 40.0)
+        axes.set_xticks([0.0, 0.5, 1.0, 3.0, 10.0, 30.0], ["0", "0.5", "1", "3", "10", "30"])
         axes.grid(alpha=0.3)
     left.set_ylabel("steps (lifetimes x 2 or x 1/2) found within 7 days, %")
     figure.savefig(path, dpi=110)

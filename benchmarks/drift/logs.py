@@ -20,6 +20,7 @@ from sojourn.publishing import whole_file
 
 LOGS: Mapping[str, tuple[str, str, int]] = MappingProxyType({
     "SURF Lisa": ("surf", "opendc/surf_halfyear_tasks.parquet", 124),
+    "NASA iPSC": ("swf", "swf/NASA-iPSC-1993-3.1-cln.swf.gz", 92),
     "HPC2N": ("swf", "swf/HPC2N-2002-2.1-cln.swf.gz", 252),
     "SDSC Blue": ("swf", "swf/SDSC-BLUE-2000-4.2-cln.swf.gz", 252),
 })
