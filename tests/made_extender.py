@@ -52,7 +52,8 @@ class FixedPredictor:
         name = request["user"]
         return cast(Lifetime, FixedLifetime(name, self.totals_s[name], now_s))
 
-    def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int) -> Lifetime:
+    def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int,
+              request_id: str | None = None) -> Lifetime:
         assert arrival_s <= now_s
         self.admitted.append((request["user"], arrival_s))
         return self.predict(request, arrival_s)
