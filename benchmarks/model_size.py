@@ -20,7 +20,7 @@ import numpy as np
 
 from sojourn.features.split import Split
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.jobs.search import without_test
+from sojourn.flows.jobs.trial import without_test
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.train import fit_settings

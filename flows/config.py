@@ -63,15 +63,6 @@ class TraceSettings(BaseSettings):
     horizon_s: int | None = Field(None, ge=1)
     """When observation ended, seconds on the trace's clock; default: what the reader finds in the file."""
 
-    dask: str | None = None
-    """A Dask cluster for the work that can be shared out: `local`, `local:N` processes here, or a scheduler's address
-    (`tcp://HOST:PORT`) whose workers see the store under the same path."""
-
-    @field_validator("dask")
-    @classmethod
-    def _possible_dask(cls, value: str | None) -> str | None:
-        return possible_dask(value) if value else None
-
     @field_validator("reader")
     @classmethod
     def _known_reader(cls, value: str, info: ValidationInfo) -> str:
@@ -164,7 +155,20 @@ class TraceSettings(BaseSettings):
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
 
 
-class RetrainConfig(TraceSettings):
+class SharedSettings(TraceSettings):
+    """Of work that can be shared out to a cluster."""
+
+    dask: str | None = None
+    """A Dask cluster for the work that can be shared out: `local`, `local:N` processes here, or a scheduler's address
+    (`tcp://HOST:PORT`) whose workers see the store under the same path."""
+
+    @field_validator("dask")
+    @classmethod
+    def _possible_dask(cls, value: str | None) -> str | None:
+        return possible_dask(value) if value else None
+
+
+class RetrainConfig(SharedSettings):
     """One retraining run."""
 
     since: str | None = None

@@ -14,7 +14,7 @@ from sojourn.flows.compare.grid import Cell, grid_of
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.preset import OF_USAGE
 from sojourn.flows.compare.presets.reading import check_reads
-from sojourn.flows.config import TraceSettings, load_config
+from sojourn.flows.config import SharedSettings, load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
@@ -23,7 +23,7 @@ from sojourn.simulator.engine import named_policy
 _OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
 
 
-class CompareConfig(TraceSettings):
+class CompareConfig(SharedSettings):
     """One comparison: policies x predictors x loads x seeds on one trace."""
 
     preset: str | None = None

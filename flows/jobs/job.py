@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from sojourn.flows.config import TraceSettings
+from sojourn.flows.config import SharedSettings, TraceSettings
 from sojourn.flows.environment import be_quiet
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
@@ -29,25 +28,17 @@ class Job(Flow[P, R]):
             if not isinstance(each, TraceSettings):
                 raise ValueError(f"a job's first argument must be its settings, got {each!r}")
             check_before_work(each)
-        with _cluster(several[0].dask) as address, prefect_server(several[0].store):
+        if not isinstance(several[0], SharedSettings) or several[0].dask is None:
+            with prefect_server(several[0].store):
+                return super().__call__(*args, **kwargs)
+        from sojourn.flows.outside.dask_workers import cluster
+
+        with cluster(several[0].dask) as address, prefect_server(several[0].store):
             found = [each.model_copy(update={"dask": address}) for each in several]
+            given = found if isinstance(settings, Sequence) else found[0]
             if args:
-                args = (found if isinstance(settings, Sequence) else found[0], *args[1:])
-            else:
-                kwargs = {**kwargs, next(iter(kwargs)): found if isinstance(settings, Sequence) else found[0]}
-            return super().__call__(*args, **kwargs)
-
-
-@contextmanager
-def _cluster(dask: str | None) -> Iterator[str | None]:
-    """The address of the scheduler, where the settings name a cluster: it answers, before any work."""
-    if dask is None:
-        yield None
-        return
-    from sojourn.flows.outside.dask_workers import cluster
-
-    with cluster(dask) as address:
-        yield address
+                return super().__call__(given, *args[1:], **kwargs)
+            return super().__call__(**{**kwargs, next(iter(kwargs)): given})
 
 
 def job(name: str) -> Callable[[Callable[P, R]], Job[P, R]]:

@@ -9,50 +9,35 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
-from sojourn.features.split import Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
+from sojourn.flows.jobs import trial as one_trial  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.jobs.trial import Material, TrialTask, material_of, trial_code, worker_score  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
+from sojourn.flows.outside.workers import NewWorker, run_grouped  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.figures import search_figure  # noqa: E402
-from sojourn.flows.since import since_s  # noqa: E402
-from sojourn.flows.stage_settings import IngestSettings, TrainSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
-from sojourn.flows.stages.train import fit_settings  # noqa: E402
-from sojourn.flows.stages.windows import windows  # noqa: E402
+from sojourn.flows.stages.sampled_features import workers_of  # noqa: E402
 from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.lifetime import SEARCH_SPACES, Bounds, FitSettings, SearchSpace  # noqa: E402  # noqa: E402
-from sojourn.models.measures import BrierOverAges  # noqa: E402
+from sojourn.models.lifetime import SEARCH_SPACES, Bounds  # noqa: E402
 
 if TYPE_CHECKING:
     import optuna
 
 SEARCH = "search"
-MAX_LEAVES = 40_000
-"""A setting that may grow more on any trace is refused: the model would be larger than about 1.4 MB."""
-_N_REFIT = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What a trial sees of one trace: the train and validation windows; `past` is a stub, `test` is empty."""
-
-    name: str
-    split: Split
-    settings: FitSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +63,32 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     with stage("open the store"):
         tracker = open_store(config)
         trials_file = ready_trials(config.store)
-    materials = [_material(each.ingestion, each.training) for each in configs]
+    materials = [_material(each) for each in configs]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     name = f"{family} on " + ", ".join(material.name for material in materials)
     found = optuna.create_study(study_name=name, load_if_exists=True, direction="minimize",
                                 storage=TrackingUri.of_file(trials_file).plain,
-                                sampler=optuna.samplers.TPESampler(seed=config.seed, n_startup_trials=8))
+                                sampler=optuna.samplers.TPESampler(seed=config.seed, n_startup_trials=8,
+                                                                   constant_liar=config.dask is not None))
     if not found.trials:
         found.enqueue_trial(dict(space.defaults))
+    n_left = max(n_trials - sum(trial.state.is_finished() for trial in found.trials), 0)
     with stage(f"defaults of {family}"):
-        reached = [_score(space, space.defaults, material) for material in materials]
-    with stage(f"search {family}") as report:
-
-        def objective(trial: optuna.Trial) -> float:
-            values = {name: _suggested(trial, name, bounds) for name, bounds in space.bounds.items()}
-            shares = []
-            for step, (material, default) in enumerate(zip(materials, reached, strict=True)):
-                shares.append(_score(space, values, material) / default)
-                trial.set_user_attr(material.name, shares[-1])
-                report(trial.number * len(materials) + step + 1, n_trials * len(materials))
-            return math.fsum(shares) / len(shares)
-
-        n_left = max(n_trials - sum(trial.state.is_finished() for trial in found.trials), 0)
-        if n_left:
-            found.optimize(objective, n_trials=n_left, timeout=timeout_s)
+        reached = [one_trial.score(space, space.defaults, material) or math.nan for material in materials]
+    with stage(f"search {family}") as report, workers_of(config.dask) as workers:
+        tasks = [TrialTask(family, {}, replace(each.ingestion, store=each.store.resolve()), each.training, trial_code())
+                 for each in configs]
+        began_s = time.monotonic()
+        while n_left > 0 and time.monotonic() - began_s < timeout_s:
+            trials = [found.ask() for _ in range(min(n_left, len(workers)))]
+            n_left -= len(trials)
+            asked = [(trial, {name: _suggested(trial, name, bounds) for name, bounds in space.bounds.items()})
+                     for trial in trials]
+            scores = (_scores_of_workers(asked, tasks, workers) if config.dask else
+                      [[one_trial.score(space, values, material) for material in materials] for _, values in asked])
+            for trial, of_trial in zip(trials, scores, strict=True):
+                _tell(found, trial, of_trial, reached, materials)
+            report(n_trials - n_left, n_trials)
     searched = Searched({name: float(value) for name, value in found.best_params.items()}, found.best_value,
                         len(found.trials))
     with stage("log"):
@@ -113,38 +100,44 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     return searched
 
 
-def _material(ingestion: IngestSettings, training: TrainSettings) -> Material:
-    ingested = ingest(ingestion)
-    features = build_features(ingestion.store, ingested)
-    split = windows(features.rows, training.test_share, training.valid_share,
-                    since_s(training.since, features.trace))
-    return Material(ingested.name, without_test(split), fit_settings(training, features))
+def _material(config: RetrainConfig) -> Material:
+    ingested = ingest(config.ingestion)
+    return material_of(ingested, build_features(config.store, ingested, config.dask), config.training)
 
 
-def without_test(split: Split) -> Split:
-    """The split with a stub for the refit, which a trial does not need, and nothing of the test window."""
-    train = split.train
-    ends = train.is_event.nonzero()[0][:_N_REFIT]
-    return replace(split, past=train.take(ends), test=split.test.take(np.empty(0, np.int64)))
+def _scores_of_workers(asked: Sequence[tuple[optuna.Trial, Mapping[str, float]]], tasks: Sequence[TrialTask],
+                       workers: Sequence[NewWorker]) -> list[list[float | None]]:
+    """The scores of trials that run at once, by trial and trace; RuntimeError where a worker fails."""
+    scores: list[list[float | None]] = [[None] * len(tasks) for _ in asked]
+    work = {(row, column): replace(task, values=values) for row, (_, values) in enumerate(asked)
+            for column, task in enumerate(tasks)}
+    for done, outcome in run_grouped([[each] for each in work.values()], worker_score, workers):
+        if isinstance(outcome, Exception):
+            raise RuntimeError(f"a trial could not be scored: {type(outcome).__name__}: {outcome}")
+        row, column = next(place for place, each in work.items() if each is done)
+        scores[row][column] = outcome
+    return scores
+
+
+def _tell(found: optuna.Study, trial: optuna.Trial, scores: Sequence[float | None], reached: Sequence[float],
+          materials: Sequence[Material]) -> None:
+    """Report a trial: the mean of its shares of what the defaults reach, or that it was pruned."""
+    import optuna
+
+    shares = []
+    for score, default, material in zip(scores, reached, materials, strict=True):
+        if score is None:
+            found.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            return
+        shares.append(score / default)
+        trial.set_user_attr(material.name, shares[-1])
+    found.tell(trial, math.fsum(shares) / len(shares))
 
 
 def _suggested(trial: optuna.Trial, name: str, bounds: Bounds) -> float:
     if bounds.is_whole:
         return float(trial.suggest_int(name, int(bounds.low), int(bounds.high), log=bounds.is_log))
     return trial.suggest_float(name, bounds.low, bounds.high, log=bounds.is_log)
-
-
-def _score(space: SearchSpace, values: Mapping[str, float], material: Material) -> float:
-    """The Brier score over ages on the validation window; `TrialPruned` where the forest may grow too large."""
-    import optuna
-
-    split, params = material.split, space.params(values)
-    model = space.build(values)
-    model.fit(split.train, split.valid, split.past, replace(material.settings, params=params))
-    exported = model.export()
-    if exported is not None and exported.n_leaves > MAX_LEAVES:
-        raise optuna.TrialPruned(f"{exported.n_leaves:,} leaves")
-    return BrierOverAges.of(model.validation_table_, split.valid).score()
 
 
 def _log(tracker: Tracker, family: str, found: optuna.Study, searched: Searched, traces: list[str],

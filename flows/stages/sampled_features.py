@@ -44,8 +44,8 @@ class Sample:
     def text(self) -> str:
         """One sentence for output and model card."""
         return (f"Trained and judged on {self.n_sampled:,} of {self.n_requests:,} requests: all requests of some "
-                f"owners, drawn by a hash of the owner ({self.n_files} of {len(self.files)} partitions). The history is "
-                "of all requests.")
+                f"owners, drawn by a hash of the owner ({self.n_files} of {len(self.files)} partitions). The history "
+                "is of all requests.")
 
 
 def sampled_features(store: Path, ingested: Ingested, report: Report | None, dask: str | None,

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.jobs import search as search_module
-from sojourn.flows.jobs.search import Material, search
+from sojourn.flows.jobs import trial
+from sojourn.flows.jobs.search import search
+from sojourn.flows.jobs.trial import Material
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.models.lifetime import SEARCH_SPACES
 
@@ -35,13 +36,13 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)
     seen: list[Material] = []
-    score = search_module._score
+    score = trial.score
 
-    def watched(space: object, values: dict[str, float], material: Material) -> float:
+    def watched(space: object, values: dict[str, float], material: Material) -> float | None:
         seen.append(material)
         return score(space, values, material)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(search_module, "_score", watched)
+    monkeypatch.setattr(trial, "score", watched)
     first = search([config], "gbdt-once", 2, 600.0)
     assert first.n_trials == 2 and len(seen) == 3  # the defaults' own score, and two trials
     assert first.value <= 1.0  # the first trial is the defaults themselves
@@ -55,3 +56,14 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
     assert second.n_trials == 3 and second.value <= first.value
     tracker = Tracker(config.mlflow_uri, tmp_path / "artifacts")
     assert np.isfinite(second.value) and tracker.version_of(config.registered_name, "champion") is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_search_on_workers_starts_at_the_defaults_and_counts_its_trials(tmp_path: Path) -> None:
+    config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1, dask="local:2")
+    found = search([config], "gbdt-once", 4, 600.0)
+    assert found.n_trials == 4
+    assert found.value <= 1.0  # the first trial is the defaults themselves, scored on a worker
+    here = search([RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)], "gbdt-once", 4, 600.0)
+    assert here == found  # all of them are in the store

@@ -1,0 +1,91 @@
+"""One trial of a search: a family fitted with some hyperparameters and scored on the validation window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from sojourn.features.split import Split
+from sojourn.flows.since import since_s
+from sojourn.flows.stage_settings import IngestSettings, TrainSettings
+from sojourn.flows.stages.build_features import Features, stored_features
+from sojourn.flows.stages.ingest import Ingested, read_into
+from sojourn.flows.stages.train import fit_settings
+from sojourn.flows.stages.windows import windows
+from sojourn.flows.store.code_version import source_hash
+from sojourn.models.lifetime import SEARCH_SPACES, FitSettings, SearchSpace
+from sojourn.models.measures import BrierOverAges
+
+MAX_LEAVES = 40_000
+"""A setting that may grow more on any trace is refused: the model would be larger than about 1.4 MB."""
+_N_REFIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a trial sees of one trace: the train and validation windows; `past` is a stub, `test` is empty."""
+
+    name: str
+    split: Split
+    settings: FitSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTask:
+    """A trial on one trace, as it goes to a worker: the trace is found in the store.
+
+    code: `trial_code` where it was given out.
+    """
+
+    family: str
+    values: Mapping[str, float]
+    ingestion: IngestSettings
+    training: TrainSettings
+    code: str
+
+
+def trial_code() -> str:
+    """sha256 hex of the code that decides a trial's score, with the libraries' versions."""
+    return source_hash(__name__)
+
+
+def worker_score(task: TrialTask) -> float | None:
+    """The score of a trial on a worker; None where the forest may grow too large."""
+    if (own := trial_code()) != task.code:
+        raise ValueError(f"a worker must have the code and libraries that asked for {task.code[:12]}, "
+                         f"got those of {own[:12]}")
+    return score(SEARCH_SPACES[task.family], task.values, _kept_material(task.ingestion, task.training))
+
+
+@lru_cache(maxsize=4)
+def _kept_material(ingestion: IngestSettings, training: TrainSettings) -> Material:
+    ingested = read_into(ingestion.store, ingestion.source)
+    return material_of(ingested, stored_features(ingestion.store, ingested), training)
+
+
+def material_of(ingested: Ingested, features: Features, training: TrainSettings) -> Material:
+    """What trials see of a trace's features."""
+    split = windows(features.rows, training.test_share, training.valid_share,
+                    since_s(training.since, features.trace))
+    return Material(ingested.name, without_test(split), fit_settings(training, features))
+
+
+def without_test(split: Split) -> Split:
+    """The split with a stub for the refit, which a trial does not need, and nothing of the test window."""
+    train = split.train
+    ends = train.is_event.nonzero()[0][:_N_REFIT]
+    return replace(split, past=train.take(ends), test=split.test.take(np.empty(0, np.int64)))
+
+
+def score(space: SearchSpace, values: Mapping[str, float], material: Material) -> float | None:
+    """The Brier score over ages on the validation window; None where the forest may grow too large."""
+    split, params = material.split, space.params(values)
+    model = space.build(values)
+    model.fit(split.train, split.valid, split.past, replace(material.settings, params=params))
+    exported = model.export()
+    if exported is not None and exported.n_leaves > MAX_LEAVES:
+        return None
+    return BrierOverAges.of(model.validation_table_, split.valid).score()
