@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import trial
-from sojourn.flows.jobs.search import search
+from sojourn.flows.jobs.search import _scores_of_workers, search
 from sojourn.flows.jobs.trial import Material
+from sojourn.flows.outside.dask_workers import cluster
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.stages.sampled_features import workers_of
 from sojourn.models.lifetime import SEARCH_SPACES
 
 
@@ -59,11 +63,17 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("prefect_server")
-def test_a_search_on_workers_starts_at_the_defaults_and_counts_its_trials(tmp_path: Path) -> None:
-    config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1, dask="local:2")
-    found = search([config], "gbdt-once", 4, 600.0)
-    assert found.n_trials == 4
-    assert found.value <= 1.0  # the first trial is the defaults themselves, scored on a worker
-    here = search([RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)], "gbdt-once", 4, 600.0)
-    assert here == found  # all of them are in the store
+def test_trials_have_the_same_scores_on_workers(tmp_path: Path) -> None:
+    config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)
+    defaults = dict(SEARCH_SPACES["gbdt-once"].defaults)
+    task = trial.TrialTask("gbdt-once", {}, config.ingestion, config.training, trial.trial_code())
+    here = trial.worker_score(replace(task, values=defaults))
+    asked = [(optuna.trial.FixedTrial({}), defaults)] * 2
+    with cluster("local:2") as address, workers_of(address) as workers:
+        assert _scores_of_workers(asked, [task], workers) == [[here], [here]]  # type: ignore[arg-type]
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
+    config = RetrainConfig(store=tmp_path, n_requests=2_000)
+    with pytest.raises(ValueError, match="a worker must have the code and libraries that asked for 0000"):
+        trial.worker_score(trial.TrialTask("gbdt-once", {}, config.ingestion, config.training, "0" * 64))
