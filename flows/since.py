@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from sojourn.features.trace import Trace
+if TYPE_CHECKING:
+    from sojourn.features.trace import Trace
 
 _FORMS = "a number of days or hours before the trace's end (90d, 12h) or an ISO date (2026-09-01)"
 

@@ -56,7 +56,7 @@ class DriftCheck:
 
 def watched_requests(followed: Followed) -> WatchedRequests:
     """The decisions as detectors take them; curves are read at the edges of hazard models, which is exact there."""
-    edges = [np.array(model.edges) for model in followed.models if model.kind == "hazard"]
+    edges = [np.array(model.edges) for model in followed.models if model.edges]
     ages_s = np.unique(np.concatenate([[0.0], *edges, _LOG_AGES_S]))
     cluster = np.where(followed.owner < 0, np.arange(len(followed)) + followed.owner.max(initial=0) + 1, followed.owner)
     return WatchedRequests(followed.begin_s, followed.watch_s, followed.end_s, followed.is_event, cluster, ages_s,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,18 +12,42 @@ from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, Point
 from sojourn.serving.decisions import LoggedModel
 
 
+@dataclass(frozen=True, slots=True)
+class _LoggedKind:
+    """n_numbers: how many numbers the log holds of a curve. table: the curves from them, float64 (n, n_numbers)."""
+
+    n_numbers: Callable[[LoggedModel], int]
+    table: Callable[[LoggedModel, np.ndarray], CurveTable]
+
+
+def _hazard_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    edges = np.array(model.edges)
+    return HazardTable.from_hazards(edges, curves * np.diff(edges), model.tail_s, np.array(model.grid))
+
+
+def _uptime_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    return PointTable(np.array(model.thresholds), curves, model.smearing, np.array(model.residuals))
+
+
+def _once_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    return OnceTable(curves[:, 0], model.smearing, np.array(model.residuals))
+
+
+_LOGGED_KINDS: Mapping[str, _LoggedKind] = MappingProxyType({
+    "hazard": _LoggedKind(lambda model: len(model.edges) - 1, _hazard_table),
+    "uptime": _LoggedKind(lambda model: len(model.thresholds) + 1, _uptime_table),
+    "once": _LoggedKind(lambda model: 1, _once_table),
+})
+"""Name in schema.json -> kind, as in `serving.curves.KINDS`."""
+
+
 def logged_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
     """The curves that a version served, from what the log holds of them, float64 (n, k); ValueError for another k."""
-    n_own = {"hazard": len(model.edges) - 1, "uptime": len(model.thresholds) + 1, "once": 1}.get(model.kind)
-    if curves.shape[1] != n_own:
+    kind = _LOGGED_KINDS.get(model.kind)
+    n_own = None if kind is None else kind.n_numbers(model)
+    if kind is None or curves.shape[1] != n_own:
         raise ValueError(f"curves of version {model.version} must have {n_own} numbers, got {curves.shape[1]}")
-    residuals = np.array(model.residuals)
-    if model.kind == "hazard":
-        edges = np.array(model.edges)
-        return HazardTable.from_hazards(edges, curves * np.diff(edges), model.tail_s, np.array(model.grid))
-    if model.kind == "once":
-        return OnceTable(curves[:, 0], model.smearing, residuals)
-    return PointTable(np.array(model.thresholds), curves, model.smearing, residuals)
+    return kind.table(model, curves)
 
 
 @dataclass(frozen=True, slots=True)

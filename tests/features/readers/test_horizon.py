@@ -124,8 +124,10 @@ MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
 
 
 def test_every_reader_has_a_file_here() -> None:
-    # planetlab's day is always 86,400 s, and our own format says where it ends
-    assert set(MAKERS) == set(READERS) - {"planetlab", "parquet"}
+    # planetlab's day is always 86,400 s, and our own format says where it ends; in a growing source no time lies after
+    # the day on which its row was written
+    growing = {name for name, reader in READERS.items() if reader.is_growing}
+    assert set(MAKERS) == set(READERS) - {"planetlab", "parquet"} - growing
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -306,7 +306,8 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
     runs: list[Any] = []
     monkeypatch.setattr(job, "load_settings", lambda *given, **changes: changes)
     monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", lambda settings: runs.append(settings))
-    changes = {"log": logged.drifted, "retrain_config": tmp_path / "made.toml", "refractory_days": 40}
+    changes = {"log": logged.drifted, "retrain_config": tmp_path / "made.toml", "refractory_days": 40,
+               "detector": "cusum-bands"}  # the log ends within a week of the drift
     first = job.monitor(stored.config(**changes))
     assert first.action == "retrain within the check" and len(runs) == 1
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [DONE]
