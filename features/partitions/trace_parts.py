@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sojourn.features.partitions.request_chunk import N_AT_ONCE, RequestChunk
@@ -163,7 +162,7 @@ def _between(file: Path, low_s: int | None, high_s: int | None) -> pa.Table:
     whole = pq.ParquetFile(file)
     with whole:
         first = whole.read_row_group(0)  # unknown starts stand first
-    unknown = first.filter(pc.is_null(first["arrival_s"]))
+    unknown = first.filter(first["arrival_s"].is_null())
     return pa.concat_tables([unknown, found])
 
 

@@ -35,10 +35,9 @@ class Job(Flow[P, R]):
 
         with cluster(several[0].dask) as address, prefect_server(several[0].store):
             found = [each.model_copy(update={"dask": address}) for each in several]
-            given = found if isinstance(settings, Sequence) else found[0]
-            if args:
-                return super().__call__(given, *args[1:], **kwargs)
-            return super().__call__(**{**kwargs, next(iter(kwargs)): given})
+            given: Any = found if isinstance(settings, Sequence) else found[0]
+            run: Callable[..., Any] = super().__call__
+            return run(given, *args[1:], **kwargs) if args else run(**{**kwargs, next(iter(kwargs)): given})
 
 
 def job(name: str) -> Callable[[Callable[P, R]], Job[P, R]]:

@@ -78,10 +78,10 @@ def _check_versions(client: Any, timeout_s: float) -> None:
 
 def _distributed() -> Any:
     try:
-        import dask
+        from dask import config as dask_config
 
         # What fails comes back with the work; what ends a second worker, too, is not given to a third.
-        dask.config.set({"logging.distributed": "critical", "distributed.scheduler.allowed-failures": 1})
+        dask_config.set({"logging.distributed": "critical", "distributed.scheduler.allowed-failures": 1})
         import distributed
     except ImportError as error:
         raise ValueError("dask must have the package `distributed` (it is in sojourn[pipeline]), "
