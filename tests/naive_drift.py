@@ -15,6 +15,7 @@ def naive_daily_exits(rows: WatchedRequests, first_day: int, last_day: int,
     observed, expected = np.zeros((2, n_days, n_bands, len(clusters)))
     for idx in range(len(rows)):
         arrival, end = int(rows.arrival_s[idx]), int(rows.end_s[idx])
+        end += bool(rows.is_event[idx]) and end == arrival  # an end within the first second: of age 1 s
         place = clusters.index(int(rows.cluster[idx]))
         for day in range(n_days):
             for band in range(n_bands):

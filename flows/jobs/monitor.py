@@ -35,7 +35,7 @@ from sojourn.flows.monitor.weeks import Week, weeks_of  # noqa: E402
 from sojourn.flows.monitor_config import MonitorConfig  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.monitor_page import clock_text, monitor_page, verdict  # noqa: E402
+from sojourn.flows.reports.monitor_page import clock_text, loss_text, monitor_page, verdict  # noqa: E402
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.drift import DAY_S  # noqa: E402
@@ -92,7 +92,8 @@ def monitor(config: MonitorConfig) -> Monitored:
                 with stage("act on the alarm"):
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
-    for line in verdict(check, weeks, action or "see the report.", clock_text(None)):
+    for line in [*verdict(check, weeks, action or "see the report.", clock_text(None)),
+                 *loss_text(followed.losses, clock_text(None))]:
         console.print(line, soft_wrap=True)
     console.print(f"report  {folder / REPORT}", soft_wrap=True)
     return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action)
@@ -179,7 +180,7 @@ def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")
     return monitor_page(config.model_name, about, verdict(check, weeks, done, clock), weeks, check, followed.counts,
-                        clock)
+                        clock, followed.losses)
 
 
 def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from sojourn.features.split import Examples
 from sojourn.flows.monitor.joined_table import JoinedTable, logged_table
 from sojourn.flows.monitor.outcomes import Handle, LoggedEnds, Outcome, heard_to_s
 from sojourn.models.measures import coarsest_owner
-from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel
+from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel, Loss
 from sojourn.serving.inputs import WEEK_S
 
 COUNTS: Mapping[str, str] = {
@@ -27,8 +28,10 @@ COUNTS: Mapping[str, str] = {
     "unnamed": "without an id, which outcomes of a file are joined by",
     "conflicting": "with two different ends",
     "impossible": "with an outcome that ended before the decision",
+    "cut": "followed only up to a loss of records of their process",
     "lost": "records that the predictor could not write",
     "damaged": "half-written or damaged stretches of the log",
+    "missing": "missing files of the log, between others of their process",
     "later": "records from after the time of the check, not read",
 }
 """What is counted, in words."""
@@ -43,6 +46,7 @@ class Followed:
     that tells at least 20 apart, below 0 = unknown. is_unknown: bool (n,), the
     model had not seen the owner. models: versions; table: their curves; features: by version, of the rows in `block`.
     shadow: curves of the shadow for those rows that it answered, with their rows; None where there are none.
+    losses: what the log does not hold, the earliest first.
     """
 
     arrival_s: np.ndarray
@@ -59,6 +63,7 @@ class Followed:
     shadow: tuple[np.ndarray, JoinedTable] | None
     shadow_versions: tuple[str, ...]
     counts: Mapping[str, int]
+    losses: tuple[Loss, ...]
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -80,7 +85,7 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
     """
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     counts["decisions"] = sum(map(len, log.decisions)) + log.n_unnamed
-    counts["lost"], counts["later"] = log.n_lost, log.n_later
+    counts["lost"], counts["later"], counts["missing"] = log.n_lost, log.n_later, log.n_missing
     counts["damaged"], counts["foreign"] = log.skipped.n_places, log.n_unnamed
     blocks = [block for block in log.decisions if block.model.version in versions]
     counts["foreign"] += sum(len(block) for block in log.decisions if block.model.version not in versions)
@@ -91,11 +96,11 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
     ends = LoggedEnds.of(log)
     found = _rows(blocks, counts, withdrawn)
     taken, told = [], []
-    heard_s = _heard(log, blocks, as_of_s)
+    heard = _heard(log, blocks, as_of_s)
     for place, row, handles in found:
         block = blocks[place]
         if outcomes is None:
-            outcome = _logged_outcome(block, row, handles, ends, heard_s, counts)
+            outcome = _logged_outcome(block, row, handles, ends, heard, counts)
         else:
             outcome = _given_outcome(block, row, outcomes, counts)
         if outcome is not None:
@@ -141,25 +146,28 @@ def _rows(blocks: list[DecisionBlock], counts: Counter[str],
     return kept
 
 
-def _heard(log: DecisionLog, blocks: list[DecisionBlock], as_of_s: int) -> dict[Handle, float]:
-    found: dict[Handle, float] = {}
+def _heard(log: DecisionLog, blocks: list[DecisionBlock], as_of_s: int) -> dict[Handle, tuple[float, float]]:
+    found: dict[Handle, tuple[float, float]] = {}
     for block in blocks:
         handles = list(zip(block.token.tolist(), block.number.tolist(), strict=True))
-        heard = heard_to_s(log, block.session, block.now_s, handles, as_of_s)
-        found.update(zip(handles, heard.tolist(), strict=True))
+        heard, whole = heard_to_s(log, block.session, block.now_s, handles, as_of_s)
+        found.update(zip(handles, zip(heard.tolist(), whole.tolist(), strict=True), strict=True))
     return found
 
 
 def _logged_outcome(block: DecisionBlock, row: int, handles: list[Handle], ends: LoggedEnds,
-                    heard_s: Mapping[Handle, float], counts: Counter[str]) -> Outcome | None:
+                    heard: Mapping[Handle, tuple[float, float]], counts: Counter[str]) -> Outcome | None:
     own = {ends.ends[handle] for handle in handles if handle in ends.ends}
     if len(own) > 1 or not ends.conflicting.isdisjoint(handles):
         counts["conflicting"] += 1
         return None
     begin_s = int(block.arrival_s[row])
-    if own:
-        return Outcome(begin_s, max(next(iter(own))[0], begin_s), True)
-    return Outcome(begin_s, max(int(max(heard_s[handle] for handle in handles)), int(block.now_s[row])), False)
+    whole_s = max(heard[handle][1] for handle in handles)
+    end_s = max(next(iter(own))[0], begin_s) if own else None
+    if end_s is not None and end_s <= whole_s:
+        return Outcome(begin_s, end_s, True)
+    counts["cut"] += whole_s < math.inf
+    return Outcome(begin_s, max(int(max(heard[handle][0] for handle in handles)), int(block.now_s[row])), False)
 
 
 def _given_outcome(block: DecisionBlock, row: int, outcomes: Mapping[str, Outcome],
@@ -212,7 +220,8 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
         np.array([one.is_event for one in told], bool)[kept], codes[kept], unknown[kept],
         ((arrival_s + phase_s) // WEEK_S)[kept], tuple(block.model for block in blocks),
         JoinedTable(tables, place[kept], row[kept]), tuple(block.features for block in blocks), shadow, shadow_versions,
-        dict(counts),
+        dict(counts), tuple(sorted((loss for one in log.sessions for loss in one.losses),
+                                   key=lambda loss: (loss.from_s, loss.heard_s))),
     )  # fmt: skip
 
 

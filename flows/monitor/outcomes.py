@@ -55,20 +55,25 @@ class LoggedEnds:
 
 
 def heard_to_s(log: DecisionLog, session: np.ndarray, now_s: np.ndarray, handles: list[Handle],
-               as_of_s: int) -> np.ndarray:
-    """Up to when each admission's end would have been logged, float64 (n,), seconds.
+               as_of_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to when each admission's end would have been logged, and up to when nothing is lost; float64 (n,), seconds.
 
-    That is the latest second that its process told of, or of the process that took it over at a restart; where records
-    of a process were lost, what ran then may have ended unseen, and is followed up to the loss only.
+    The first is the latest second that its process told of, or of the process that took it over at a restart. The
+    second, inf without a loss, is the last second before records of these processes were lost: whether what ran then
+    ended is not known for all, so that none of it is followed further, not even what is known to have ended later (to
+    follow these alone would count ends without those who ran on).
     """
-    taken: dict[Handle, float] = {}
+    taken_s: dict[Handle, float] = {}
+    taken_lost_s: dict[Handle, float] = {}
     for one in log.sessions:
-        until_s = min([one.clock_s, *one.lost_s])
+        lost_s = min((loss.from_s for loss in one.losses), default=np.inf)
         for handle in one.running:
-            taken[handle] = max(taken.get(handle, -np.inf), until_s)
-    heard = np.empty(len(handles))
+            taken_s[handle] = max(taken_s.get(handle, -np.inf), one.clock_s)
+            taken_lost_s[handle] = min(taken_lost_s.get(handle, np.inf), lost_s)
+    heard, whole = np.empty(len(handles)), np.empty(len(handles))
     for idx, handle in enumerate(handles):
         own = log.sessions[int(session[idx])]
-        lost = [loss_s for loss_s in own.lost_s if loss_s >= now_s[idx]]
-        heard[idx] = min(min([own.clock_s, *lost]) if handle not in taken else max(own.clock_s, taken[handle]), as_of_s)
-    return heard
+        lost = [loss.from_s for loss in own.losses if loss.to_s >= now_s[idx]]
+        whole[idx] = max(min([taken_lost_s.get(handle, np.inf), *lost]), now_s[idx])
+        heard[idx] = min(max(own.clock_s, taken_s.get(handle, -np.inf)), whole[idx], as_of_s)
+    return heard, whole

@@ -45,7 +45,7 @@ class Week:
 
     wait: why it is not judged yet, "" where it is: its accuracy then is left out of `scores`. judged_s: from when each
     of its requests could be followed for the threshold. moved: features with the
-    largest stability indices, largest first.
+    largest stability indices, largest first. is_partly_lost: records of it are missing from the log.
     """
 
     number: int
@@ -56,6 +56,7 @@ class Week:
     judged_s: int
     scores: Mapping[str, float]
     moved: tuple[tuple[str, float], ...]
+    is_partly_lost: bool = False
 
 
 def weeks_of(followed: Followed, exits: DailyExits | None, as_of_s: int, threshold_s: int, seed: int = 0) -> list[Week]:
@@ -84,7 +85,8 @@ def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: D
     if not wait:
         scores |= _accuracy(followed, own, at, threshold_s, seed) | _shadow(followed, rows, at, seed)
     known = {name: value for name, value in scores.items() if math.isfinite(value)}
-    return Week(number, from_s, len(at), n_ended, wait, judged_s, known, tuple(moved[:N_FEATURES_SHOWN]))
+    return Week(number, from_s, len(at), n_ended, wait, judged_s, known, tuple(moved[:N_FEATURES_SHOWN]),
+                any(loss.heard_s >= from_s and loss.from_s < from_s + WEEK_S for loss in followed.losses))
 
 
 def _accuracy(followed: Followed, own: Examples, at: np.ndarray, threshold_s: int, seed: int) -> dict[str, float]:

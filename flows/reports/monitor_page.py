@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from sojourn.flows.reports.figures import plain
 from sojourn.flows.reports.section import Section
 from sojourn.flows.reports.section_page import pngs, section_page
 from sojourn.models.drift import DAY_S
+from sojourn.serving.decisions import LOSS_WORDS, Loss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +52,21 @@ def alarm_text(alarm: Alarm, clock: Clock) -> str:
             f"difference is {abs(alarm.z):.1f} standard errors, owners drawn together.")
 
 
+def loss_text(losses: Sequence[Loss], clock: Clock) -> list[str]:
+    """What is missing from the log, how much of it and from when; nothing where it is whole."""
+    if not losses:
+        return []
+    told = []
+    for what, words in LOSS_WORDS.items():
+        own = [loss for loss in losses if loss.what == what]
+        known_s = [loss.from_s for loss in own if math.isfinite(loss.from_s)]
+        since = f" from {clock(min(known_s))} on" if known_s else ""
+        if own:
+            told.append(f"{sum(loss.n for loss in own):,} {words}{since}")
+    return [f"The log is not whole: {'; '.join(told)}. What ran when records were lost is followed up to the loss "
+            "only."]
+
+
 def verdict(check: DriftCheck | None, weeks: Sequence[Week], done: str, clock: Clock) -> list[str]:
     """The page's first sentences."""
     judged = [week for week in weeks if not week.wait]
@@ -72,7 +89,7 @@ def verdict(check: DriftCheck | None, weeks: Sequence[Week], done: str, clock: C
 
 
 def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[Week], check: DriftCheck | None,
-                 counts: Mapping[str, int], clock: Clock) -> str:
+                 counts: Mapping[str, int], clock: Clock, losses: Sequence[Loss] = ()) -> str:
     """The page, with its pictures in it; it asks for nothing outside."""
     shadow = any("shadow_ibs" in week.scores for week in weeks)
     sections = [
@@ -98,7 +115,8 @@ def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[We
         figures["Exits-against-expected"] = exits_figure(check, clock)
     if any(not week.wait for week in weeks):
         figures["Accuracy-by-week"] = accuracy_figure(weeks)
-    return section_page(f"Monitor of {name}", f"{' '.join(lines)} {about}", sections, pngs(figures))
+    told = " ".join([*lines, *loss_text(losses, clock), about])
+    return section_page(f"Monitor of {name}", told, sections, pngs(figures))
 
 
 def exits_figure(check: DriftCheck, clock: Clock) -> Figure:
@@ -180,10 +198,11 @@ def _table(title: str, weeks: Sequence[Week], clock: Clock, names: Sequence[str]
 
 
 def _state(week: Week, clock: Clock) -> str:
+    lost = "; partly lost" if week.is_partly_lost else ""
     if not week.wait:
-        return "judged"
-    why = f"from {clock(week.judged_s)}" if week.wait.startswith("before") else week.wait
-    return f"not judged yet: {why}"
+        return f"judged{lost}"
+    why = f"yet: from {clock(week.judged_s)}" if week.wait.startswith("before") else f": {week.wait}"
+    return f"not judged{'' if why.startswith(':') else ' '}{why}{lost}"
 
 
 def _figure(value: float) -> str:

@@ -18,6 +18,8 @@ from sojourn.models.drift.watched import WatchedRequests
 DAY_S = 86_400
 BANDS_S = (0.0, 3_600.0, 86_400.0)
 """Where bands of age begin: the first hour, the first day, later."""
+LIFETIME_MIN_S = 1.0
+"""An observed lifetime counts as at least this: clocks of whole seconds tell an end within the first one as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,9 @@ def daily_exits(requests: WatchedRequests, first_day: int, last_day: int,
                 bands_s: tuple[float, ...] = BANDS_S) -> DailyExits:
     """Observed and expected exits of the days `first_day` .. `last_day`, both included.
 
-    A day needs only what was known at its end: later days change nothing. An exit at midnight is the ending day's; a
-    request that arrives at its watch's end adds nothing. bands_s: where bands begin, rising from 0.
+    A day needs only what was known at its end: later days change nothing. An exit at midnight is the ending day's. An
+    exit in the second of its arrival counts as one of age 1 s, which is the least that curves are asked for; whose
+    watch begins at its end, at a later age, adds nothing. bands_s: where bands begin, rising from 0.
 
     >>> ages_s = np.array([0.0, 1e6])
     >>> rows = WatchedRequests(*np.array([[0, 0], [0, 0], [43_200, 172_800]]), np.array([True, False]),
@@ -80,6 +83,7 @@ def _spells(requests: WatchedRequests, low_s: float, high_s: float, idx_band: in
     """One entry for each request and day on which its age lay in (low, high]: row, day, band, expected, exit."""
     age_from = np.maximum((requests.watch_s - requests.arrival_s).astype(np.float64), low_s)
     age_end = (requests.end_s - requests.arrival_s).astype(np.float64)
+    age_end = np.where(requests.is_event, np.maximum(age_end, LIFETIME_MIN_S), age_end)
     age_to = np.minimum(age_end, high_s)
     # as offsets from the first day's midnight, so that the days before it and after the last are cut off
     base_s = requests.arrival_s - first_day * DAY_S

@@ -3,12 +3,20 @@
 May import: `served` and what lies below it.
 """
 
-from sojourn.serving.decisions.log_reader import DecisionBlock, DecisionLog, LoggedModel, SessionLog, read_log
+from sojourn.serving.decisions.log_reader import (
+    LOSS_WORDS,
+    DecisionBlock,
+    DecisionLog,
+    LoggedModel,
+    Loss,
+    SessionLog,
+    read_log,
+)
 from sojourn.serving.decisions.log_settings import LogSettings
 from sojourn.serving.decisions.recorder import Recorder
 from sojourn.serving.decisions.shadow import Shadow, ShadowDifferences
 
 __all__ = [
-    "DecisionBlock", "DecisionLog", "LogSettings", "LoggedModel", "Recorder", "SessionLog", "Shadow",
-    "ShadowDifferences", "read_log",
+    "LOSS_WORDS", "DecisionBlock", "DecisionLog", "LogSettings", "LoggedModel", "Loss", "Recorder", "SessionLog",
+    "Shadow", "ShadowDifferences", "read_log",
 ]  # fmt: skip

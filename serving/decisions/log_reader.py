@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from sojourn.serving.decisions.log_frames import (
     Skipped,
     frames_of,
 )
-from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, SHADOW_WHOLE, WITHDRAWAL_WHOLE
+from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, LOST_COUNTS, SHADOW_WHOLE, WITHDRAWAL_WHOLE
 
 _LISTS = ("edges", "grid", "residuals", "thresholds")
 
@@ -102,17 +102,38 @@ class ShadowBlock:
     curves: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records of a process that its log does not hold: what ran then may have ended without the log knowing.
+
+    from_s: a second up to which no end is missing; -inf = none is known. to_s: what was decided up to then may have
+    ended unseen. heard_s: the first second that the log tells of afterwards; `to_s` where there is none. n: how many;
+    what: a key of `LOSS_WORDS`.
+    """
+
+    from_s: float
+    to_s: float
+    heard_s: float
+    n: int
+    what: str
+
+
+LOSS_WORDS = {"records": "records that the predictor could not write", "stretches": "damaged or cut stretches",
+              "files": "missing files"}
+"""Kinds of losses, in words."""
+
+
 @dataclass(slots=True)
 class SessionLog:
     """One process's part. clock_s: the latest second that it told of. running: handles that it took over at its start.
 
-    lost_s: its clock each time that records of it were lost: what ran then may have ended without the log knowing.
+    losses: what of it the log does not hold, in the order of the files.
     """
 
     name: str
     clock_s: float = -math.inf
     running: frozenset[tuple[int, int]] = frozenset()
-    lost_s: list[float] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +154,8 @@ class DecisionLog:
     n_lost: int
     n_later: int
     n_unnamed: int
+    n_missing: int
+    """Files that are missing between others of their process; the oldest ones go by retention and are not missed."""
 
 
 def read_log(folder: str | Path, until_s: float = math.inf) -> DecisionLog:
@@ -142,15 +165,62 @@ def read_log(folder: str | Path, until_s: float = math.inf) -> DecisionLog:
     """
     reading = _Reading(until_s)
     files = log_files(Path(folder))
-    for path in files:
+    for path in _in_order(files):
         try:
             content = path.read_bytes()
         except FileNotFoundError:  # its retention ended meanwhile
             continue
         reading.begin_file(path.name)
+        n_places = reading.skipped.n_places
         for frame in frames_of(content, reading.skipped):
+            n_places = reading.miss(n_places)
             reading.take(frame)
+            n_places = reading.miss(n_places)
+        reading.miss(n_places)
     return reading.log(len(files))
+
+
+def _in_order(files: Sequence[Path]) -> list[Path]:
+    """By session, then by the place among its files: the wall clock in their names may have been set back."""
+    sessions: dict[str, list[tuple[str, Path]]] = defaultdict(list)
+    for path in files:
+        _, _, session, place = path.name.split("-")
+        sessions[session].append((place, path))
+    return [path for found in sessions.values() for _, path in sorted(found)]
+
+
+class _Batches:
+    """One session's frames by batches: decisions first, then shadows, ends, withdrawals, of the same seconds.
+
+    Where one of them is missing, ends may be missing from the batch's first second on.
+    """
+
+    _ORDER = (DECISIONS, SHADOWS, ENDS, WITHDRAWALS, LOSSES)
+
+    def __init__(self) -> None:
+        self.place: int | None = None
+        self.clock_s = self.before_s = -math.inf
+        self._step = len(self._ORDER)
+        self._versions: set[str] = set()
+
+    def begin(self) -> None:
+        """What comes now is another batch: nothing up to the clock is missing."""
+        self.before_s, self._step = self.clock_s, 0
+        self._versions = set()
+
+    def take(self, frame: Frame, times_s: np.ndarray) -> None:
+        """Follow a frame whose records are of these seconds."""
+        step = self._ORDER.index(frame.kind)
+        version = str(frame.document.get("version", ""))
+        is_repeated = step == self._step and step > 0 if frame.kind != DECISIONS else (
+            version in self._versions and len(times_s) > 0 and float(times_s.min()) >= self.clock_s)
+        if step < self._step or (is_repeated and frame.kind != SHADOWS):
+            self.begin()
+        self._step = step
+        if frame.kind == DECISIONS:
+            self._versions.add(version)
+        if len(times_s):
+            self.clock_s = max(self.clock_s, float(times_s.max()))
 
 
 class _Reading:
@@ -166,11 +236,26 @@ class _Reading:
         self._withdrawals: list[np.ndarray] = []
         self._sessions: dict[str, SessionLog] = {}
         self._session = SessionLog("")
-        self._n_lost = self._n_later = 0
+        self._batches: dict[str, _Batches] = defaultdict(_Batches)
+        self._n_lost = self._n_later = self._n_missing = 0
 
     def begin_file(self, name: str) -> None:
         """The files of a session tell it by their names, too: a file whose first frame is damaged is still its own."""
-        self._session = self._sessions.setdefault(name.split("-")[2], SessionLog(name.split("-")[2]))
+        _, _, session, place = name.removesuffix(".log").split("-")
+        self._session = self._sessions.setdefault(session, SessionLog(session))
+        batches = self._batches[session]
+        batches.begin()  # a write is whole in one file
+        n_missing = 0 if batches.place is None else int(place) - batches.place - 1
+        batches.place = int(place)
+        if n_missing > 0:
+            self._n_missing += n_missing
+            self._lose(n_missing, "files")
+
+    def miss(self, n_places: int) -> int:
+        """Note that stretches are missing here, more than the `n_places` so far; returns how many there are now."""
+        if self.skipped.n_places > n_places:
+            self._lose(self.skipped.n_places - n_places, "stretches")
+        return self.skipped.n_places
 
     def take(self, frame: Frame) -> None:
         """Take in a frame; one whose content is not of its type is counted as damaged."""
@@ -192,7 +277,7 @@ class _Reading:
                          for frame in frames)
         return DecisionLog(tuple(decisions), tuple(shadows), _joined(self._ends, len(END_WHOLE)),
                            _joined(self._withdrawals, len(WITHDRAWAL_WHOLE)), tuple(sessions), n_files, self.skipped,
-                           self._n_lost, self._n_later, n_unnamed)
+                           self._n_lost, self._n_later, n_unnamed, self._n_missing)
 
     def _take(self, frame: Frame) -> None:
         document = frame.document
@@ -206,15 +291,28 @@ class _Reading:
             self._take_decisions(frame)
         elif frame.kind == SHADOWS:
             self._shadows[str(document["version"])].append(frame)
+            self._batches[self._session.name].take(frame, np.zeros(0))
         elif frame.kind == ENDS:
-            self._ends.append(self._known(_whole(frame, len(END_WHOLE)), 2))
+            self._ends.append(self._known(frame, _whole(frame, len(END_WHOLE)), 2))
         elif frame.kind == WITHDRAWALS:
-            self._withdrawals.append(self._known(_whole(frame, len(WITHDRAWAL_WHOLE)), 2))
+            self._withdrawals.append(self._known(frame, _whole(frame, len(WITHDRAWAL_WHOLE)), 2))
         elif frame.kind == LOSSES:
-            n_lost = sum(int(value) for value in document.values())
-            if self._session.clock_s <= self._until_s:
-                self._n_lost += n_lost
-                self._session.lost_s.append(self._session.clock_s)
+            self._take_losses(frame)
+
+    def _take_losses(self, frame: Frame) -> None:
+        document = frame.document
+        n_lost = sum(int(document[name]) for name in LOST_COUNTS)
+        from_s, to_s = float(document["from_s"]), float(document["to_s"])
+        self._batches[self._session.name].take(frame, np.zeros(0))
+        if from_s <= self._until_s:
+            self._n_lost += n_lost
+            self._session.losses.append(Loss(from_s, to_s, to_s, n_lost, "records"))
+
+    def _lose(self, n: int, what: str) -> None:
+        """Note a loss at this place of the session's files, if it was before the time that was asked for."""
+        batches = self._batches[self._session.name]
+        if batches.before_s <= self._until_s:
+            self._session.losses.append(Loss(batches.before_s, batches.clock_s, batches.clock_s, n, what))
 
     def _take_decisions(self, frame: Frame) -> None:
         document, whole = frame.document, _whole(frame, len(DECISION_WHOLE))
@@ -223,19 +321,24 @@ class _Reading:
             raise ValueError("a decision frame must have a text for each row")
         is_known = whole[:, 3] <= self._until_s
         self._n_later += int((~is_known).sum())
-        self._tell(whole[is_known, 3])
+        self._tell(frame, whole[:, 3], is_known)
         session = [*self._sessions].index(self._session.name)
         self._decisions[str(document["version"])].append((frame, np.flatnonzero(is_known), session))
 
-    def _known(self, whole: np.ndarray, column: int) -> np.ndarray:
+    def _known(self, frame: Frame, whole: np.ndarray, column: int) -> np.ndarray:
         is_known = whole[:, column] <= self._until_s
         self._n_later += int((~is_known).sum())
-        self._tell(whole[is_known, column])
+        self._tell(frame, whole[:, column], is_known)
         return whole[is_known]
 
-    def _tell(self, times_s: np.ndarray) -> None:
-        if len(times_s):
-            self._session.clock_s = max(self._session.clock_s, float(times_s.max()))
+    def _tell(self, frame: Frame, times_s: np.ndarray, is_known: np.ndarray) -> None:
+        session = self._session
+        self._batches[session.name].take(frame, times_s)
+        known_s = times_s[is_known]
+        if len(known_s):
+            session.losses = [replace(one, heard_s=float(known_s.min())) if one.heard_s == one.to_s
+                              and known_s.min() > one.to_s else one for one in session.losses]
+            session.clock_s = max(session.clock_s, float(known_s.max()))
 
 
 def _whole(frame: Frame, n: int) -> np.ndarray:

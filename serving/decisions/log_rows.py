@@ -21,6 +21,8 @@ DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
 SHADOW_WHOLE = ("token", "number")
 END_WHOLE = ("token", "number", "end_s", "began_s")
 WITHDRAWAL_WHOLE = ("token", "number", "clock_s")
+LOST_COUNTS = ("n_decisions", "n_ends", "n_withdrawals")
+"""Of a frame of losses, beside the first and last second that lost records were of, `from_s` and `to_s`."""
 _HASH_BYTES = 8
 Owner = Callable[[str], str]
 

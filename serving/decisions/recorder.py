@@ -7,11 +7,13 @@ what was read from the queue is kept and tried again, the queue fills up, and wh
 from __future__ import annotations
 
 import atexit
+import math
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ import numpy as np
 from sojourn.serving.decisions.log_files import LogFile
 from sojourn.serving.decisions.log_frames import LOSSES, SESSION, Frame
 from sojourn.serving.decisions.log_rows import (
+    LOST_COUNTS,
     Decision,
     curve_rows,
     decision_frame,
@@ -51,6 +54,15 @@ class _Pending(NamedTuple):
     n_decisions: int = 0
 
 
+@dataclass(slots=True)
+class _Lost:
+    """What no longer fitted, by kind, and the first and last second that it was of."""
+
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    from_s: float = math.inf
+    to_s: float = -math.inf
+
+
 class Recorder:
     """A queue and the thread that empties it every `flush_s`. count: adds to one of the predictor's counters.
 
@@ -66,7 +78,7 @@ class Recorder:
         self._owner = owner_text(self._settings.owner_key)
         self._queue: deque[tuple[int, Any]] = deque()
         self._running = [*running]
-        self._lost = [0, 0, 0]
+        self._lost = _Lost()
         self._pending: list[_Pending] = []
         self._known: set[str] = set()  # versions whose models the current file holds
         self._file = None if folder is None else LogFile(folder, self._settings)
@@ -78,21 +90,21 @@ class Recorder:
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_DECISION, decision))
         else:
-            self._lose(_DECISION)
+            self._lose(_DECISION, decision[2])
 
     def ended(self, token: int, number: int, end_s: int, began_s: int) -> None:
         """Take in the end of a request."""
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_END, (token, number, end_s, began_s)))
         else:
-            self._lose(_END)
+            self._lose(_END, end_s)
 
     def withdrawn(self, token: int, number: int, clock_s: int) -> None:
         """Take in that an admission was undone."""
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_WITHDRAWAL, (token, number, clock_s)))
         else:
-            self._lose(_WITHDRAWAL)
+            self._lose(_WITHDRAWAL, clock_s)
 
     def flush(self) -> bool:
         """Answer and write all that was taken in so far; False where the disk failed (it is kept, and tried again)."""
@@ -114,7 +126,7 @@ class Recorder:
 
     def after_fork_in_child(self) -> None:
         """Go on as a session of its own: what was queued is the parent's to write, and it goes on to hold what runs."""
-        self._queue, self._pending, self._lost = deque(), [], [0, 0, 0]
+        self._queue, self._pending, self._lost = deque(), [], _Lost()
         self._running, self._known = [], set()
         if self._file is not None:
             self._file.abandon()
@@ -135,8 +147,10 @@ class Recorder:
         except Exception:  # whatever it is
             self._count("log_errors", 1)
 
-    def _lose(self, what: int) -> None:
-        self._lost[what] += 1
+    def _lose(self, what: int, time_s: int) -> None:
+        lost = self._lost
+        lost.from_s, lost.to_s = min(lost.from_s, time_s), max(lost.to_s, time_s)
+        lost.counts[what] += 1
         self._count("decisions_lost", 1)
 
     def _work(self) -> bool:
@@ -165,10 +179,10 @@ class Recorder:
             self._add(end_frame(ends))
         if withdrawals:
             self._add(withdrawal_frame(withdrawals))
-        if any(self._lost):
-            lost, self._lost = self._lost, [0, 0, 0]
-            names = ("n_decisions", "n_ends", "n_withdrawals")
-            self._add(Frame(LOSSES, dict(zip(names, lost, strict=True)), np.zeros((0, 0))))
+        if any(self._lost.counts):
+            lost, self._lost = self._lost, _Lost()
+            times = {"from_s": int(lost.from_s), "to_s": int(lost.to_s)}
+            self._add(Frame(LOSSES, dict(zip(LOST_COUNTS, lost.counts, strict=True)) | times, np.zeros((0, 0))))
 
     def _add_group(self, group: list[Decision]) -> None:
         if self._file is not None:

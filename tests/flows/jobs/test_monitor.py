@@ -25,12 +25,15 @@ from sojourn.flows.monitor.followed import follow
 from sojourn.flows.monitor.outcomes import traced_outcomes
 from sojourn.flows.monitor.weeks import weeks_of
 from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.reports.monitor_page import clock_text, loss_text
 from sojourn.flows.stages.windows import windows
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.training_reference import training_reference
 from sojourn.serving import Predictor
 from sojourn.serving.decisions import read_log
+from sojourn.serving.decisions.log_files import log_files
+from sojourn.serving.decisions.log_frames import ENDS, MARK, frames_of
 from sojourn.serving.inputs import HistoryState
 
 NAME = "sojourn-lifetime"
@@ -165,6 +168,58 @@ def test_what_ran_when_a_process_died_is_followed_up_to_its_last_word(logged: Lo
     found = follow(read_log(tmp_path), versions_of(logged), logged.from_s + 9_000)
     assert sorted(found.end_s.tolist()) == [logged.from_s + second for second in (60, 60, 9_000)]
     assert not found.is_event.any()
+
+
+def _damaged(folder: Path) -> None:
+    """One byte of the second file's first ends is wrong."""
+    path = log_files(folder)[1]
+    content = path.read_bytes()
+    frames = list(frames_of(content))
+    place = [frame.kind for frame in frames].index(ENDS)
+    at = sum(len(frame.packed()) for frame in frames[:place]) + 20
+    assert list(frames_of(content[:at - 20])) and content[at - 20:at - 16] == MARK
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+
+
+def _hole(folder: Path) -> None:
+    log_files(folder)[1].unlink()
+
+
+def _cut(folder: Path) -> None:
+    path = log_files(folder)[1]
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+@pytest.mark.parametrize(("harm", "what", "n_known"), [(_damaged, "stretches", 5), (_hole, "files", 4),
+                                                       (_cut, "stretches", 5)])
+def test_what_ran_when_records_were_lost_is_followed_up_to_the_loss_only(
+        logged: Logged, tmp_path: Path, harm: Callable[[Path], None], what: str, n_known: int) -> None:
+    predictor = Predictor.load(logged.bundle)
+    predictor.log_to(tmp_path, file_mib=1e-6, flush_s=60.0)  # a file a flush
+    vms = [predictor.admit({}, logged.from_s + 10), predictor.admit({}, logged.from_s + 20)]
+    predictor.ended(vms[0], logged.from_s + 30)
+    predictor.flush_decisions()
+    vms.append(predictor.admit({}, logged.from_s + 100))
+    predictor.ended(vms[2], logged.from_s + 5_000)  # these end's records are lost
+    predictor.flush_decisions()
+    vms.append(predictor.admit({}, logged.from_s + 8_000))
+    vms.append(predictor.admit({}, logged.from_s + 8_500))
+    predictor.ended(vms[1], logged.from_s + 8_600)
+    predictor.ended(vms[3], logged.from_s + 8_700)
+    predictor.stop_logging()
+    whole = follow(read_log(tmp_path), versions_of(logged), logged.from_s + 9_000)
+    assert whole.losses == () and whole.counts["ended"] == 4
+    harm(tmp_path)
+    found = follow(read_log(tmp_path), versions_of(logged), logged.from_s + 9_000)
+    ends = dict(zip((found.arrival_s - logged.from_s).tolist(),
+                    zip((found.end_s - logged.from_s).tolist(), found.is_event.tolist(), strict=True), strict=True))
+    assert {10: (30, True), 20: (30, False), 8_000: (8_700, True), 8_500: (8_700, False)}.items() <= ends.items()
+    assert len(ends) == n_known and ends.get(100, (100, False)) == (100, False)
+    (loss,) = found.losses
+    assert (loss.from_s, loss.heard_s, loss.n, loss.what) == (logged.from_s + 30, logged.from_s + 8_000, 1, what)
+    assert "The log is not whole: 1 " in loss_text(found.losses, clock_text(None))[0]
+    week, = weeks_of(found, None, logged.from_s + 9_000, 3_600)
+    assert week.is_partly_lost and not weeks_of(whole, None, logged.from_s + 9_000, 3_600)[0].is_partly_lost
 
 
 def test_a_restart_from_a_snapshot_goes_on_following(logged: Logged, tmp_path: Path) -> None:

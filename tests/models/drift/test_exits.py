@@ -20,6 +20,7 @@ def drawn(seed: int, n: int = 40, days: int = 6) -> WatchedRequests:
     rng = np.random.default_rng(seed)
     arrival = rng.integers(-2 * DAY_S, days * DAY_S, n)
     lifetime = np.rint(np.exp(rng.normal(9.5, 2.0, n))).astype(np.int64)
+    lifetime[rng.random(n) < 0.1] = 0  # ends in the second of the arrival
     watch = arrival + np.where(rng.random(n) < 0.3, (lifetime * rng.random(n)).astype(np.int64), 0)
     ages = np.append(0.0, np.geomspace(60.0, 5 * DAY_S, 7))
     hazard = np.column_stack([np.zeros(n), rng.exponential(0.5, (n, 7)).cumsum(axis=1)])
@@ -107,6 +108,16 @@ def test_a_request_of_no_watched_time_adds_nothing() -> None:
     rows = WatchedRequests(np.array([5]), np.array([50]), np.array([50]), np.array([True]), np.array([0]), ages,
                            np.array([[0.0, 2.0]]))
     assert daily_exits(rows, 0, 0).observed.sum() == 0.0
+
+
+def test_ends_in_the_second_of_the_arrival_are_exits_of_age_one_second() -> None:
+    ages = np.array([0.0, 100.0])
+    arrival = np.array([5, DAY_S - 1, 9])  # the second ends at midnight; the third is censored
+    rows = WatchedRequests(arrival, arrival, arrival, np.array([True, True, False]), np.arange(3), ages,
+                           np.tile(ages / 50.0, (3, 1)))
+    days = daily_exits(rows, 0, 1)
+    assert days.observed.tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    np.testing.assert_allclose(days.expected, [[2 / 50, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 @pytest.mark.parametrize(("change", "message"), [

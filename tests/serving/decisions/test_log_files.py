@@ -87,7 +87,9 @@ def test_a_full_disk_costs_no_answer_and_what_waits_is_written_later(
     predictor.stop_logging()
     log = read_log(tmp_path)
     assert (sum(map(len, log.decisions)), log.n_lost, log.skipped.n_places) == (8, 4, 0)
-    assert log.sessions[0].lost_s == [10**7 + 7.0]  # what ran then may have ended unseen
+    (loss,) = log.sessions[0].losses
+    assert (loss.n, loss.what) == (4, "records")
+    assert (loss.from_s, loss.to_s) == (10**7 + 8.0, 10**7 + 11.0)  # what ran then may have ended unseen
     assert predictor.counters["decisions_logged"] == 8
 
 
