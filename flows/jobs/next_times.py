@@ -25,5 +25,6 @@ def next_times(cron: str, timezone: str, n: int = 3) -> list[datetime]:
     except ValueError as error:  # croniter's own errors are ValueErrors, too
         if "find next date" in str(error):
             raise ValueError(f"cron must fire at some time, got {cron!r}") from error
-        raise ValueError(f"cron must have five fields (minute hour day month weekday), got {cron!r}") from error
+        raise ValueError(f"cron must have five fields (minute hour day month weekday) in their ranges, got {cron!r}") \
+            from error
     return [datetime.fromisoformat(str(time)) for time in found]

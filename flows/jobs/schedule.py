@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,6 +14,7 @@ from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.jobs.schedule_settings import JOBS, Scheduled, settings_document
 from sojourn.flows.outside.prefect_server import prefect_server
+from sojourn.flows.store.lock import schedule_lock
 
 be_quiet()
 
@@ -28,39 +30,47 @@ def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",
                     tell: Callable[[str], object] = print) -> None:
     """Make a deployment of the settings' job and carry its runs out, until SIGTERM or Ctrl-C.
 
-    The deployment has the registered model's name, so that a model has one schedule: a second one replaces it. A run
-    that is due while another one is under way is cancelled. Prefect's server is the one of PREFECT_API_URL, else one
-    that lives as long as this process and keeps its files in the store.
+    The deployment has the registered model's name, so that a model has one schedule: a second one is refused while the
+    first runs in the same store, and replaces one of another store on the same server. A run that is due while another
+    one is under way is cancelled. Prefect's server is the one of PREFECT_API_URL, else one that lives as long as this
+    process and keeps its files in the store.
 
     ValueError or OSError before anything is made: see `next_times` and `check_before_work`.
     """
-    flow = next(_FLOWS[job] for job, kind in JOBS.items() if isinstance(settings, kind))
+    job = next(job for job, kind in JOBS.items() if isinstance(settings, kind))
     times = next_times(cron, timezone)
     check_before_work(settings)
     if settings.tracking_uri is not None:
         os.environ[_TRACKING] = settings.tracking_uri.plain
-    with prefect_server(settings.store, is_scheduling=True) as url:
+    with (schedule_lock(settings.store, job, settings.registered_name),
+          prefect_server(settings.store, is_scheduling=True) as url):
         from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
         from prefect.schedules import Cron
         from prefect.types.entrypoint import EntrypointType
 
-        deployment = flow.to_deployment(
-            settings.registered_name, schedule=Cron(cron, timezone=timezone),
+        own = f"schedule-{uuid.uuid4().hex[:12]}"
+        deployment = _FLOWS[job].to_deployment(
+            settings.registered_name, tags=[own], schedule=Cron(cron, timezone=timezone),
             parameters={"settings": settings_document(settings)}, entrypoint_type=EntrypointType.MODULE_PATH,
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW))
         assert isinstance(deployment, RunnerDeployment)  # a coroutine only where the caller is one
         tell(f"scheduled {settings.registered_name}: {', '.join(f'{time:%Y-%m-%d %H:%M %Z}' for time in times)}, ...")
         tell(f"server    {url}")
-        asyncio.run(_carry_out(deployment))
+        asyncio.run(_carry_out(deployment, own))
     tell("stopped")
 
 
-async def _carry_out(deployment: RunnerDeployment) -> None:
-    """Register the deployment and run what is due, until SIGTERM or SIGINT; then its schedule is paused."""
+async def _carry_out(deployment: RunnerDeployment, own: str) -> None:
+    """Register the deployment and run what is due, until SIGTERM or SIGINT.
+
+    Then its schedule is paused, if the deployment is still this process's own, which its tag tells: another one may
+    have replaced it.
+    """
+    from prefect.client.orchestration import get_client
     from prefect.runner import Runner
 
-    runner = Runner(limit=1, pause_on_shutdown=True)
-    await runner.aadd_deployment(deployment)
+    runner = Runner(limit=1, pause_on_shutdown=False)
+    deployment_id = await runner.aadd_deployment(deployment)
     running = asyncio.ensure_future(runner.start())
     await asyncio.sleep(0)  # it has set a handler of its own, which ends in a traceback
     loop = asyncio.get_running_loop()
@@ -68,3 +78,6 @@ async def _carry_out(deployment: RunnerDeployment) -> None:
         loop.add_signal_handler(number, running.cancel)
     with suppress(asyncio.CancelledError):
         await running
+    async with get_client() as client:
+        if own in (await client.read_deployment(deployment_id)).tags:
+            await client.pause_deployment(deployment_id)

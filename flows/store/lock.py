@@ -1,4 +1,7 @@
-"""One lock per store: who makes its database or promotes does so alone, and its file says who that is."""
+"""One lock per store: who makes its database or promotes does so alone, and its file says who that is.
+
+And one for each schedule.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,25 @@ def store_lock(store: Path, timeout_s: float = TIMEOUT_S,
         os.close(file)
 
 
+@contextmanager
+def schedule_lock(store: Path, job: str, name: str) -> Iterator[None]:
+    """Hold the lock of a job's schedule of a model; ValueError naming the process where another one holds it."""
+    folder = store / "schedules"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = os.open(folder / f"{job}-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if is_locked(file):
+            raise ValueError(f"{job} of {name} must have one schedule in a store, got a second one: stop "
+                             f"{_holder(file)} first")
+        _write(file, json.dumps(whoami()).encode())
+        try:
+            yield
+        finally:
+            _write(file, b"")
+    finally:
+        os.close(file)
+
+
 def is_locked(file: int) -> bool:
     """Take the lock of an open file for this process, unless another holds it; True where another does."""
     try:
@@ -79,13 +101,16 @@ def _wait(file: int, store: Path, timeout_s: float, tell: Callable[[str], object
 
 
 def _in_use(file: int, store: Path) -> str:
+    return f"the store {store.absolute()} is in use by {_holder(file)}"
+
+
+def _holder(file: int) -> str:
     try:
         holder = json.loads(os.pread(file, _N_BYTES_MAX, 0))
         where = "" if holder["host"] == socket.gethostname() else f" on {holder['host']}"
-        who = f"process {holder['pid']}{where} ({holder['command']}, since {holder['since']})"
+        return f"process {holder['pid']}{where} ({holder['command']}, since {holder['since']})"
     except (ValueError, KeyError, TypeError):  # it has just begun, or its disk is full
-        who = "another process"
-    return f"the store {store.absolute()} is in use by {who}"
+        return "another process"
 
 
 def _write(file: int, content: bytes) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -20,10 +24,10 @@ from typer.testing import CliRunner
 
 from made_bundles import make
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.config import RetrainConfig, load_config
 from sojourn.flows.jobs.deployment_file import POOL, deployment_file
 from sojourn.flows.jobs.next_times import next_times
-from sojourn.flows.jobs.schedule import _FLOWS, run_on_schedule
+from sojourn.flows.jobs.schedule import _FLOWS, _carry_out, run_on_schedule
 from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
 from sojourn.flows.jobs.scheduled import scheduled_retrain
 from sojourn.flows.monitor_config import MonitorConfig
@@ -117,6 +121,42 @@ def test_the_server_would_refuse_unknown_settings_and_addresses() -> None:
             validate(wrong, schema)
 
 
+@pytest.mark.parametrize(("tags", "paused"), [(["own"], [7]), (["another"], [])])
+def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.MonkeyPatch, tags: list[str],
+                                                            paused: list[int]) -> None:
+    found: list[int] = []
+
+    class Client:
+        async def __aenter__(self) -> Client:
+            return self
+
+        async def __aexit__(self, *error: object) -> None:
+            pass
+
+        async def read_deployment(self, deployment_id: int) -> SimpleNamespace:
+            return SimpleNamespace(tags=tags)
+
+        async def pause_deployment(self, deployment_id: int) -> None:
+            found.append(deployment_id)
+
+    class Runner:
+        def __init__(self, **settings: object) -> None:
+            assert settings["pause_on_shutdown"] is False
+
+        async def aadd_deployment(self, deployment: object) -> int:
+            return 7
+
+        async def start(self) -> None:
+            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr("prefect.runner.Runner", Runner)
+    monkeypatch.setattr("prefect.client.orchestration.get_client", Client)
+    made: Any = None
+    asyncio.run(_carry_out(made, "own"))
+    assert found == paused
+
+
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
 
 
@@ -175,12 +215,17 @@ def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_st
     before = _champion(store, tmp_path)
     with scheduled(tmp_path) as process:
         victim = wait_for(lambda: run_of(process), 180)
+        settings = load_config(tmp_path / "run.toml", store=store)
+        with pytest.raises(ValueError, match=rf"must have one schedule in a store, .*process {process.pid} "):
+            run_on_schedule(settings, "* * * * *")
         wait_for(lambda: runs("RUNNING"), 180)  # it is half-way
         os.kill(int(str(victim)), signal.SIGKILL)
         wait_for(lambda: Predictor.load(champion).version == before and runs("KILLED"), 240)  # by the next run
         wait_for(lambda: Predictor.load(champion).version == before and runs("FINISHED"), 240)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+    with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as database:
+        assert database.execute("SELECT paused FROM deployment").fetchall() == [(1,)]
     text = (tmp_path / "out.txt").read_text()
     assert "stopped" in text and "Traceback" not in text
 
