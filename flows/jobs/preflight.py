@@ -1,4 +1,4 @@
-"""What can be known before any work is done: the trace's files are there, and the tracking store answers.
+"""What can be known before any work is done: the trace's files are there, the tracking store answers, artifacts can be kept.
 
 Before Prefect starts and MLflow makes its database, which take half a minute on a busy machine.
 """
@@ -16,11 +16,15 @@ READ_UP_TO_BYTES = 4_000_000
 
 
 def check_before_work(settings: TraceSettings) -> None:
-    """OSError or ValueError where a run of these settings would end with it later: its trace, or its tracking store."""
+    """OSError or ValueError where a run would end with it later: its trace, tracking store or place of artifacts."""
     if settings.trace is not None:
         _check_trace(settings, settings.trace)
     if settings.tracking_uri is not None:
         ask(settings.tracking_uri)
+    if settings.artifacts is not None:
+        from sojourn.flows.outside.run_artifacts import check_place  # its MLflow is loaded for this alone
+
+        check_place(settings.mlflow_uri, settings.artifacts)
 
 
 def _check_trace(settings: TraceSettings, trace: Path) -> None:

@@ -1,14 +1,17 @@
-"""What runs keep as artifacts: how many bytes, and their removal, wherever MLflow keeps them."""
+"""What runs keep as artifacts: whether a place can keep them, how many bytes, and their removal."""
 
 from __future__ import annotations
 
 import shutil
+import tempfile
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from sojourn.flows.outside.tracking_client import TrackingError, answering
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 
 if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
@@ -36,6 +39,65 @@ def local_folder(uri: str) -> Path | None:
     if place.scheme == "":
         return Path(uri)
     return Path(unquote(place.path)) if place.scheme == "file" and place.netloc in ("", "localhost") else None
+
+
+def check_place(tracking: TrackingUri, place: Path | str) -> None:
+    """See that artifacts can be kept at a folder or URL: a small file is written, read back and removed.
+
+    ValueError where no class of MLflow is for such a URL or its library is not installed, OSError where the place does
+    not take or give the file. Folders that were made for it go again. A place that lets nobody remove keeps the file.
+    """
+    folder = place if isinstance(place, Path) else local_folder(place)
+    name, content = f".sojourn-probe-{uuid.uuid4().hex}", uuid.uuid4().bytes
+    shown = str(folder or place)
+    if folder is None:
+        try:
+            repository = _repository(tracking, str(place))
+        except Exception as error:  # what MLflow or a library that is absent raises
+            raise ValueError(f"artifacts must be a folder or a URL that MLflow can write to here, got {shown!r}: "
+                             f"{_one_line(error)}") from error
+    try:
+        if folder is not None:
+            found = _through_folder(folder, name, content)
+        else:
+            found = _through_repository(repository, name, content)
+    except Exception as error:
+        raise OSError(f"artifacts must be a place that can be written and read, got {shown!r}: "
+                      f"{_one_line(error)}") from error
+    if found != content:
+        raise OSError(f"artifacts must be a place that gives back what was written, got {shown!r}, which does not")
+
+
+def _through_folder(folder: Path, name: str, content: bytes) -> bytes:
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            (folder / name).write_bytes(content)
+            return (folder / name).read_bytes()
+        finally:
+            (folder / name).unlink(missing_ok=True)
+    finally:
+        with suppress(OSError):  # another process uses them by now
+            for each in made:
+                each.rmdir()
+
+
+def _through_repository(repository: ArtifactRepository, name: str, content: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as made:
+        (Path(made) / name).write_bytes(content)
+        repository.log_artifact(str(Path(made) / name))  # type: ignore[no-untyped-call]
+        (Path(made) / "back").mkdir()
+        try:
+            found: str = repository.download_artifacts(name, str(Path(made) / "back"))  # type: ignore[no-untyped-call]
+            return Path(found).read_bytes()
+        finally:
+            with suppress(Exception):  # some places keep all
+                repository.delete_artifacts(name)  # type: ignore[no-untyped-call]
+
+
+def _one_line(error: Exception) -> str:
+    return without_secrets(" ".join(str(error).split()) or repr(error))[:300]
 
 
 def artifact_bytes(tracking: TrackingUri, uri: str) -> int:

@@ -21,7 +21,7 @@ from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.postgres_database import advisory_lock, ready_postgres
-from sojourn.flows.outside.run_artifacts import artifact_bytes
+from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, local_folder
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.progress import console
 from sojourn.flows.termination import exit_on_sigterm
@@ -73,7 +73,8 @@ class Tracker:
     A server keeps the artifacts itself. Those of a database lie in a folder beside the store, which every reader of
     the database must then share. Opening asks the store, a server only where `is_asked`; TrackingError, here and in
     all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
-    artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far.
+    artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far, or where another
+    store has bound the database to a folder of its own.
     run_tags: on every run that is begun here. wait_s: a server or database that goes away is waited for so long, s.
     """
 
@@ -102,10 +103,37 @@ class Tracker:
             except TrackingError as error:
                 if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
                     raise
-        if isinstance(self._artifacts, str) and found.artifact_location.rstrip("/") != self._artifacts.rstrip("/"):
-            raise ValueError(f"artifacts must be {without_secrets(found.artifact_location)}, where this store has kept "
-                             f"them from its first run on, got {self._artifacts}: another place needs another store")
+        self._check_bound(found.artifact_location)
         return str(found.experiment_id)
+
+    def check_artifacts(self) -> None:
+        """See that artifacts of new runs can be kept where those of earlier runs of this database are.
+
+        ValueError where that is another place than this store's; ValueError or OSError where it can't be used.
+        """
+        if self.uri.is_server:
+            return
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        if found is not None:
+            self._check_bound(found.artifact_location)
+            check_place(self.uri, found.artifact_location)
+
+    def _check_bound(self, bound: str) -> None:
+        if self.uri.is_server:
+            return
+        if isinstance(self._artifacts, str):
+            if _place(bound) != _place(self._artifacts):
+                raise ValueError(f"artifacts must be {without_secrets(bound)}, where this store has kept them from its "
+                                 f"first run on, got {self._artifacts}: another place needs another store")
+            return
+        database, store = self.uri.database, self._artifacts.absolute().parent
+        is_own = database is not None and database.absolute().parent == store
+        # a URL is one place for all hosts; a folder of another store may be another disk here
+        if not is_own and local_folder(bound) is not None and _place(bound) != _place(_uri(self._artifacts)):
+            raise ValueError(f"artifacts must be {without_secrets(bound)}, where the runs of this database are kept, "
+                             f"got this store's own folder {self._artifacts.absolute()}: where that folder is shared "
+                             f'with this host, set artifacts = "{without_secrets(bound)}" (SOJOURN_ARTIFACTS); else '
+                             "take another database")
 
     @contextmanager
     def run(self, name: str, tags: Mapping[str, str], parent: str | None = None,
@@ -440,6 +468,12 @@ class Tracker:
 
 def _uri(artifacts: Path | str) -> str:
     return artifacts if isinstance(artifacts, str) else artifacts.absolute().as_uri()
+
+
+def _place(uri: str) -> Path | str:
+    """Two URIs of one place have the same."""
+    folder = local_folder(uri)
+    return uri.rstrip("/") if folder is None else folder.resolve()
 
 
 def _record(run: Any) -> RunRecord:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.run_artifacts import check_place
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.versions.repair import repair_store
@@ -14,12 +15,16 @@ from sojourn.flows.versions.repair import repair_store
 def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
     """The tracker of a run that writes; its runs name this process, which from now on is seen to live.
 
-    What killed runs left is repaired first. names: models whose champion is to be in `bundles`.
+    What killed runs left is repaired first. names: models whose champion is to be in `bundles`. ValueError or OSError
+    where artifacts can't be kept at their place; nothing is then made or changed.
     """
     artifacts = settings.store / "artifacts"
+    if not settings.mlflow_uri.is_server:  # before a database is made, which keeps its place
+        check_place(settings.mlflow_uri, settings.artifacts or artifacts)
     if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
         ready_database(settings.mlflow_uri.database, artifacts)
     tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts, run_tags=enter_store(settings.store).tags(),
                       wait_s=settings.tracking_wait_s)
+    tracker.check_artifacts()
     repair_store(settings.store, tracker, names)
     return tracker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,11 @@ from mlflow.exceptions import MlflowException
 
 from made_bundles import Made, make
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.fsspec_artifacts import FsspecArtifactRepository
-from sojourn.flows.outside.run_artifacts import artifact_bytes, remove_artifacts
+from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, remove_artifacts
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes
 from sojourn.flows.versions.opening import open_store
 from sojourn.flows.versions.reading import read_store
@@ -75,6 +78,65 @@ def test_another_place_for_the_same_store_is_refused(new_store: Callable[[Path],
         open_store(RetrainConfig(store=store, artifacts="memory://other")).start("run", {})
     with open_store(RetrainConfig(store=store, artifacts=str(store / "artifacts"))).run("run", {}):
         pass
+
+
+@pytest.mark.parametrize(("place", "message"), [
+    ("foo://bucket/path", "artifacts must be a folder or a URL that MLflow can write to here, got 'foo://bucket/path'"),
+    ("hf://datasets/a", "artifacts must be a "),
+    ("{file}/inside", "artifacts must be a place that can be written and read, got '{file}/inside'"),
+])  # fmt: skip
+def test_a_place_that_keeps_nothing_is_refused_before_anything_is_made(tmp_path: Path, place: str, message: str,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a_file"
+    file.write_text("")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # absent, also where it is installed
+    config = RetrainConfig(store=tmp_path / "store", artifacts=place.format(file=file))
+    for refusing in (open_store, check_before_work):
+        with pytest.raises((OSError, ValueError)) as raised:
+            refusing(config)
+        assert message.format(file=file) in str(raised.value)
+    assert not config.store.exists()
+
+
+def test_a_place_is_left_as_it_was(tmp_path: Path) -> None:
+    tracking = TrackingUri.of_file(tmp_path / "mlflow.db")
+    for place in (tmp_path / "a" / "b", (tmp_path / "a" / "b").as_uri()):
+        check_place(tracking, place)
+    assert list(tmp_path.iterdir()) == []
+    check_place(tracking, f"memory://{tmp_path}")
+    assert fsspec.filesystem("memory").find(str(tmp_path)) == []
+
+
+def test_a_place_that_gives_back_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(_: object, remote_file_path: str, local_path: str) -> None:
+        Path(local_path).write_bytes(remote_file_path.encode())
+
+    monkeypatch.setattr(FsspecArtifactRepository, "_download_file", other)
+    with pytest.raises(OSError, match="artifacts must be a place that gives back what was written"):
+        check_place(TrackingUri.of_file(tmp_path / "mlflow.db"), f"memory://{tmp_path}")
+
+
+def test_a_database_bound_to_another_stores_folder_is_refused(new_store: Callable[[Path], Path],
+                                                              tmp_path: Path) -> None:
+    shared = TrackingUri.of_file(new_store(tmp_path / "shared") / "mlflow.db")
+    one, other = (tmp_path / name for name in ("one", "other"))
+    with open_store(RetrainConfig(store=one, tracking_uri=shared)).run("run", {}):
+        pass
+    open_store(RetrainConfig(store=one, tracking_uri=shared))  # its own place
+    with pytest.raises(ValueError, match=rf'set artifacts = "file://{one}/artifacts" \(SOJOURN_ARTIFACTS\)'):
+        open_store(RetrainConfig(store=other, tracking_uri=shared))
+    with open_store(RetrainConfig(store=other, tracking_uri=shared, artifacts=str(one / "artifacts"))).run("run", {}):
+        pass
+    assert not (other / "artifacts").exists()
+
+
+def test_a_url_that_a_database_is_bound_to_is_taken(new_store: Callable[[Path], Path], tmp_path: Path) -> None:
+    shared, place = TrackingUri.of_file(new_store(tmp_path / "shared") / "mlflow.db"), f"memory://{tmp_path}/kept"
+    with open_store(RetrainConfig(store=tmp_path / "one", tracking_uri=shared, artifacts=place)).run("run", {}):
+        pass
+    tracker = open_store(RetrainConfig(store=tmp_path / "other", tracking_uri=shared))
+    with tracker.run("run", {}) as run:
+        assert f"{tmp_path}/kept/" in tracker.artifact_uri(run)
 
 
 @pytest.mark.parametrize(("settings", "message"), [

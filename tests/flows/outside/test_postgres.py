@@ -17,11 +17,13 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from made_postgres import PASSWORD, PostgresServer
 from sojourn.flows.cli import app
+from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import known_revisions
 from sojourn.flows.outside.postgres_database import advisory_lock
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.versions.opening import open_store
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow
@@ -34,7 +36,7 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 from sojourn.flows.config import TraceSettings
 from sojourn.flows.versions.opening import open_store
-tracker = open_store(TraceSettings(store=Path(sys.argv[1])))
+tracker = open_store(TraceSettings(store=Path(sys.argv[1]), artifacts=sys.argv[2]))
 with tracker.run("first", {}) as run:
     tracker.log(run, {"p": 1}, {"m": 1.0})
 """
@@ -52,10 +54,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture(scope="module")
-def uri(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of all stores of the database."""
+    return str(tmp_path_factory.mktemp("artifacts"))
+
+
+@pytest.fixture(scope="module")
+def uri(postgres: PostgresServer, artifacts: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An MLflow database that two first runs of two stores made at once."""
     uri, folder = postgres.new_database("mlflow"), tmp_path_factory.mktemp("first")
-    runs = [subprocess.Popen([sys.executable, "-c", FIRST_RUN, str(folder / name)], stdout=subprocess.PIPE,
+    runs = [subprocess.Popen([sys.executable, "-c", FIRST_RUN, str(folder / name), artifacts], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, env={**os.environ, "SOJOURN_TRACKING_URI": uri})
             for name in ("one", "other")]
     printed = [run.communicate(timeout=300)[0] for run in runs]
@@ -65,8 +73,13 @@ def uri(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 @pytest.fixture()
-def tracker(uri: str, tmp_path: Path) -> Tracker:
-    return Tracker(TrackingUri(uri), tmp_path / "artifacts", wait_s=60.0)
+def tracker(uri: str, artifacts: str) -> Tracker:
+    return Tracker(TrackingUri(uri), Path(artifacts), wait_s=60.0)
+
+
+def test_a_store_with_another_folder_is_refused(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"artifacts must be file://\S+, where the runs of this database are kept"):
+        open_store(TraceSettings(store=tmp_path / "third", tracking_uri=TrackingUri(uri)))
 
 
 def test_both_first_runs_are_there_and_whole(tracker: Tracker) -> None:
@@ -124,7 +137,7 @@ def _registered(tracker: Tracker, made: Made, kind: str) -> int:
 
 
 def test_a_retrain_with_mlflow_and_prefect_in_postgres_leaves_no_password(
-        postgres: PostgresServer, uri: str, tmp_path: Path) -> None:
+        postgres: PostgresServer, uri: str, artifacts: str, tmp_path: Path) -> None:
     settings = tmp_path / "run.toml"
     settings.write_text('families = ["km"]\nis_simulated = false\nn_requests = 1000\nn_threads = 1\n')
     prefect = postgres.new_database("prefect")
@@ -132,7 +145,7 @@ def test_a_retrain_with_mlflow_and_prefect_in_postgres_leaves_no_password(
     retrain = subprocess.run(
         [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "retrain", "--config", str(settings)],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
-        env={**environment, "HOME": str(tmp_path), "SOJOURN_TRACKING_URI": uri,
+        env={**environment, "HOME": str(tmp_path), "SOJOURN_TRACKING_URI": uri, "SOJOURN_ARTIFACTS": artifacts,
              "PREFECT_API_DATABASE_CONNECTION_URL": prefect.replace("postgresql", "postgres", 1)})
     assert retrain.returncode == 0, retrain.stderr
     assert Tracker(TrackingUri(uri), tmp_path).versions("sojourn-lifetime") == [1]
@@ -146,8 +159,9 @@ def test_a_retrain_with_mlflow_and_prefect_in_postgres_leaves_no_password(
 
 
 @pytest.fixture()
-def _environment(uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _environment(uri: str, artifacts: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SOJOURN_TRACKING_URI", uri)
+    monkeypatch.setenv("SOJOURN_ARTIFACTS", artifacts)
     yield
 
 
@@ -196,8 +210,9 @@ def test_a_server_that_restarts_is_waited_for_and_nothing_is_there_twice(
     assert tracker.run_metrics(run) == {"m": 2.0}
 
 
-def test_a_server_that_stays_away_ends_a_run_once(postgres: PostgresServer, uri: str, tmp_path: Path) -> None:
-    tracker = Tracker(TrackingUri(uri), tmp_path, wait_s=1.0)
+def test_a_server_that_stays_away_ends_a_run_once(postgres: PostgresServer, uri: str, artifacts: str,
+                                                  tmp_path: Path) -> None:
+    tracker = Tracker(TrackingUri(uri), Path(artifacts), wait_s=1.0)
     run = tracker.start("lost", {})
     postgres.stop()
     try:
