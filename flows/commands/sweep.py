@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.flows.commands.options import plain_errors
+
+if TYPE_CHECKING:
+    from sojourn.flows.versions.sweep import Removable
+
+_N_NAMED = 5
+"""Of each kind the largest so many are named."""
 
 
 @plain_errors
@@ -23,7 +30,11 @@ def sweep(
         help="Of each kind of cache so many of the newest entries stay. [default: 1]")] = None,
     is_meant: Annotated[bool, typer.Option("--yes", help="Remove; without it, only list.")] = False,
 ) -> None:
-    """List what the store no longer needs, with sizes; with --yes, remove it. Champions and rollbacks keep theirs."""
+    """List what the store no longer needs, with sizes; with --yes, remove it.
+
+    Versions with an alias keep their artifacts, and so do the newest that passed every gate: a rollback to an older one
+    is refused. In folders of caches only what Sojourn made goes. Exit code 2 where something could not be removed.
+    """
     from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
@@ -36,12 +47,24 @@ def sweep(
     read_store(settings)  # a store that is not there yet is an error, not a reason to make one
     tracker = open_store(settings)
     plan = (run if is_meant else plan_sweep)(settings.store, tracker, settings.retention)
-    kinds: dict[str, list[int]] = defaultdict(list)
+    kinds: dict[str, list[Removable]] = defaultdict(list)
     for each in plan.found:
-        kinds[each.what].append(each.n_bytes)
-    for what, sizes in sorted(kinds.items(), key=lambda found: -sum(found[1])):
-        typer.echo(f"{sum(sizes) / 1e6:>10.2f} MB  {len(sizes):>5} x {what}")
+        kinds[each.what].append(each)
+    for what, found in sorted(kinds.items(), key=lambda kind: -_n_bytes(kind[1])):
+        typer.echo(f"{_n_bytes(found) / 1e6:>10.2f} MB  {len(found):>5} x {what}")
+        for each in found[:_N_NAMED]:
+            typer.echo(f"{'':>10}     {each.n_bytes / 1e6:>10.2f} MB  {each.place}")
+        if len(found) > _N_NAMED:
+            typer.echo(f"{'':>10}     {_n_bytes(found[_N_NAMED:]) / 1e6:>10.2f} MB  {len(found) - _N_NAMED} more")
     for line in plan.waiting:
         typer.echo(line)
     done = "removed" if is_meant else "to remove with --yes"
     typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  {done}")
+    for line in plan.failed:
+        typer.echo(f"error: {line}", err=True)
+    if plan.failed:
+        raise typer.Exit(2)
+
+
+def _n_bytes(found: Sequence[Removable]) -> int:
+    return sum(each.n_bytes for each in found)

@@ -1,4 +1,4 @@
-"""What can be known before any work is done: the trace's files are there, the tracking store answers, artifacts can be kept.
+"""What can be known before any work is done: the trace is there, the tracking store answers, artifacts can be kept.
 
 Before Prefect starts and MLflow makes its database, which take half a minute on a busy machine.
 """

@@ -105,7 +105,8 @@ def retrain(config: RetrainConfig) -> Retrained:
 
             promotion = _promoted(config, tracker, run, name, logged)
     if config.is_swept:
-        sweep(config.store, tracker, config.retention)
+        for line in sweep(config.store, tracker, config.retention).failed:
+            console.print(line, soft_wrap=True, markup=False)
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))

@@ -21,11 +21,10 @@ from sojourn.features.readers import READERS, SourceUnavailable
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
-from sojourn.flows.store.checksums import are_whole, write_checksums
+from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
 from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
-CHECKSUMS = "checksums.json"
 PARTS = "parts"
 """Folder of a store: what was read of sources that grow."""
 _REPORT = "report.txt"

@@ -19,13 +19,13 @@ from sojourn.flows.progress import Report, console
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.partitioned_rows import build_partitions, joined_rows
-from sojourn.flows.store.checksums import are_whole, write_checksums
+from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import sync_tree
 from sojourn.serving.bundle import read_arrays
 from sojourn.serving.inputs import Encoder, HistoryState
 
-HISTORY, CHECKSUMS = "history.npz", "checksums.json"
+HISTORY = "history.npz"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from sojourn.publishing import whole_file
 
+CHECKSUMS = "checksums.json"
+"""In a folder: the list of what else is in it."""
+
 
 def write_checksums(listing: Path, files: Sequence[Path]) -> None:
     """List the sha256 of files that lie beside `listing`; from then on they are whole."""

@@ -8,7 +8,9 @@ next one.
 
 from __future__ import annotations
 
+import re
 import shutil
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ from pathlib import Path
 
 from sojourn.flows.outside.run_artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
 from sojourn.flows.outside.tracking import SWEPT_TAG, RunRecord, Tracker
+from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.store.checksums import CHECKSUMS
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import enter_store, is_alive, tokens
 from sojourn.flows.store.sqlite_file import free_bytes, vacuum
@@ -25,7 +29,15 @@ from sojourn.flows.versions.bundle_bytes import CANDIDATES
 from sojourn.flows.versions.promotion_journal import BUNDLES
 from sojourn.flows.versions.retention import ended_runs_to_empty
 
-CACHES = ("cells", "curves", "features", "traces")
+_FOLDER_FORMS = {"features": re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{8}"), "traces": re.compile(r".+-[0-9a-f]{12}")}
+"""Names of folders that Sojourn makes in its caches: they end in their key, and hold a list of checksums."""
+_FILE_FORMS = {
+    "cells": re.compile(r"(?P<entry>[0-9a-f]{64})\.(?:json|npz)"),
+    "curves": re.compile(r"(?P<entry>.+-[0-9a-f]{24})\.(?:json|npz)"),
+    "features": re.compile(r"(?P<entry>.+-[0-9a-f]{12}-[0-9a-f]{8})\.(?:json|parquet|history\.npz)"),
+}
+"""Names of files that Sojourn makes there."""
+CACHES = tuple(sorted({*_FOLDER_FORMS, *_FILE_FORMS}))
 _DATABASES = ("mlflow.db", "optuna.db", "prefect/prefect.db")
 _BEGUN = "begun"
 _FREE_SHARE = 0.25
@@ -44,10 +56,11 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """All that may go now, and one line for each kind of thing that must wait."""
+    """All that may go now, or went; a line for each kind of thing that must wait, and for each that would not go."""
 
     found: tuple[Removable, ...]
     waiting: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
     @property
     def n_bytes(self) -> int:
@@ -86,17 +99,28 @@ def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> Sw
 
 def sweep(store: Path, tracker: Tracker, settings: RetentionSettings,
           tell: Callable[[Removable], object] = lambda _: None) -> SweepPlan:
-    """Remove what `plan_sweep` finds, under the store's lock; returns what was removed. tell: called before each."""
+    """Remove what `plan_sweep` finds, under the store's lock; returns what was removed. tell: called before each.
+
+    What cannot be removed is named in `failed`; the others go. TrackingError where the tracking store is away.
+    """
+    done, failed = [], []
     with store_lock(store):
         plan = plan_sweep(store, tracker, settings)
         for each in plan.found:
             tell(each)
-            _remove(tracker, each)
+            try:
+                _remove(tracker, each)
+            except OSError as error:
+                if isinstance(error, TrackingError) and error.is_away:
+                    raise
+                failed.append(f"{each.what} must be removable, got {each.place}: {error}")
+            else:
+                done.append(each)
         if not _n_others(store):
             for file, _ in _roomy(store):  # rows that went leave room
                 with suppress(OSError):  # a page of MLflow holds it: the next sweep finds it again
                     vacuum(file)
-    return plan
+    return SweepPlan(tuple(done), plan.waiting, tuple(failed))
 
 
 def _n_others(store: Path) -> int:
@@ -127,15 +151,31 @@ def _remove(tracker: Tracker, each: Removable) -> None:
     elif each.what != "free room":
         path = Path(each.place)
         if path.is_dir():
-            shutil.rmtree(path)
+            # under a temporary name: nobody reads half of it, and the next command removes what a kill left
+            shutil.rmtree(path.rename(path.with_name(f".{path.name}.{uuid.uuid4().hex}")))
         else:
             path.unlink(missing_ok=True)
 
 
 def _old(folder: Path, n_kept: int) -> Sequence[Path]:
-    """A cache's files and folders, but those of the newest `n_kept` entries; an entry is all of one stem."""
+    """A cache's files and folders, but those of the newest `n_kept` entries; an entry is all of one key."""
     entries: dict[str, list[Path]] = {}
     for path in folder.glob("[!.]*"):
-        entries.setdefault(path.name if path.is_dir() else path.name.partition(".")[0], []).append(path)
+        entry = _entry(path)
+        if entry is not None:
+            entries.setdefault(entry, []).append(path)
     by_age = sorted(entries.values(), key=lambda paths: -max(path.stat().st_mtime for path in paths))
     return [path for paths in by_age[n_kept:] for path in sorted(paths, key=lambda path: path.suffix != ".json")]
+
+
+def _entry(path: Path) -> str | None:
+    """The entry that a path in a cache's folder is of; None for what is no cache's: other files, folders and links."""
+    if path.is_symlink():
+        return None
+    cache = path.parent.name
+    if path.is_dir():
+        form = _FOLDER_FORMS.get(cache)
+        return path.name if form is not None and form.fullmatch(path.name) and (path / CHECKSUMS).is_file() else None
+    form = _FILE_FORMS.get(cache)
+    found = None if form is None else form.fullmatch(path.name)
+    return None if found is None else found["entry"]

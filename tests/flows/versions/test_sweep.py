@@ -27,6 +27,7 @@ from sojourn.flows.versions.version_list import version_lines, version_rows
 from sojourn.serving import Predictor
 
 NAME = "made"
+OLD, NEW = "0" * 12, "f" * 12
 ONE = RetentionSettings(keep_runs=1, keep_days=0.0, keep_caches=1)
 
 
@@ -107,9 +108,10 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
 
 
 def _cached(store: Path) -> None:
-    for number, name in enumerate(("aaa", "bbb")):
-        for path in (store / "features" / f"{name}.parquet", store / "features" / f"{name}.json",
-                     store / "traces" / name / "trace.json"):
+    for number, key in enumerate((OLD, NEW)):
+        name = f"t-{key}"
+        for path in (store / "features" / f"{name}-{'1' * 8}.parquet", store / "features" / f"{name}-{'1' * 8}.json",
+                     store / "traces" / name / "checksums.json"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"0" * 1_000)
             os.utime(path, (number, number))
@@ -127,7 +129,57 @@ def test_old_caches_go_unless_another_process_uses_the_store(store: Path, tracke
             (), ("caches and databases wait: 1 other processes use the store",))
     assert sweep(store, tracker, ONE).n_bytes == 3_000
     left = {str(path.relative_to(store)) for part in ("features", "traces") for path in (store / part).iterdir()}
-    assert left == {"features/bbb.parquet", "features/bbb.json", "traces/bbb"}
+    name = f"t-{NEW}"
+    assert left == {f"features/{name}-11111111.parquet", f"features/{name}-11111111.json", f"traces/{name}"}
+
+
+def test_only_what_sojourn_made_counts_and_goes(store: Path, tracker: Tracker) -> None:
+    _cached(store)
+    elsewhere = store.parent / "elsewhere"
+    elsewhere.mkdir()
+    own = [store / "traces" / name for name in ("mynote.txt", "mine.csv", f"t-{OLD}.csv", f"linked-{OLD}", "mine")]
+    own += [store / "features" / "mine.parquet", store / "curves" / "a.npz", store / "cells" / "a",
+            store / "traces" / f"unlisted-{OLD}" / "a.csv"]
+    for path in own:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name.startswith("linked"):
+            path.symlink_to(elsewhere)
+        elif path.name == "mine":
+            path.mkdir()
+        else:
+            path.write_text("mine")  # newer than all of the store's
+    made = [store / "cells" / f"{'a' * 64}.npz", store / "cells" / f"{'a' * 64}.json",
+            store / "curves" / f"cut-{'b' * 24}.json", store / "curves" / f"hazard-{'b' * 24}.npz",
+            store / "features" / f"t-{OLD}-22222222" / "checksums.json"]
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    for part in ("cells", "curves"):
+        newer = store / part / f"{'c' * 64 if part == 'cells' else 'hazard-' + 'c' * 24}.npz"
+        newer.write_text("newer")
+    done = sweep(store, tracker, RetentionSettings(1, 0.0, 0))
+    assert done.failed == ()
+    assert all(path.exists() for path in own)
+    left = {path for part in module.CACHES for path in (store / part).rglob("*") if path.is_file()}
+    assert left == {path for path in own if path.is_file()}
+
+
+def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Tracker,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    _cached(store)
+    stuck = store / "traces" / f"t-{OLD}"
+    removed = shutil.rmtree
+
+    def refusing(path: Path, ignore_errors: bool = False) -> None:
+        if stuck.name in str(path):
+            raise PermissionError(13, "Permission denied")
+        removed(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", refusing)
+    found = CliRunner().invoke(app, ["sweep", "--store", str(store), "--keep-caches", "1", "--yes"])
+    assert found.exit_code == 2 and f"got {stuck}: " in found.output
+    assert {path.name for path in (store / "features").iterdir()} == {
+        f"t-{NEW}-11111111.parquet", f"t-{NEW}-11111111.json"}
 
 
 def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker) -> None:
@@ -136,6 +188,7 @@ def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker
     listed = CliRunner().invoke(app, wanted)
     assert listed.exit_code == 0, listed.output
     assert "1 x artifacts of hazard" in listed.output and "to remove with --yes" in listed.output
+    assert str(store / "traces" / f"t-{OLD}") in listed.output
     assert _held(four, store)[1]
     assert "removed" in CliRunner().invoke(app, [*wanted, "--yes"]).output
     assert not _held(four, store)[1]
