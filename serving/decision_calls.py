@@ -101,8 +101,8 @@ class DecisionCalls:
         """The shadow's version (None where there is none), why it is refused, and how far it is from the champion.
 
         log10_ratio: 50, 90 and 99 % quantiles of |log10(shadow / champion)| of `remaining` at creation, as the upper
-        edge of its bin, at most 10^0.05 = 1.12 times the quantile itself (0 where both agree to the second, 0.001 below
-        that, 10 above it); NaN before the first answer. Class changes and errors are among `counters`.
+        edge of its bin, which is 10^0.05 = 12 % wide (the first reaches from 0 to 0.001, the last holds all above 10);
+        NaN before the first answer. Class changes and errors are among `counters`.
         """
         one = self._shadow
         quantiles = {} if one is None else {share: one.differences.quantile(share) for share in (0.5, 0.9, 0.99)}

@@ -60,8 +60,8 @@ def predictor_metrics(predictor: Predictor) -> list[Metric]:
     if told["version"] is not None:
         samples = tuple(({"quantile": str(share)}, value) for share, value in told["log10_ratio"].items())
         metrics.append(Metric("sojourn_shadow_log10_ratio", "gauge",
-                              "Quantiles of |log10(shadow / champion)| of the remaining time at creation: upper edge of a bin "
-                              "that is 10^0.05 wide (12 %).", samples))
+                              "Quantiles of |log10(shadow / champion)| of the remaining time at creation: upper edge "
+                              "of a bin that is 10^0.05 wide (12 %).", samples))
         metrics.append(Metric("sojourn_shadow_info", "gauge", "The bundle that answers as the shadow; always 1.",
                               (({"version": told["version"]}, 1),)))
     return [*metrics, Metric("sojourn_bundle_info", "gauge", "The bundle that is served; always 1.", ((labels, 1),))]

@@ -79,11 +79,12 @@ def monitor(config: MonitorConfig) -> Monitored:
                              config.seed)
         acted = read_record(folder)
         due = _due(config, check, acted, as_of_s)
+        advice = _advice(config, due, acted)
         tags = {"kind": "monitor", "model": config.model_name, "code_version": __version__, "as_of_s": str(as_of_s),
                 "alarm": "none" if check is None or not check.alarms else str(check.alarms[-1].day)}
         with tracker.run(f"monitor {config.model_name} {as_of_s}", tags) as run:
             with stage("report"):
-                page = _page(config, weeks, check, followed, as_of_s, due, acted)
+                page = _page(config, weeks, check, followed, as_of_s, advice)
                 _log_check(tracker, run, config, weeks, check, followed, page)
                 with whole_file(folder / REPORT) as temporary:
                     temporary.write_text(page)
@@ -92,7 +93,7 @@ def monitor(config: MonitorConfig) -> Monitored:
                 with stage("act on the alarm"):
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
-    for line in [*verdict(check, weeks, action or "see the report.", clock_text(None)),
+    for line in [*verdict(check, weeks, advice, clock_text(None)),
                  *loss_text(followed.losses, clock_text(None))]:
         console.print(line, soft_wrap=True)
     console.print(f"report  {folder / REPORT}", soft_wrap=True)
@@ -158,28 +159,31 @@ def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm
     """The record of what is to be done now."""
     if check is None or not check.alarms:
         return None
-    return to_act_on(check.alarms[-1].day, acted, config.refractory_days, as_of_s // DAY_S)
+    due = to_act_on(check.alarms[-1].day, acted, config.refractory_days, as_of_s // DAY_S)
+    return None if due is None else replace(due, n_before=sum(alarm.day < due.day for alarm in check.alarms))
 
 
 def _alarm_of(check: DriftCheck, due: ActedAlarm) -> Alarm:
     return min(check.alarms, key=lambda alarm: abs(alarm.day - due.day))
 
 
-def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
-          due: ActedAlarm | None, acted: Sequence[ActedAlarm]) -> str:
-    clock = clock_text(None)
+def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[ActedAlarm]) -> str:
+    """What to do about an alarm, the same on the page and on the terminal."""
     if due is None:
-        done = "nothing more: this alarm was acted upon before, or is older than the refractory time."
-        if acted:
-            done += f" Last action: {acted[-1].action} (alarm of day {acted[-1].day}, {acted[-1].state})."
-    elif config.retrain_deployment or config.retrain_config:
-        done = "this check starts a retrain; look at its gates."
-    else:
-        done = "retrain on data that holds the days since then, and look at the gates: `sojourn retrain`."
+        last = f" Last action: {acted[-1].action} (alarm of day {acted[-1].day}, {acted[-1].state})." if acted else ""
+        return f"nothing more: this alarm was acted upon before, or is older than the refractory time.{last}"
+    if config.retrain_deployment or config.retrain_config:
+        return "this check starts a retrain; look at its gates."
+    return "retrain on data that holds the days since then (sojourn retrain), and look at the gates."
+
+
+def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
+          advice: str) -> str:
+    clock = clock_text(None)
     versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")
-    return monitor_page(config.model_name, about, verdict(check, weeks, done, clock), weeks, check, followed.counts,
+    return monitor_page(config.model_name, about, verdict(check, weeks, advice, clock), weeks, check, followed.counts,
                         clock, followed.losses)
 
 
@@ -236,5 +240,7 @@ def _emit(config: MonitorConfig, alarm: Alarm, due: ActedAlarm) -> None:
 
     emit_event(event=EVENT, resource={"prefect.resource.id": f"sojourn.model.{config.model_name}"},
                id=uuid.uuid5(uuid.NAMESPACE_URL, f"{EVENT}/{config.model_name}/{due.day}"),
-               payload={"day": alarm.day, "since_day": alarm.since_day, "where": alarm.where,
+               payload={"day": alarm.day, "since_day": alarm.since_day,
+                        "since_low_day": alarm.since_low_day, "since_high_day": alarm.since_high_day,
+                        "n_before": due.n_before, "where": alarm.where,
                         "observed": alarm.observed, "expected": alarm.expected, "z": alarm.z})

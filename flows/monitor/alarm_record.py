@@ -24,13 +24,17 @@ N_TRIES_MAX = 2
 
 @dataclass(frozen=True, slots=True)
 class ActedAlarm:
-    """One alarm that was acted upon. day: of the alarm; action: in words; state: begun, done or failed."""
+    """One alarm that was acted upon. day: of the alarm; action: in words; state: begun, done or failed.
+
+    n_before: alarms of earlier days that the same check found.
+    """
 
     day: int
     action: str
     state: str
     n_tries: int
     note: str = ""
+    n_before: int = 0
 
 
 def monitor_folder(store: Path, name: str) -> Path:
@@ -63,7 +67,7 @@ def read_record(folder: Path) -> list[ActedAlarm]:
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format_version {document['format_version']!r}")
         return [ActedAlarm(int(one["day"]), str(one["action"]), str(one["state"]), int(one["n_tries"]),
-                           str(one["note"])) for one in document["alarms"]]
+                           str(one["note"]), int(one.get("n_before", 0))) for one in document["alarms"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{RECORD} in {str(folder)!r} must be a record of alarms, got {error}") from error
 
@@ -82,7 +86,7 @@ def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: 
     that was cut off is taken up again, once.
 
     >>> to_act_on(100, [], 14, 101), to_act_on(100, [ActedAlarm(95, "retrain", DONE, 1)], 14, 101)
-    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note=''), None)
+    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0), None)
     """
     if now_day - day > refractory_days:
         return None
@@ -91,5 +95,5 @@ def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: 
         return ActedAlarm(day, "", BEGUN, 1)
     last = near[-1]
     if last.state == BEGUN and last.n_tries < N_TRIES_MAX:
-        return ActedAlarm(last.day, last.action, BEGUN, last.n_tries + 1)
+        return ActedAlarm(last.day, last.action, BEGUN, last.n_tries + 1, n_before=last.n_before)
     return None

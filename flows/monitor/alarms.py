@@ -14,6 +14,7 @@ from sojourn.models.drift import (
     AnyOf,
     DailyExits,
     WatchedRequests,
+    change_point,
     cumulative_hazard,
     daily_exits,
     drift_days,
@@ -28,12 +29,15 @@ BANDS = ("in the first hour", "from 1 h to 1 d", "after the first day")
 class Alarm:
     """One alarm. day: number of the day on the clock that raised it; since_day: from when exits left the expected ones.
 
+    since_low_day, since_high_day: the first and last day that may be it, see `change_point`.
     where: at which ages, in words. observed, expected: exits from `since_day` to `day`, at these ages; z: their
     difference in standard errors.
     """
 
     day: int
     since_day: int
+    since_low_day: int
+    since_high_day: int
     where: str
     observed: float
     expected: float
@@ -71,31 +75,33 @@ def check_drift(followed: Followed, as_of_s: int, detector: str) -> DriftCheck |
     if last < first:
         return None
     exits = daily_exits(watched_requests(followed), first, last)
+    return DriftCheck(exits, *drift_alarms(exits, detector))
+
+
+def drift_alarms(exits: DailyExits, detector: str) -> tuple[np.ndarray, tuple[Alarm, ...]]:
+    """The scores of a detector of `DETECTORS` after each day, float64 (D,), and its alarms."""
     running = DETECTORS[detector]()
-    scores, alarms, begun = [], [], 0
+    scores, alarms = [], []
     for place, day in enumerate(drift_days(exits)):
         is_alarm = running.update(day)
         scores.append(running.score)
         if is_alarm:
             band = running.band if isinstance(running, AnyOf) else None
-            alarms.append(_alarm(exits, begun, place, band))
-            begun = place + 1
-    return DriftCheck(exits, np.array(scores), tuple(alarms))
+            alarms.append(_alarm(exits, place, band))
+    return np.array(scores), tuple(alarms)
 
 
-def _alarm(exits: DailyExits, begun: int, place: int, band: int | None) -> Alarm:
-    """What an alarm of a day says; begun: the first day since the alarm before."""
+def _alarm(exits: DailyExits, place: int, band: int | None) -> Alarm:
+    """What an alarm of a day says, from all days up to it."""
     bands = slice(None) if band is None else slice(band, band + 1)
-    days = slice(begun, place + 1)
+    days = slice(0, place + 1)
     observed, expected = exits.observed[days, bands].sum(axis=1), exits.expected[days, bands].sum(axis=1)
     squared = exits.squared_all[days] if band is None else exits.squared[days, band]
-    excess = np.cumsum(observed - expected)
-    before = np.append(0.0, excess[:-1])  # the sum left its lowest (or highest) point when the drift began
-    start = int(before.argmin() if excess[-1] >= before.mean() else before.argmax())
+    change = change_point(observed, expected, squared)
+    start = change.start
     total, due = float(observed[start:].sum()), float(expected[start:].sum())
     spread = math.sqrt(max(float(squared[start:].sum()), due, 1e-9))
     where = "at all ages" if band is None else BANDS[band]
-    first = exits.first_day + begun
-    return Alarm(exits.first_day + place, first + start, where, total, due, (total - due) / spread)
-
-
+    first = exits.first_day
+    return Alarm(first + place, first + start, first + change.low, first + change.high, where, total, due,
+                 (total - due) / spread)

@@ -26,7 +26,8 @@ COUNTS: Mapping[str, str] = {
     "trained_on": "from before the end of the data that their version was trained on",
     "unmatched": "without an outcome of their id",
     "unnamed": "without an id, which outcomes of a file are joined by",
-    "conflicting": "with two different ends",
+    "conflicting": "requests with two different ends, none of whose decisions are used",
+    "contradicted": "requests whose end in the outcomes is not the one in the log (that of the outcomes counts)",
     "impossible": "with an outcome that ended before the decision",
     "cut": "followed only up to a loss of records of their process",
     "lost": "records that the predictor could not write",
@@ -103,6 +104,8 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
             outcome = _logged_outcome(block, row, handles, ends, heard, counts)
         else:
             outcome = _given_outcome(block, row, outcomes, counts)
+            if outcome is not None:
+                counts["contradicted"] += _is_contradicted(outcome, handles, ends)
         if outcome is not None:
             taken.append((place, row))
             told.append(outcome)
@@ -184,6 +187,12 @@ def _given_outcome(block: DecisionBlock, row: int, outcomes: Mapping[str, Outcom
         counts["impossible"] += 1
         return None
     return outcome
+
+
+def _is_contradicted(outcome: Outcome, handles: list[Handle], ends: LoggedEnds) -> bool:
+    """Whether the log tells of another end, or of one where there is none by then."""
+    own = {ends.ends[handle][0] for handle in handles if handle in ends.ends}
+    return any(end_s != outcome.end_s if outcome.is_event else end_s <= outcome.end_s for end_s in own)
 
 
 def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[int, int]], told: list[Outcome],

@@ -76,7 +76,7 @@ def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: D
     judged_s = from_s + WEEK_S + threshold_s
     wait = f"before second {judged_s}" if as_of_s < judged_s else ""
     if not wait and n_ended < N_ENDS_MIN:
-        wait = f"{n_ended} of {N_ENDS_MIN} ends"
+        wait = f"{n_ended} of {N_ENDS_MIN} ends" if n_ended else "no end was seen, check whether ends are logged"
     scores = {"unknown_owner": float(followed.is_unknown[at].mean())}
     scores |= _exits(exits, from_s)
     moved = _moved(followed, at)
@@ -138,15 +138,18 @@ def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
     """Whether a feature keeps its distribution where requests do: not what adds up with time, nor part of a week.
 
     Counts of what an owner has run rise for ever; means of a whole category settle, so that a change far too small to
-    matter leaves all of its training values; a weekday is not spread over a week that has only begun.
+    matter leaves all of its training values; the time since an owner's last request follows the traffic; a weekday is
+    not spread over a week that has only begun.
 
-    >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:ended", "zone:mean", "weekday")]
-    [True, True, False, False, False]
+    >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:since_last", "user:ended")]
+    [True, True, False, False]
+    >>> [is_comparable(name, ("user",)) for name in ("zone:mean", "weekday")]
+    [False, False]
     """
     key, separator, what = feature.rpartition(":")
     if not separator:
         return feature != "weekday"
-    return key in owner_keys and what not in ("arrived", "ended")
+    return key in owner_keys and what not in ("arrived", "ended", "since_last")
 
 
 def _moved(followed: Followed, at: np.ndarray) -> list[tuple[str, float]]:

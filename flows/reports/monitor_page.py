@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _BLUE, _GREY, _RED, _GREEN = "#2a6f97", "#8c8c8c", "#b23a48", "#1b7f79"
 _ALWAYS = ("exits", "exits_expected", "exits_z", "psi_max", "unknown_owner")
 _ACCURACY = ("ibs", "mae_log10", "mae_log10_ipcw", "ap_long", "cover_50", "cover_90", "lifetime_distance")
+NEAR_SCORE = 0.5
+"""From here on a detector moves towards an alarm."""
+FAR_Z = 3.0
+"""Weeks whose exits are further from the expected ones, in standard errors, are named."""
 Clock = Callable[[float], str]
 
 
@@ -45,10 +49,12 @@ def clock_text(start_unix_s: int | None) -> Clock:
 
 def alarm_text(alarm: Alarm, clock: Clock) -> str:
     """What moved, since when and by how many standard errors."""
+    low, high = (clock(day * DAY_S) for day in (alarm.since_low_day, alarm.since_high_day))
+    between = "" if low == high else f" (between {low} and {high})"
     way = "earlier" if alarm.ratio > 1.0 else "later"
     return (f"Requests {alarm.where} end {way} than predicted: {alarm.observed:.0f} exits were seen where "
             f"{alarm.expected:.0f} were expected ({alarm.ratio:.2f} times). It began about "
-            f"{clock(alarm.since_day * DAY_S)} and was noticed after {clock((alarm.day + 1) * DAY_S)}; the "
+            f"{clock(alarm.since_day * DAY_S)}{between} and was noticed after {clock((alarm.day + 1) * DAY_S)}; the "
             f"difference is {abs(alarm.z):.1f} standard errors, owners drawn together.")
 
 
@@ -67,6 +73,16 @@ def loss_text(losses: Sequence[Loss], clock: Clock) -> list[str]:
             "only."]
 
 
+def _calm_text(scores: np.ndarray) -> str:
+    """What no alarm means, by how near one the detector is."""
+    stands = (f"No alarm. The detector stands at {scores[-1]:.0%} of one, at most {scores.max():.0%} so far")
+    if scores[-1] >= NEAR_SCORE:
+        return f"{stands}: moving towards an alarm. What to do: look at the weeks' exits z."
+    if scores.max() >= NEAR_SCORE:
+        return f"{stands}: it was near an alarm and is no more. What to do: look at the weeks' exits z."
+    return f"{stands}: exits are as expected. What to do: nothing."
+
+
 def verdict(check: DriftCheck | None, weeks: Sequence[Week], done: str, clock: Clock) -> list[str]:
     """The page's first sentences."""
     judged = [week for week in weeks if not week.wait]
@@ -74,15 +90,20 @@ def verdict(check: DriftCheck | None, weeks: Sequence[Week], done: str, clock: C
         return ["No whole day of decisions is in the log yet: nothing can be said. What to do: wait."]
     lines = []
     if check.alarms:
-        lines.append(f"Alarm. {alarm_text(check.alarms[-1], clock)}")
+        n, first = len(check.alarms), clock((check.alarms[0].day + 1) * DAY_S)
+        which = "Alarm." if n == 1 else f"Alarm, the last of {n}; the first was noticed after {first}."
+        lines.append(f"{which} {alarm_text(check.alarms[-1], clock)}")
         moved = [name for week in weeks if (week.from_s + 7 * DAY_S) > check.alarms[-1].since_day * DAY_S
                  for name, index in week.moved if index >= 0.25]
         if moved:
             lines.append(f"Inputs that moved since then: {', '.join(dict.fromkeys(moved))}.")
         lines.append(f"What to do: {done}")
     else:
-        lines.append(f"No alarm. The detector stands at {check.scores[-1]:.0%} of one, at most "
-                     f"{check.scores.max():.0%} so far: exits are as the curves expect. What to do: nothing.")
+        lines.append(_calm_text(check.scores))
+    far = [week for week in weeks if abs(week.scores.get("exits_z", 0.0)) > FAR_Z]
+    if far:
+        lines.append("Weeks whose exits are more than 3 standard errors from the expected ones: " + ", ".join(
+            f"{week.number} (z {week.scores['exits_z']:.1f})" for week in far) + ".")
     if not judged:
         lines.append("No week can be judged by its ends yet; exits against expected exits need none.")
     return lines
@@ -107,7 +128,8 @@ def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[We
                             tuple((clock(week.from_s), feature, f"{index:.2f}") for week in weeks[-4:]
                                   for feature, index in week.moved), 2,
                             "The last four weeks. 0.1 to 0.25 = moved a little, above 0.25 = moved. Left out: what "
-                            "adds up with time, means of whole categories, the weekday."))
+                            "adds up with time, the time since an owner's last request, means of whole "
+                            "categories, the weekday."))
     sections.append(Section("What was joined", "", ("count", "n"),
                             tuple((COUNTS[key], f"{counts[key]:,}") for key in COUNTS if counts.get(key)), 1))
     figures: dict[str, Figure] = {}

@@ -4,6 +4,7 @@ May import: `curve_table`.
 """
 
 from sojourn.models.drift.any_of import AnyOf
+from sojourn.models.drift.change_point import ChangePoint, change_point
 from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares, ClassShareSettings
 from sojourn.models.drift.cusum import Cusum
 from sojourn.models.drift.detector import TOLERANCE, Detector, DriftDay, drift_days
@@ -16,6 +17,6 @@ from sojourn.models.drift.watched import HAZARD_MAX, WatchedRequests, cumulative
 
 __all__ = [
     "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "TOLERANCE", "AnyOf",
-    "ClassShareSettings", "ClassShares", "Cusum", "DailyExits", "Detector", "DriftDay", "HazardRatio", "PageHinkley",
-    "Timer", "WatchedRequests", "cumulative_hazard", "daily_exits", "drift_days",
+    "ChangePoint", "ClassShareSettings", "ClassShares", "Cusum", "DailyExits", "Detector", "DriftDay", "HazardRatio",
+    "PageHinkley", "Timer", "WatchedRequests", "change_point", "cumulative_hazard", "daily_exits", "drift_days",
 ]  # fmt: skip

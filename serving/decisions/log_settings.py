@@ -41,3 +41,5 @@ class LogSettings:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not 0.0 < value < math.inf:
                 raise ValueError(f"{name} must be finite and above 0, got {shown(value)}")
+        if self.file_mib > self.keep_mib:
+            raise ValueError(f"file_mib must be at most keep_mib {self.keep_mib!r}, got {self.file_mib!r}")

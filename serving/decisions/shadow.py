@@ -13,7 +13,7 @@ from sojourn.serving.decisions.log_rows import Decision
 from sojourn.serving.served import Served
 
 _EDGES = np.concatenate([[0.0], np.logspace(-3.0, 1.0, 81)])
-"""Bins of |log10 ratio|, 20 to a factor of ten: each reaches to 1.12 times its lower edge. A quantile is the upper one."""
+"""Bins of |log10 ratio|, 20 to a factor of ten: each reaches to 1.12 times its lower edge; a quantile is the upper."""
 
 
 class ShadowDifferences:

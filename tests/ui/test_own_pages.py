@@ -59,7 +59,7 @@ def test_the_page_of_a_monitor(watched: Watched, tmp_path: Path) -> None:
     expected = np.full((21, 1), 40.0)
     observed = np.where(np.arange(21)[:, None] < 14, 41.0, 70.0)
     exits = DailyExits(7, observed, expected, expected, expected[:, 0])
-    alarm = Alarm(23, 21, "at all ages", 210.0, 120.0, 8.2)
+    alarm = Alarm(23, 21, 20, 22, "at all ages", 210.0, 120.0, 8.2)
     check = DriftCheck(exits, np.linspace(0.0, 1.4, 21), (alarm,))
     scores = {"exits": 280.0, "exits_expected": 281.5, "exits_z": -0.1, "psi_max": 0.31, "unknown_owner": 0.02,
               "ibs": 0.08, "ibs_low": 0.07, "ibs_high": 0.09, "mae_log10": 0.4, "mae_log10_ipcw": 0.5, "ap_long": 0.6,

@@ -20,14 +20,15 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.monitor.alarm_record import DONE, FAILED, ActedAlarm, monitor_folder, read_record, write_record
-from sojourn.flows.monitor.alarms import check_drift
+from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_alarms
 from sojourn.flows.monitor.followed import follow
 from sojourn.flows.monitor.outcomes import traced_outcomes
-from sojourn.flows.monitor.weeks import weeks_of
+from sojourn.flows.monitor.weeks import Week, weeks_of
 from sojourn.flows.monitor_config import MonitorConfig
-from sojourn.flows.reports.monitor_page import clock_text, loss_text
+from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
 from sojourn.flows.stages.windows import windows
 from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.training_reference import training_reference
 from sojourn.serving import Predictor
@@ -138,8 +139,10 @@ def test_outcomes_are_joined_by_id_and_what_is_not_is_counted(logged: Logged) ->
     first, second = block.request_id[:2]
     early = outcomes[first].__class__(0, int(block.arrival_s[0]) - 1, True)
     del outcomes[second]
+    third = block.request_id[2]
+    outcomes[third] = replace(outcomes[third], end_s=int(block.now_s[2]) + 1, is_event=True)
     found = follow(log, versions, as_of_s, {**outcomes, first: early})
-    assert (found.counts["impossible"], found.counts["unmatched"]) == (1, 1)
+    assert (found.counts["impossible"], found.counts["unmatched"], found.counts["contradicted"]) == (1, 1, 1)
     assert found.counts["followed"] == found.counts["decisions"] - 2
     other = follow(log, frozenset(["0" * 12]), as_of_s, outcomes)
     assert other.counts["foreign"] == other.counts["decisions"] and len(other) == 0
@@ -267,7 +270,43 @@ def test_a_drift_raises_an_alarm_that_says_when_it_began(logged: Logged) -> None
     late = [alarm for alarm in moved.alarms if alarm.day >= logged.drift_s // DAY_S]
     assert late and late[0].day - logged.drift_s // DAY_S <= 7
     assert late[0].ratio > 1.2
+    assert abs(late[0].since_day - logged.drift_s / DAY_S) <= 1.0
+    assert late[0].since_low_day <= late[0].since_day <= late[0].since_high_day <= late[0].day
     assert len([alarm for alarm in calm.alarms if alarm.day >= logged.drift_s // DAY_S]) < len(late) + 1
+
+
+@pytest.mark.parametrize("detector", ["level", "change", "level-or-change", "timer"])
+def test_each_alarm_says_the_day_of_the_change_whichever_detector_raised_it(detector: str) -> None:
+    rng = np.random.default_rng(1)
+    begin_s = np.sort(rng.integers(0, 60 * DAY_S, 6_000))
+    end_s = begin_s + np.ceil(rng.exponential(np.where(begin_s < 49 * DAY_S, 7_200.0, 3_000.0))).astype(int)
+    ages_s = np.array([0.0, 30.0 * DAY_S])
+    rows = WatchedRequests(begin_s, begin_s, end_s, np.ones(6_000, bool), np.arange(6_000), ages_s,
+                           np.tile(ages_s / 7_200.0, (6_000, 1)))
+    late = [alarm for alarm in drift_alarms(daily_exits(rows, 0, 59), detector)[1] if alarm.day >= 50]
+    assert late and all(abs(alarm.since_day - 49) <= 1 for alarm in late)
+    assert all(alarm.since_low_day <= 49 <= alarm.since_high_day for alarm in late)
+
+
+def test_no_alarm_is_said_by_how_near_one_is() -> None:
+    exits = DailyExits(0, np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 1)), np.ones(2))
+
+    def told(*scores: float) -> str:
+        return verdict(DriftCheck(exits, np.array(scores), ()), [], "", clock_text(None))[0]
+
+    assert told(0.1, 0.3).endswith("exits are as expected. What to do: nothing.")
+    assert "stands at 94% of one" in told(0.1, 0.94) and "moving towards an alarm" in told(0.1, 0.94)
+    assert "nothing" not in told(0.94, 0.2)
+
+
+def test_weeks_whose_exits_are_far_off_are_named_and_alarms_are_counted() -> None:
+    exits = DailyExits(0, np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 1)), np.ones(2))
+    alarms = tuple(Alarm(day, 9, 8, 10, "at all ages", 20.0, 10.0, 3.0) for day in (12, 16))
+    week = Week(3, 0, 10, 9, "", 0, {"exits_z": -4.2}, ())
+    lines = " ".join(verdict(DriftCheck(exits, np.array([0.1, 1.1]), alarms), [week], "retrain.", clock_text(None)))
+    assert "Alarm, the last of 2; the first was noticed after day 13" in lines
+    assert "began about day 9, 00:00 (between day 8, 00:00 and day 10, 00:00)" in lines
+    assert "3 (z -4.2)" in lines
 
 
 @dataclass(frozen=True)
@@ -394,7 +433,7 @@ from sojourn.flows.monitor.alarm_record import read_record, to_act_on
 from sojourn.flows.monitor.alarms import Alarm
 import sojourn.flows.jobs.retrain as retraining
 folder = Path(sys.argv[1])
-alarm = Alarm(100, 95, "at all ages", 20.0, 10.0, 3.0)
+alarm = Alarm(100, 95, 94, 96, "at all ages", 20.0, 10.0, 3.0)
 config = job.MonitorConfig(store=folder, model_name="m", log=folder, retrain_config=folder / "made.toml")
 
 def told(name):
