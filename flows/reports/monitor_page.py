@@ -68,14 +68,14 @@ def loss_text(losses: Sequence[Loss], clock: Clock) -> list[str]:
         known_s = [loss.from_s for loss in own if math.isfinite(loss.from_s)]
         since = f" from {clock(min(known_s))} on" if known_s else ""
         if own:
-            told.append(f"{sum(loss.n for loss in own):,} {words}{since}")
+            told.append(f"{words}: {sum(loss.n for loss in own):,}{since}")
     return [f"The log is not whole: {'; '.join(told)}. What ran when records were lost is followed up to the loss "
             "only."]
 
 
 def _calm_text(scores: np.ndarray) -> str:
     """What no alarm means, by how near one the detector is."""
-    stands = (f"No alarm. The detector stands at {scores[-1]:.0%} of one, at most {scores.max():.0%} so far")
+    stands = f"No alarm. The detector stands at {scores[-1]:.0%} of one, at most {scores.max():.0%} so far"
     if scores[-1] >= NEAR_SCORE:
         return f"{stands}: moving towards an alarm. What to do: look at the weeks' exits z."
     if scores.max() >= NEAR_SCORE:
@@ -212,10 +212,10 @@ def accuracy_figure(weeks: Sequence[Week]) -> Figure:
 def _table(title: str, weeks: Sequence[Week], clock: Clock, names: Sequence[str], caption: str) -> Section:
     shown = [name for name in names if any(name in week.scores for week in weeks)]
     rows = tuple((str(week.number), clock(week.from_s), _state(week, clock),
-                  f"{week.n:,}", f"{week.n_ended:,}",
+                  *((f"{week.n:,}", f"{week.n_ended:,}") if names is _ALWAYS else ()),
                   *(_figure(week.scores[name]) if name in week.scores else "-" for name in shown)) for week in weeks)
     legend = ". ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in shown)
-    return Section(title, caption, ("week", "from", "state", "decided", "ended",
+    return Section(title, caption, ("week", "from", "state", *(("decided", "ended") if names is _ALWAYS else ()),
                                     *(name.replace("_", " ") for name in shown)), rows, 3, legend)
 
 

@@ -32,7 +32,7 @@ from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.training_reference import training_reference
 from sojourn.serving import Predictor
-from sojourn.serving.decisions import read_log
+from sojourn.serving.decisions import LOSS_WORDS, read_log
 from sojourn.serving.decisions.log_files import log_files
 from sojourn.serving.decisions.log_frames import ENDS, MARK, frames_of
 from sojourn.serving.inputs import HistoryState
@@ -220,7 +220,7 @@ def test_what_ran_when_records_were_lost_is_followed_up_to_the_loss_only(
     assert len(ends) == n_known and ends.get(100, (100, False)) == (100, False)
     (loss,) = found.losses
     assert (loss.from_s, loss.heard_s, loss.n, loss.what) == (logged.from_s + 30, logged.from_s + 8_000, 1, what)
-    assert "The log is not whole: 1 " in loss_text(found.losses, clock_text(None))[0]
+    assert f"The log is not whole: {LOSS_WORDS[what]}: 1 from day" in loss_text(found.losses, clock_text(None))[0]
     week, = weeks_of(found, None, logged.from_s + 9_000, 3_600)
     assert week.is_partly_lost and not weeks_of(whole, None, logged.from_s + 9_000, 3_600)[0].is_partly_lost
 

@@ -102,6 +102,11 @@ def test_files_are_closed_by_size_and_the_oldest_go(tmp_path: Path) -> None:
     assert sizes == [1_200] * len(sizes) and sum(sizes[:-1]) <= 0.0045 * 2**20 < sum(sizes) + 1_200
 
 
+def test_files_larger_than_what_is_kept_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"file_mib must be at most keep_mib 10.0, got 64.0"):
+        LogSettings(keep_mib=10.0)
+
+
 def test_a_file_that_was_removed_is_begun_anew(tmp_path: Path) -> None:
     writer = LogFile(tmp_path, LogSettings())
     told: list[bool] = []
