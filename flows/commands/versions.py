@@ -72,10 +72,11 @@ def sync(
     if not config.store.is_dir():
         raise FileNotFoundError(f"store must be a folder, got {str(config.store)!r}")
     keep_prefect_in(config.store)
-    from sojourn.flows.stages.unsent import UNSENT, send_unsent
+    from sojourn.flows.stages.unsent import send_unsent
+    from sojourn.flows.store.unsent_runs import unsent_orders
 
     tracker = open_store(config)
     send_unsent(config.store, tracker, typer.echo)
-    if left := len(list((config.store / UNSENT).glob("*/order.json"))):
+    if left := len(unsent_orders(config.store)):
         raise ValueError(f"every kept run must be sent, got {left} that are kept still")
     typer.echo("nothing is kept that was not sent")

@@ -15,15 +15,14 @@ from pathlib import Path
 
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import BUNDLE, Tracker
+from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import is_locked
 from sojourn.flows.store.processes import since_s
+from sojourn.flows.store.unsent_runs import ORDER, UNSENT, unsent_orders
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.promotion_journal import PROMOTIONS
 from sojourn.publishing import whole_file
-
-UNSENT = "unsent"
-_ORDER = "order.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def keep_unsent(store: Path, run_id: str, name: str, log: Callable[[Tracker, str
     own_run = local.start(name, {})
     logged = log(local, own_run)
     local.end(own_run)
-    with whole_file(folder / _ORDER) as temporary:
+    with whole_file(folder / ORDER) as temporary:
         temporary.write_text(json.dumps({**asdict(logged), "own_run": own_run, "run_id": run_id}, indent=1) + "\n")
     return folder
 
@@ -56,14 +55,20 @@ def is_ordered(store: Path, run_id: str) -> bool:
 def send_unsent(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> list[Promotion]:
     """Log and promote what was kept, oldest first, by the gates as they were found and the champion of now.
 
-    tell: called with a line for each. What cannot be sent now stays; what another process sends is left to it.
+    tell: called with a line for each. What cannot be sent now stays; what another process sends is left to it. A run
+    that the tracking store does not know stays, too: the store may be another one than the run began in.
     """
     done = []
-    orders = sorted((store / UNSENT).glob(f"*/{_ORDER}"), key=lambda path: path.stat().st_mtime)
-    for order in orders:
-        file = os.open(order, os.O_RDWR | os.O_CLOEXEC)
+    for order in unsent_orders(store):
         try:
-            if is_locked(file) or not order.exists():
+            file = os.open(order, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # another process has sent it
+        try:
+            if is_locked(file):
+                tell(f"the run in {order.parent} is being sent by another process")
+                continue
+            if not order.exists():
                 continue
             done.append(_sent(store, tracker, order))
             tell(f"sent a run that was kept: {done[-1].name} version {done[-1].version} is {done[-1].alias}")
@@ -74,7 +79,7 @@ def send_unsent(store: Path, tracker: Tracker, tell: Callable[[str], object]) ->
         finally:
             os.close(file)
     for folder in (store / UNSENT).glob("*"):
-        if not (folder / _ORDER).exists() and folder.stat().st_mtime < since_s(store):
+        if not (folder / ORDER).exists() and folder.stat().st_mtime < since_s(store):
             shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed while it kept or removed it
     return done
 
@@ -82,6 +87,14 @@ def send_unsent(store: Path, tracker: Tracker, tell: Callable[[str], object]) ->
 def _sent(store: Path, tracker: Tracker, order: Path) -> Promotion:
     document = json.loads(order.read_text())
     run_id, found = str(document["run_id"]), document["judged"]
+    try:
+        tracker.artifact_uri(run_id)
+    except TrackingError as error:
+        if error.code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise ValueError(f"the tracking store {tracker.uri} must know run {run_id}, which began there, and does not: "
+                         "bring its database back or give the tracking store that has the run, and call `sojourn sync` "
+                         f"again; or drop the run: delete the folder {order.parent}") from error
     _local(order.parent).copy_run(document["own_run"], tracker, run_id)
     judged = Judged(**{**found, "gates": tuple(Gate(**gate) for gate in found["gates"])})
     judged = replace(judged, run_id=run_id, source=f"{tracker.artifact_uri(run_id)}/{BUNDLE}")

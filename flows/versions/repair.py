@@ -12,6 +12,7 @@ from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens
+from sojourn.flows.store.unsent_runs import unsent_orders
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, CANDIDATES, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.publishing import publish_files
@@ -72,13 +73,15 @@ def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> N
     """End the runs whose process is dead. Those of another store, on a shared server, are left to that store."""
     is_own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
     known = set(tokens(store))
+    kept = _kept(store)
     for run_id, tags in tracker.running().items():
         token = tags.get(PROCESS_TAG)
         if token is not None and (is_own or token in known) and not is_alive(store, token):
             for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
                 path.unlink(missing_ok=True)
             tracker.end(run_id, "KILLED")
-            tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')} is dead")
+            if run_id not in kept:  # it finished, and what becomes of it is told when it is sent
+                tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')} is dead")
     for token in known:
         if not is_alive(store, token):
             forget(store, token)
@@ -101,16 +104,21 @@ def _sweep(store: Path, tracker: Tracker) -> None:
 
 
 def sweep_candidates(store: Path, tracker: Tracker, name: str) -> None:
-    """Remove the candidates of a model whose runs have ended, but the challenger's."""
+    """Remove the candidates of a model whose runs have ended, but the challenger's and those of runs not sent yet."""
     folder = store / CANDIDATES / name
     left = [path for path in folder.glob("*") if _RUN_ID.fullmatch(path.name)]
     if not left:
         return
     version = tracker.version_of(name, CHALLENGER)
-    kept = {*tracker.running(), None if version is None else tracker.run_of(name, version)}
+    kept = {*tracker.running(), *_kept(store), None if version is None else tracker.run_of(name, version)}
     for path in left:
         if path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _kept(store: Path) -> set[str]:
+    """The ids of the finished runs that are not sent yet."""
+    return {order.parent.name for order in unsent_orders(store)}
 
 
 def _remove_if_older(path: Path, since: float) -> None:

@@ -14,8 +14,11 @@ from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages import unsent
+from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote
 from sojourn.flows.stages.unsent import Logged, keep_unsent, send_unsent
+from sojourn.flows.store.lock import is_locked
+from sojourn.flows.store.processes import PROCESS_TAG
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
@@ -118,4 +121,35 @@ def test_what_was_not_kept_whole_goes_and_what_is_damaged_stays(made: Made, stor
     lines: list[str] = []
     assert send_unsent(store, tracker, lines.append) == []
     assert len(lines) == 1 and "is kept still" in lines[0] and folder.is_dir()
+    assert f"must know run {'0' * 32}" in lines[0] and f"or drop the run: delete the folder {folder}" in lines[0]
     assert not half.exists()
+
+
+def test_what_another_process_sends_is_left_to_it(made: Made, store: Path, tracker: Tracker) -> None:
+    folder = keep_unsent(store, tracker.start("retrain", {}), "retrain", _log(made, "hazard", None))
+    lines: list[str] = []
+    with (folder / "order.json").open("r+") as other:
+        assert not is_locked(other.fileno())
+        assert send_unsent(store, tracker, lines.append) == []
+    assert lines == [f"the run in {folder} is being sent by another process"]
+    assert len(send_unsent(store, tracker, lines.append)) == 1
+
+
+def test_a_kept_run_of_a_dead_process_is_sent_without_a_word_of_its_end(made: Made, store: Path,
+                                                                        tracker: Tracker) -> None:
+    """The next command repairs the store first: the run's process is dead, its candidate stays."""
+    champion = tracker.start("first", {})
+    keep_unsent(store, champion, "first", _log(made, "once", None))
+    send_unsent(store, tracker, lambda _: None)
+    dead = {PROCESS_TAG: "0" * 32, "sojourn.pid": "1"}
+    run, cut_off = tracker.start("retrain", dead), tracker.start("cut off", dead)
+    for each in (run, cut_off):
+        shutil.copytree(made.folders["hazard"], candidate_folder(store, NAME, each))
+    keep_unsent(store, run, "retrain", _log(made, "hazard", None))  # judged against no champion: a challenger
+    lines: list[str] = []
+    repair_store(store, tracker, tell=lines.append)
+    assert [line for line in lines if "KILLED" in line] == [f"run {cut_off} ended as KILLED: its process 1 is dead"]
+    assert not candidate_folder(store, NAME, cut_off).exists()
+    assert [each.alias for each in send_unsent(store, tracker, lines.append)] == [CHALLENGER]
+    repair_store(store, tracker, tell=lines.append)
+    assert candidate_folder(store, NAME, run).is_dir()
