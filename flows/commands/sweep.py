@@ -32,8 +32,10 @@ def sweep(
 ) -> None:
     """List what the store no longer needs, with sizes; with --yes, remove it.
 
-    Versions with an alias keep their artifacts, and so do the newest that passed every gate: a rollback to an older one
-    is refused. In folders of caches only what Sojourn made goes. Exit code 2 where something could not be removed.
+    Versions with an alias and the newest that passed keep their artifacts.
+    A rollback to a version that was swept is refused.
+    In folders of caches only what Sojourn made goes.
+    Exit code 2 where something could not be removed.
     """
     from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
     from sojourn.flows.versions.opening import open_store

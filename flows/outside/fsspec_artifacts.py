@@ -29,8 +29,11 @@ class FsspecArtifactRepository(ArtifactRepository):
         super().__init__(artifact_uri, tracking_uri, registry_uri)
         import fsspec
 
+        scheme, _, rest = artifact_uri.partition(":")
+        # MLflow writes memory:///a as memory:/a, which fsspec takes for a path below the working folder
+        url = artifact_uri if rest.startswith("//") else f"{scheme}://{rest}"
         with _reported(artifact_uri):
-            self._files, self._root = fsspec.core.url_to_fs(artifact_uri)
+            self._files, self._root = fsspec.core.url_to_fs(url)
 
     def log_artifact(self, local_file: str, artifact_path: str | None = None) -> None:
         """Copy a file into a folder below the URL."""
