@@ -50,6 +50,7 @@ def since_s(text: str | None, trace: Trace) -> int:
     >>> import pandas as pd
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [9], "cpu_cores": [2.0],
     ...                       "mem_gib": [8.0]})
+    >>> from sojourn.features.trace import Trace
     >>> since_s("1d", Trace(table, 10 * 86_400))
     777600
     """
