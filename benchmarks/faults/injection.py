@@ -25,12 +25,13 @@ Action = Callable[[str], None]
 
 
 class Events:
-    """Counts the events of this process under a folder; before number `at` (from 1) it calls `action`.
+    """Counts the events of this process under a folder; before number `at` (from 1) it calls `action`, once.
 
+    at: or a text: before the first event that holds it.
     log: a file that every event is written to, a line each; None = not written.
     """
 
-    def __init__(self, folder: Path, at: int = 0, action: Action | None = None, log: Path | None = None) -> None:
+    def __init__(self, folder: Path, at: int | str = 0, action: Action | None = None, log: Path | None = None) -> None:
         self.n = 0
         self._folder = os.path.realpath(folder)
         self._at, self._action = at, action
@@ -83,8 +84,10 @@ class Events:
         self.n += 1
         if self._log is not None:
             os.write(self._log, f"{description}\n".encode())
-        if self.n == self._at and self._action is not None:
-            self._action(description)
+        action = self._action
+        if action is not None and (self.n == self._at if isinstance(self._at, int) else self._at in description):
+            self._action = None
+            action(description)
 
 
 def kill(_: str) -> NoReturn:

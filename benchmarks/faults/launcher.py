@@ -50,6 +50,10 @@ class Started:
     def __init__(self, pid: int, output: Path) -> None:
         self.pid, self._output, self._since = pid, output, time.monotonic()
 
+    def printed(self) -> str:
+        """What it has printed so far."""
+        return self._output.read_text(errors="replace") if self._output.exists() else ""
+
     def wait_until_stopped(self) -> bool:
         """True once the process is halted by SIGSTOP; False where it ended before."""
         return os.WIFSTOPPED(self._wait(os.WUNTRACED))
@@ -57,11 +61,11 @@ class Started:
     def ends_within(self, seconds: float) -> bool:
         """True once the process has ended; False after so many seconds. It is still to be waited for."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                return True
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.05)
-        return False
+        return True
 
     def go_on(self) -> None:
         """Let a halted process run again."""
@@ -83,14 +87,27 @@ class Started:
 
 
 class Launcher:
-    """Starts commands, each in a process of its own; `folder` holds what they print."""
+    """Starts commands, each in a process of its own; `folder` holds what they print.
 
-    def __init__(self, folder: Path, server: int) -> None:
+    spared: pids that are no run's leftovers while they are here.
+    """
+
+    def __init__(self, folder: Path, server: Server) -> None:
         self._folder, self._server, self._n = folder, server, 0
+        self.spared = {server.pid}
 
-    def start(self, arguments: Sequence[str], store: Path, at: int = 0, action: Action | None = None,
+    def restart_server(self, away_s: float) -> None:
+        """Kill Prefect's server; it is back at the same address after so many seconds."""
+        self.spared.discard(self._server.pid)
+        self._server.kill()
+        time.sleep(away_s)
+        self._server.start()
+        self.spared.add(self._server.pid)
+
+    def start(self, arguments: Sequence[str], store: Path, at: int | str = 0, action: Action | None = None,
               log: Path | None = None, *, is_promoting: bool = True) -> Started:
-        """Begin `sojourn ARGUMENTS`; before its event number `at` under the store `action` is called.
+        """Begin `sojourn ARGUMENTS`; before its event number `at` under the store, or the first one that holds that
+        text, `action` is called.
 
         is_promoting: every gate holds, else none does, whatever luck a tiny trace has.
         """
@@ -103,7 +120,7 @@ class Launcher:
 
         return self.call(command)
 
-    def run(self, arguments: Sequence[str], store: Path, at: int = 0, action: Action | None = None,
+    def run(self, arguments: Sequence[str], store: Path, at: int | str = 0, action: Action | None = None,
             log: Path | None = None, *, is_promoting: bool = True) -> Ended:
         """`start` and wait."""
         return self.start(arguments, store, at, action, log, is_promoting=is_promoting).wait()
@@ -136,7 +153,8 @@ class Launcher:
     def left_behind(self, within_s: float = 10.0) -> list[str]:
         """The command lines of processes that runs left behind and that still live after `within_s`; ends them."""
         deadline = time.monotonic() + within_s
-        while living := [child for child in psutil.Process().children() if child.pid != self._server and _lives(child)]:
+        while living := [child for child in psutil.Process().children()
+                         if child.pid not in self.spared and _lives(child)]:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
@@ -179,20 +197,54 @@ def launcher(folder: Path) -> Iterator[Launcher]:
     from sojourn.flows.environment import be_quiet
 
     be_quiet()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--port", str(port),
-         "--log-level", "error"], start_new_session=True)
+    server = Server(folder)
     try:
-        os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
+        os.environ["PREFECT_API_URL"] = server.url
+        server.start()
         _import_everything()
-        _await(f"http://127.0.0.1:{port}/api/health")
+        server.wait_ready()
         (folder / "printed").mkdir()
-        yield Launcher(folder / "printed", server.pid)
+        yield Launcher(folder / "printed", server)
     finally:
         server.kill()
-        server.wait()
+
+
+class Server:
+    """A Prefect server that may be killed and started again at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            self._port = door.getsockname()[1]
+        self._log = folder / "prefect-server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of its API."""
+        return f"http://127.0.0.1:{self._port}/api"
+
+    @property
+    def pid(self) -> int:
+        """Its process; 0 = none."""
+        return 0 if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Begin to start it."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--port",
+                 str(self._port), "--log-level", "error"], start_new_session=True, stdout=log, stderr=log)
+
+    def wait_ready(self) -> None:
+        """Wait until it answers."""
+        _await(f"{self.url}/health")
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
 
 def _import_everything() -> None:

@@ -17,6 +17,8 @@ After each fault, one more full run must end with exit code 0. Then all of these
 
 - Each version holds the bundle that its gates judged, by its hash.
 - The served folder holds the champion's bytes, and a predictor loads it.
+- In rows with looks, a process loads the champion over and over from before the fault to the end of the try. Each of
+  these looks must succeed.
 - No MLflow run is RUNNING. No temporary file and no process is left. The database is whole.
 - A run that cannot do its work prints one line and ends with exit code 2.
 
@@ -25,8 +27,11 @@ makes to a file under the store. Each try then ends a new run before another one
 numbers of tries and events show how fine the sweep was. The tries are spread over the whole run, with more of them in
 its promotion. A run has 1,000 requests and the family `km`. All gates of a killed run hold, so each run would promote.
 
-| fault | tries | events | passed | problems of the others |
-| --- | ---: | ---: | ---: | --- |
+Schedules run each minute. MLflow's server, PostgreSQL and the Dask cluster of two processes are real ones on this
+machine. `benchmarks/faults/faults.json` holds each try.
+
+| fault | tries | events | passed | looks at the champion that loaded it | problems of the others |
+| --- | ---: | ---: | ---: | ---: | --- |
 """
 
 
@@ -40,7 +45,9 @@ def _line(fault: str, tries: Sequence[Try]) -> str:
     n_events = max((each.n_events for each in tries), default=0)
     kinds = Counter(_kind(problem) for each in tries for problem in dict.fromkeys(each.problems))
     others = "; ".join(f"{n}x {kind}" for kind, n in kinds.most_common(4)) or "-"
-    return (f"| {_cell(fault)} | {len(tries)} | {f'{n_events:,}' if n_events else '-'} | {n_good} | "
+    n_looks, n_loaded = sum(each.n_looks for each in tries), sum(each.n_loaded for each in tries)
+    looks = f"{n_loaded:,} of {n_looks:,}" if n_looks else "-"
+    return (f"| {_cell(fault)} | {len(tries)} | {f'{n_events:,}' if n_events else '-'} | {n_good} | {looks} | "
             f"{_cell(others) if tries else 'not tried'} |\n")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults.injection import disk_full, kill
+from benchmarks.faults.injection import disk_full, kill, stop
+from benchmarks.faults.looks import looking
+from benchmarks.faults.lost_servers import registered
 from benchmarks.faults.sweeps import swept_over
 from benchmarks.faults.tries import KILLED, NEXT, Bench, Try, timed
 
@@ -38,7 +40,10 @@ def clock_back(bench: Bench) -> Iterator[Try]:
         bench.promoted()
         for path in (bench.store, *bench.store.rglob("*")):
             os.utime(path, (time.time() + _MONTH_S, time.time() + _MONTH_S))
-        return bench.after(KILLED, is_promoting=True) + bench.after(NEXT)
+        found: list[str] = []
+        with looking(bench, found):
+            after = bench.after(KILLED, is_promoting=True) + bench.after(NEXT)
+        return found + after
 
     yield timed("30 days", problems)
 
@@ -52,23 +57,12 @@ def restarted_postgres(bench: Bench) -> Iterator[Try]:
         return
 
     def problems(server: PostgresServer, number: int) -> list[str]:
-        bench.empty()
-        os.environ["SOJOURN_TRACKING_URI"] = server.new_database(f"mlflow{number}")
-        try:
-            bench.launcher.run(bench.retrain(NEXT), bench.store)
-            log = bench.folder / "events.txt"
-            log.unlink(missing_ok=True)
-            run = bench.launcher.start(bench.retrain(KILLED), bench.store, log=log)
-            while _STATEMENTS[number] not in (log.read_text() if log.exists() else "") and not run.ends_within(0.02):
-                pass
+        def away() -> None:
             server.stop(is_killed=True)
             time.sleep(3.0)
             server.start()
-            ended = run.wait()
-            found = [] if ended.code == 0 else [f"the run ends with exit code {ended.code}: {ended.last_line}"]
-            return found + bench.asked(partial(_registered, bench.store))  # the server itself is left, as it should be
-        finally:
-            del os.environ["SOJOURN_TRACKING_URI"]
+
+        return _interrupted(bench, server.new_database(f"mlflow{number}"), _STATEMENTS[number], away)
 
     with postgres_server() as server:
         for number, statement in enumerate(_STATEMENTS):
@@ -77,22 +71,49 @@ def restarted_postgres(bench: Bench) -> Iterator[Try]:
             yield timed(f"at {statement}", partial(problems, server, number))
 
 
-def _registered(store: Path) -> list[str]:
-    """What does not hold after the run: two versions, the later one champion and served, and no run under way."""
-    from benchmarks.faults.soundness import NAME, served_problems
+def cut_connections(bench: Bench) -> Iterator[Try]:
+    """PostgreSQL ends all connections of a retrain before one of its statements"""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+    from made_postgres import PostgresServer, postgres_folder, postgres_server
 
-    from sojourn.flows.config import TraceSettings
-    from sojourn.flows.outside.tracking import CHAMPION
-    from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
-    from sojourn.flows.versions.reading import read_store
+    if postgres_folder() is None:
+        return
 
-    tracker = read_store(TraceSettings(store=store))
-    found = served_problems(store / "bundles" / NAME)
-    if (versions := tracker.versions(NAME)) != [1, 2]:
-        return [*found, f"the versions are {versions}"]
-    if (champion := tracker.version_of(NAME, CHAMPION)) != 2:
-        found.append(f"the champion is {champion}")
-    held = BundleBytes.read(tracker.fetch(NAME, 2, store.parent / "looked" / str(time.monotonic_ns())))
-    if held.sha256 != read_sha256(store / "bundles" / NAME):
-        found.append("the folder that is served is not the champion")
-    return found + [f"run {run} is RUNNING" for run in tracker.running()]
+    def problems(server: PostgresServer, number: int) -> list[str]:
+        uri = server.new_database(f"cut{number}")
+
+        def cut() -> None:
+            import psycopg
+
+            with psycopg.connect(uri, autocommit=True) as connection:
+                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                                   "WHERE datname = current_database() AND pid <> pg_backend_pid()")
+
+        return _interrupted(bench, uri, _STATEMENTS[number], cut)
+
+    with postgres_server() as server:
+        for number, statement in enumerate(_STATEMENTS):
+            if bench.is_over():
+                return
+            yield timed(f"at {statement}", partial(problems, server, number))
+
+
+def _interrupted(bench: Bench, uri: str, statement: str, what: Callable[[], object]) -> list[str]:
+    """A first run, and one that halts before the first such statement until `what` has happened."""
+    bench.empty()
+    os.environ["SOJOURN_TRACKING_URI"] = uri
+    found: list[str] = []
+    try:
+        bench.launcher.run(bench.retrain(NEXT), bench.store)
+        with looking(bench, found):
+            run = bench.launcher.start(bench.retrain(KILLED), bench.store, statement, stop)
+            if not run.wait_until_stopped():
+                return [*found, f"the run ended before the statement: {run.printed()[-200:]}"]
+            what()
+            run.go_on()
+            ended = run.wait()
+        if ended.code != 0:
+            found.append(f"the run ends with exit code {ended.code}: {ended.last_line}")
+        return found + bench.asked(partial(registered, bench.store))  # the server itself is left, as it should be
+    finally:
+        del os.environ["SOJOURN_TRACKING_URI"]

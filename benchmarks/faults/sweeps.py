@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from benchmarks.faults.injection import Action, disk_full, kill
+from benchmarks.faults.looks import looking
 from benchmarks.faults.soundness import NAME, served_problems
 from benchmarks.faults.tries import KILLED, Bench, Try, plain_failure, timed
 
@@ -79,13 +81,13 @@ def swept_over(bench: Bench, ready: Callable[[], None], command: Sequence[str], 
 
     def problems(k: int) -> list[str]:
         ready()
-        ended = bench.launcher.run(command, bench.store, k, action)
-        found = [] if action is kill else plain_failure(ended, "the run")
+        found: list[str] = []
+        with looking(bench, found) if is_served else nullcontext():
+            ended = bench.launcher.run(command, bench.store, k, action)
+        if action is not kill:
+            found += plain_failure(ended, "the run")
         if action is kill and ended.code not in (0, -signal.SIGKILL):
             found.append(f"the run ends with exit code {ended.code}: {ended.last_line}")
-        if is_served:
-            found += [f"after the fault {text}" for text in bench.asked(
-                lambda: served_problems(bench.store / "bundles" / NAME))]
         return found + bench.left_behind() + (after or bench.after)()
 
     for k in _spread(chosen):

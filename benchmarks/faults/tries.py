@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.faults.launcher import Ended, Launcher
@@ -27,13 +27,16 @@ class Try:
     """One try.
 
     problems: what did not hold after it; none where it went as it should.
-    n_events: of a sweep, the events of the run that could be tried; 0 = no sweep.
+    n_events: of a sweep, the events of the run that could be tried; 0 = no sweep. n_looks: how often the champion was
+    loaded meanwhile, and n_loaded: how often that went well.
     """
 
     detail: str
     problems: tuple[str, ...]
     seconds: float
     n_events: int = 0
+    n_looks: int = 0
+    n_loaded: int = 0
 
 
 @dataclass
@@ -45,16 +48,29 @@ class Bench:
     deadline: float = float("inf")
     step: int = 1
     """Of a sweep's events every so many are tried."""
-    _is_made: bool = field(default=False)
+    n_looks: int = 0
+    n_loaded: int = 0
+    """Looks at the champion since the last `taken_looks`, and those of them that loaded it."""
+
+    def taken_looks(self) -> tuple[int, int]:
+        """Looks since the last call, and how many of them loaded the champion."""
+        found = self.n_looks, self.n_loaded
+        self.n_looks = self.n_loaded = 0
+        return found
 
     @property
     def store(self) -> Path:
         return self.folder / "store"
 
-    def retrain(self, seed: int) -> list[str]:
-        """The command of a small full run, which trains also where a finished one stands."""
+    def settings(self, seed: int, *more: str) -> Path:
+        """The settings of a small full run, and further lines of TOML."""
         file = self.folder / "settings.toml"
-        file.write_text(SETTINGS)
+        file.write_text("\n".join((f"{SETTINGS}seed = {seed}", *more, "")))
+        return file
+
+    def retrain(self, seed: int, *more: str) -> list[str]:
+        """The command of a small full run, which trains also where a finished one stands. more: lines of TOML."""
+        file = self.settings(seed, *more)
         return ["retrain", "--config", str(file), "--store", str(self.store), "--seed", str(seed), "--again"]
 
     def compare(self) -> list[str]:

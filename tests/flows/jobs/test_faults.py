@@ -46,9 +46,9 @@ def test_the_page_tells_tries_events_and_what_failed(tmp_path: Path) -> None:
                            str(page)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (1, "5 tries, 3 with problems\n"), told.stderr
     rows = {line.split(" | ")[0]: line.split(" | ", 1)[1] for line in page.read_text().splitlines() if " | " in line}
-    assert rows["| A history.npz that states small sizes and inflates to 0.8 GB"] == "1 | - | 1 | - |"
+    assert rows["| A history.npz that states small sizes and inflates to 0.8 GB"] == "1 | - | 1 | - | - |"
     assert rows["| Handles of another process, and copies of ones that were used, given to ended()"] == (
-        "1 | - | 0 | 1x exit code 1: a\\|b |")
+        "1 | - | 0 | - | 1x exit code 1: a\\|b |")
     assert rows["| kill -9 while a new champion is pulled into a folder that a predictor watches"] == (
-        "3 | 1,200 | 1 | 2x left behind |")
-    assert rows["| kill -9 in a comparison"] == "0 | - | 0 | not tried |"
+        "3 | 1,200 | 1 | - | 2x left behind |")
+    assert rows["| kill -9 in a comparison"] == "0 | - | 0 | - | not tried |"
