@@ -1,0 +1,230 @@
+"""Cells of text as moments: ISO 8601 with and without zones, Unix stamps of any unit, a trace's own clock."""
+# pyarrow.compute makes its functions when it is imported
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sojourn.features.readers._cells import NO_VALUE, TIME_UNITS, Cells, is_missing, numbers, texts
+
+CLOCK, ISO = "clock", "iso"
+LATEST_S = 7_258_118_400
+"""2200-01-01: a later time says `never`."""
+_YEAR_10000_S = 253_402_300_800
+_LARGEST = 1e19
+_FIRST_S, _LAST_S = 5e8, 4.2e9
+"""Unix seconds of our time (1985 to 2103); smaller numbers count from a trace's own start."""
+_UNITS = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
+_WORDS = MappingProxyType({
+    ISO: "ISO 8601", "s": "Unix seconds", "ms": "Unix milliseconds", "us": "Unix microseconds",
+    "ns": "Unix nanoseconds", CLOCK: "seconds on its own clock"})  # fmt: skip
+_KNOWN_SHARE, _MAIN_SHARE = 0.5, 0.8
+_NO_TIME = NO_VALUE | {"never", "-1", "not_set", "0000-00-00 00:00:00", "0000-00-00"}
+_MOMENT = (r"^(?P<y>[0-9]{4})[-/](?P<mo>[0-9]{2})[-/](?P<d>[0-9]{2})"
+           r"(?:[t ] *(?P<h>[0-9]{1,2}):(?P<mi>[0-9]{2})(?::(?P<s>[0-9]{2}(?:[.,][0-9]+)?))?"
+           r" ?(?P<z>z|utc|gmt|[+-][0-9]{2}(?::?[0-9]{2})?(?: ?(?:utc|gmt))?)?)?$")
+_BASIC = r"^([0-9]{4})([0-9]{2})([0-9]{2})t([0-9]{2})([0-9]{2})([0-9]{2}(?:[.,][0-9]+)?)(z|[+-][0-9:]+)?$"
+_DAYS_OF = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+
+
+@dataclass(frozen=True, slots=True)
+class StampForm:
+    """How a column gives its times. kind: `iso`, `clock` (a clock of its own), or the unit of Unix stamps.
+
+    unit_s: of numbers, seconds.
+    """
+
+    kind: str
+    unit_s: float = 1.0
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the column says which day it was."""
+        return self.kind != CLOCK
+
+    def __str__(self) -> str:
+        if self.kind == CLOCK and self.unit_s != 1.0:
+            unit = next(name for name, unit_s in TIME_UNITS.items() if unit_s == self.unit_s)
+            return f"numbers in {unit} on its own clock"
+        return _WORDS[self.kind]
+
+
+def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = None) -> StampForm | None:
+    """In which form the column `name` gives its times, by all cells of its first block; None where it has no value.
+
+    unit: a key of TIME_UNITS: then numbers too small for Unix stamps in it are on a clock of its own, in that unit.
+    A few cells in another form are left for `stamps_s` to find bad. ValueError where more than a fifth are (two
+    units, or texts beside numbers), where a number may mean two things, and where most cells are no time.
+
+    >>> str(stamp_form("start", ["2026-01-31 12:00", "", "2026-02-01T00:00:00Z"]))
+    'ISO 8601'
+    >>> str(stamp_form("start", ["1767225600000"])), str(stamp_form("start", ["0", "600"]))
+    ('Unix milliseconds', 'seconds on its own clock')
+    >>> stamp_form("start", ["1767225600", "1767225600000"])
+    Traceback (most recent call last):
+    ValueError: start must be times in one form, got Unix seconds ('1767225600') and Unix milliseconds ('1767225600000')
+    """
+    plain = np.asarray(text, object)
+    there = plain[~is_missing(plain, _NO_TIME)]
+    is_zero = numbers(there, largest=_LARGEST).values == 0
+    if is_zero.all():
+        return StampForm(CLOCK, TIME_UNITS[unit or "s"]) if len(there) else None
+    there = there[~is_zero]
+    values = numbers(there, largest=_LARGEST).values
+    of = np.full(len(there), "", object)
+    of[~np.isnan(_moments(there, None)[0])] = ISO
+    own = [name for name in _UNITS if unit in (None, name)]
+    of[(np.abs(values) < _FIRST_S) if unit is None else ~np.isnan(values)] = CLOCK
+    for known in own:
+        of[(values * _UNITS[known] >= _FIRST_S) & (values * _UNITS[known] < _LAST_S)] = known
+    counts = {kind: int((of == kind).sum()) for kind in _WORDS if (of == kind).any()}
+    n_known = sum(counts.values())
+    if n_known < _KNOWN_SHARE * len(there):
+        raise ValueError(f"{name} must be times (ISO 8601, year first, or numbers of Unix time or seconds), got "
+                         f"{str(there[of == ''][0])[:60]!r}")
+    main = max(counts, key=lambda kind: counts[kind])
+    if counts[main] < _MAIN_SHARE * n_known:
+        shown = [f"{_WORDS[kind]} ({str(there[of == kind][0])[:40]!r})" for kind in counts]
+        raise ValueError(f"{name} must be times in one form, got {' and '.join(shown)}")
+    if main == CLOCK:
+        _refuse_other_numbers(name, there[of == CLOCK], values[of == CLOCK], unit)
+    return StampForm(main, TIME_UNITS[unit or "s"] if main == CLOCK else _UNITS.get(main, 1.0))
+
+
+def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | None = None) -> Cells:
+    """Times as seconds: Unix time, or on the column's own clock.
+
+    timezone: IANA name for cells without a zone; None = UTC. An hour that a change of clocks repeats is taken the first
+    time; one that it leaves out is moved on. Missing: words for `no value`, -1, and a time up to 1970-01-01 or from
+    2200 on, by which databases say it. Bad: another form than `form`, no day of the calendar.
+
+    >>> iso = StampForm("iso")
+    >>> stamps_s(["1970-01-02 00:00", "1970-01-02T00:00:00+02:00", "9999-12-31", "31.12.2026"], iso).values.tolist()
+    [86400.0, 79200.0, nan, nan]
+    >>> stamps_s(["2026-01-01 00:00:00"], iso, "Europe/Berlin").values.tolist()
+    [1767222000.0]
+    >>> found = stamps_s(["1767225600500", "0", "1767225600"], StampForm("ms", 1e-3))
+    >>> found.values.tolist(), found.is_missing.tolist(), found.is_bad.tolist()
+    ([1767225600.5, nan, nan], [False, True, False], [False, False, True])
+    """
+    plain = np.asarray(text, object)
+    missing = is_missing(plain, _NO_TIME)
+    if form.kind == ISO:
+        values, _ = _moments(plain, timezone)
+    else:
+        values = numbers(plain, largest=_LARGEST).values * form.unit_s
+    if form.is_dated:
+        is_none = (values <= 0) | (values >= LATEST_S)
+        if form.kind != ISO:
+            is_none = (values == 0) | ((values >= LATEST_S) & (values < _YEAR_10000_S))
+            is_in = (values >= _FIRST_S) & (values < _LAST_S)
+            values = np.where(is_in | is_none, values, np.nan)
+        missing = missing | is_none
+    values = np.where(missing, np.nan, values)
+    return Cells(values, missing, np.isnan(values) & ~missing)
+
+
+def n_without_zone(text: Sequence[str] | np.ndarray) -> int:
+    """How many ISO cells have no zone.
+
+    >>> n_without_zone(["2026-01-01 00:00", "2026-01-01T00:00Z", "x"])
+    1
+    """
+    values, has_zone = _moments(np.asarray(text, object), None)
+    return int((~np.isnan(values) & ~has_zone).sum())
+
+
+def checked_timezone(name: str) -> str:
+    """The name; ValueError where it is no IANA time zone.
+
+    >>> checked_timezone("CEST")
+    Traceback (most recent call last):
+    ValueError: timezone must be an IANA name such as UTC or Europe/Berlin, got 'CEST'
+    """
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError, TypeError):  # of a name, a folder and no name
+        raise ValueError(f"timezone must be an IANA name such as UTC or Europe/Berlin, got {name!r}") from None
+    return name
+
+
+def _refuse_other_numbers(name: str, cells: np.ndarray, values: np.ndarray, unit: str | None) -> None:
+    """Refuse small numbers that are written as a date, or that a spreadsheet counts days by."""
+    whole = values[values == np.floor(values)]
+    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
+    is_date = (year >= 1985) & (year <= 2103) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    if unit is None and int(is_date.sum()) >= _MAIN_SHARE * len(values):
+        raise ValueError(f"{name} must be times that mean one thing, got {cells[0]!r}, which may be a date: write "
+                         f"YYYY-MM-DD, or give units.{name} (s, ms, ...)")
+    is_day = (values > 30_000) & (values < 75_000) & (values != np.floor(values))
+    if unit is None and int(is_day.sum()) >= _KNOWN_SHARE * len(values):
+        raise ValueError(f"{name} must be times that mean one thing, got {cells[0]!r}, which may be a spreadsheet's "
+                         f"count of days: write ISO 8601, or give units.{name} (s, h, d, ...)")
+
+
+def _moments(text: np.ndarray, timezone: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Unix seconds of ISO cells, NaN where a cell is none; and where it has a zone. Shapes (n,)."""
+    cells = pc.utf8_lower(pc.utf8_trim_whitespace(texts(text)))
+    found = pc.extract_regex(cells, _MOMENT)
+    if found.null_count:
+        basic = pc.replace_substring_regex(cells, _BASIC, r"\1-\2-\3t\4:\5:\6\7")
+        found = pc.extract_regex(basic, _MOMENT)
+    parts = {name: pc.fill_null(pc.struct_field(found, name), "") for name in ("y", "mo", "d", "h", "mi", "s", "z")}
+    year, month, day = (_whole(parts[name]) for name in ("y", "mo", "d"))
+    hour, minute = (_whole(parts[name]) for name in ("h", "mi"))
+    second = pc.cast(pc.replace_substring(_zero(parts["s"]), ",", "."), pa.float64()).to_numpy(zero_copy_only=False)
+    is_leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    in_month = _DAYS_OF[np.clip(month, 1, 12) - 1] + (is_leap & (month == 2))
+    is_good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= in_month) & (year >= 1)
+    is_good &= (hour < 24) & (minute < 60) & (second < 61) & np.asarray(found.is_valid(), bool)
+    shifted = year - (month <= 2)  # days since 1970-01-01 of the proleptic Gregorian calendar, counted from March
+    of_era = shifted % 400
+    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    days = shifted // 400 * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    values = days * 86_400.0 + hour * 3_600 + minute * 60 + second
+    has_zone, offset = _offsets_s(parts["z"])
+    is_good &= ~np.isnan(offset)
+    values = np.where(has_zone, values - np.nan_to_num(offset), values)
+    is_local = is_good & ~has_zone & (values > 0) & (values < LATEST_S)
+    if timezone not in (None, "UTC") and is_local.any():
+        values[is_local] = _unix_s(values[is_local], str(timezone))
+    return np.where(is_good, values, np.nan), has_zone
+
+
+def _offsets_s(zones: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Which zones are given, and their offsets from UTC, seconds; NaN above 18 hours. Shapes (n,)."""
+    kinds = zones.dictionary_encode()
+    offsets = []
+    for zone in kinds.dictionary.to_pylist():
+        digits = "".join(sign for sign in zone if sign.isdigit()).ljust(4, "0")
+        seconds = int(digits[:2]) * 3_600 + int(digits[2:4]) * 60
+        is_possible = seconds <= 18 * 3_600 and int(digits[2:4]) < 60
+        offsets.append((-seconds if zone.startswith("-") else seconds) if is_possible else np.nan)
+    idx = kinds.indices.to_numpy(zero_copy_only=False)
+    has_zone = np.array([bool(zone) for zone in kinds.dictionary.to_pylist()], bool)
+    return has_zone[idx] if len(idx) else np.zeros(0, bool), np.array(offsets, float)[idx]
+
+
+def _unix_s(local_s: np.ndarray, timezone: str) -> np.ndarray:
+    """Unix seconds of seconds that a zone's clocks show since 1970."""
+    whole = np.floor(local_s)
+    index = pd.DatetimeIndex(whole.astype("datetime64[s]"))
+    there = index.tz_localize(ZoneInfo(timezone), ambiguous=np.ones(len(index), bool), nonexistent="shift_forward")
+    return np.asarray(there.as_unit("s").asi8, float) + (local_s - whole)
+
+
+def _zero(cells: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(cells, ""), "0", cells)
+
+
+def _whole(cells: pa.Array) -> np.ndarray:
+    return np.asarray(pc.cast(_zero(cells), pa.int64()).to_numpy(zero_copy_only=False), np.int64)
