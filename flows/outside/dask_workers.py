@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from sojourn import __version__
 from sojourn.flows.dask_address import LOCAL, possible_dask
 from sojourn.flows.outside.workers import NewWorker
 
 TIMEOUT_S = 10.0
 """A scheduler answers within so long, or is reported."""
+EMPTY_S = 60.0
+"""A cluster without one worker for so long ends the work; a worker that died is started anew within seconds."""
 
 
 @contextmanager
@@ -36,18 +40,42 @@ def cluster(dask: str) -> Iterator[str]:
 
 
 @contextmanager
-def dask_workers(address: str, timeout_s: float = TIMEOUT_S) -> Iterator[list[NewWorker]]:
-    """The workers of the Dask scheduler at `address`, each asked for one thing at a time.
+def dask_workers(address: str, timeout_s: float = TIMEOUT_S, empty_s: float = EMPTY_S) -> Iterator[list[NewWorker]]:
+    """As many executors as the Dask scheduler at `address` has workers, each asked for one thing at a time.
 
-    They must see the store's folder under the same path. A thing goes to another worker where its own has died: once on
-    a cluster that was started here, else as often as its scheduler allows. Refused with ValueError where Dask is not
-    installed, the cluster has no workers or one of them has another version of Sojourn; with OSError where the
-    scheduler does not answer.
+    The workers must see the store's folder under the same path. The scheduler gives a thing to a worker that is free,
+    and to another one where that has died: once on a cluster that was started here, else as often as it allows. It is
+    not tied to a worker: of such a thing Dask would never notice that a new worker has come. Where the cluster has no
+    worker for `empty_s`, or its scheduler has gone, what was asked for is cancelled.
+
+    Refused with ValueError where Dask is not installed, the cluster has no workers or one of them has another version
+    of Sojourn; with OSError where the scheduler does not answer.
     """
     with _client(address, timeout_s) as client:
-        names = _worker_names(client, address)
-        _check_versions(client, timeout_s)
-        yield [partial(client.get_executor, workers=[name], allow_other_workers=True, pure=False) for name in names]
+        n_workers = len(_worker_names(client, address))
+        _check_versions(client)
+        is_over = threading.Event()
+        watch = threading.Thread(target=_end_without_workers, args=(client, empty_s, is_over), daemon=True)
+        watch.start()
+        try:
+            yield [partial(client.get_executor, pure=False)] * n_workers
+        finally:
+            is_over.set()
+            watch.join()
+
+
+def _end_without_workers(client: Any, empty_s: float, is_over: threading.Event) -> None:
+    """Cancel what was asked for once the cluster has had no worker for `empty_s`."""
+    n_looks, n_empty = 6, 0
+    while not is_over.wait(empty_s / n_looks):
+        try:
+            n_empty = 0 if client.scheduler_info(n_workers=-1)["workers"] else n_empty + 1
+        except Exception:  # the scheduler has gone; the client cancels by itself
+            return
+        if n_empty >= n_looks:
+            future: Any = _distributed().Future
+            client.cancel([future(key, client) for key in list(client.futures)], force=True)
+            return
 
 
 def _client(address: str, timeout_s: float) -> Any:
@@ -66,14 +94,13 @@ def _worker_names(client: Any, address: str) -> list[str]:
     return names
 
 
-def _check_versions(client: Any, timeout_s: float) -> None:
+def _check_versions(client: Any) -> None:
     """Asks for the installed package, with a function of Python's own: another version may lack ours."""
-    own = importlib.metadata.version("sojourn")
     found: dict[str, Any] = client.run(importlib.metadata.version, "sojourn", on_error="return")
     for worker, version in found.items():
-        if version != own:
+        if version != __version__:
             got = "none installed" if isinstance(version, importlib.metadata.PackageNotFoundError) else repr(version)
-            raise ValueError(f"dask workers must have Sojourn {own}, as here; got {got} on {worker}")
+            raise ValueError(f"dask workers must have Sojourn {__version__}, as here; got {got} on {worker}")
 
 
 def _distributed() -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -18,6 +19,7 @@ from sojourn.flows.compare.cell_store import CellStore
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
+from sojourn.flows.outside import dask_workers as module
 from sojourn.flows.outside.dask_workers import cluster, dask_workers
 from sojourn.flows.outside.workers import local_workers, run_grouped
 from sojourn.flows.stages.build_features import stored_features
@@ -78,7 +80,7 @@ def test_a_scheduler_that_does_not_answer_is_an_os_error() -> None:
 
 @pytest.mark.slow
 def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9.9")
+    monkeypatch.setattr(module, "__version__", "9.9.9")
     rule = r"dask workers must have Sojourn 9\.9\.9, as here; got '[^']+' on tcp://127\.0\.0\.1:\d+"
     with pytest.raises(ValueError, match=rule), dask_workers(address):
         pass
@@ -112,3 +114,34 @@ def test_work_that_kills_every_worker_ends_with_an_error(address: str) -> None:
     with dask_workers(address) as workers:
         (_, outcome), = run_grouped([[7]], _end_always, workers)
     assert type(outcome).__name__ == "KilledWorker"
+
+
+@pytest.mark.slow
+def test_what_a_lone_worker_was_at_is_done_once_it_is_back(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with cluster("local:1") as alone, dask_workers(alone) as workers:
+        found = list(run_grouped([[3, 4]], partial(_end_once, tmp_path), workers))
+    assert (tmp_path / "killed").exists()
+    assert sorted(found) == [(3, 3), (4, 4)]
+
+
+def _slow(number: int) -> int:
+    time.sleep(60)
+    return number
+
+
+@pytest.mark.slow
+def test_work_on_a_cluster_that_lost_all_workers_ends_with_an_error() -> None:
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as made:
+        worker = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", made.scheduler_address,
+                                   "--no-nanny", "--no-dashboard", "--nthreads", "1"], stderr=subprocess.DEVNULL)
+        with distributed.Client(made, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        with dask_workers(made.scheduler_address, empty_s=1.0) as workers:
+            work = run_grouped([[0]], _slow, workers)
+            killed = threading.Timer(0.5, worker.kill)
+            killed.start()
+            (_, outcome), = work
+        worker.wait()
+    assert type(outcome).__name__ == "CancelledError"
