@@ -145,6 +145,28 @@ class ReadLedger:
                 "rule": pd.Series([rule] * n_texts, dtype="str"),
                 "raw": pd.Series(list(raw)[:n_texts], dtype="str")}))
 
+    def add(self, other: ReadLedger) -> None:
+        """Count what another ledger of the same `max_texts` counted, as if it had been counted here.
+
+        >>> one, other = ReadLedger(), ReadLedger()
+        >>> other.read(2)
+        >>> one.add(other)
+        >>> one.n_read
+        2
+        """
+        self.n_read += other.n_read
+        for rule, n_rows in other._repaired.items():
+            self.repair(rule, n_rows)
+        kept = {rule: self.n_texts(rule, n_refused) for rule, n_refused in other._n_refused.items()}
+        for refused in other._refused:
+            rule = refused["rule"].iloc[0]
+            if kept[rule]:
+                self._refused.append(refused.iloc[:kept[rule]])
+                kept[rule] -= len(self._refused[-1])
+        for rule, n_refused in other._n_refused.items():
+            self._n_refused[rule] = self._n_refused.get(rule, 0) + n_refused
+        self._notes += other._notes
+
     def n_texts(self, rule: str, n_rows: int) -> int:
         """Of the next `n_rows` rows refused by `rule`, how many are kept with their text."""
         if self.max_texts is None:

@@ -98,6 +98,7 @@ def train_usage(
     seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     model_name: Annotated[str | None, typer.Option(
         help="Name in the model registry; it gets the ending -usage.")] = None,
+    dask: Dask = None,
 ) -> None:
     """Learn pulse waves and workload classes from usage series, and promote them if they beat the own maximum."""
     from sojourn.flows.commands.usage import reader_options
@@ -106,7 +107,8 @@ def train_usage(
 
     options = reader_options(reader or "parquet", option) if option else None
     settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,
-                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name)
+                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name,
+                             dask=dask)
     if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)

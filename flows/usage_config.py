@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from sojourn.flows.config import MODEL_NAME, TraceSettings
+from sojourn.flows.config import MODEL_NAME, SharedSettings, TraceSettings
 
 OPTION = bool | int | float | str
 
 
-class TrainUsageConfig(TraceSettings):
+class TrainUsageConfig(SharedSettings):
     """One run. The trace of usage series has settings of its own: its readers are others than those of requests."""
 
     usage_trace: Path

@@ -15,6 +15,7 @@ from sojourn.features.usage.bitbrains_usage import BITBRAINS, BITBRAINS_SMALL
 from sojourn.features.usage.cloud_usage import ALIBABA_2018, AZURE_VM, GOOGLE_2011
 from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB, planetlab_days
 from sojourn.features.usage.one_series_usage import AWS_NAB, AZURE_2019, GOOGLE_2019
+from sojourn.features.usage.spooled_parts import UsageSource
 from sojourn.features.usage.streamed_profiles import streamed_profiles
 from sojourn.features.usage.surf_usage import SURF
 from sojourn.features.usage.table_usage import TABLE
@@ -23,13 +24,13 @@ from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
 from sojourn.features.usage.usage_grid import UsageGrid
 from sojourn.features.usage.usage_profiles import UsageProfiles, profiles_of
 from sojourn.features.usage.usage_reader import UsageReader
-from sojourn.features.usage.usage_store import UsageStore, store_usage
+from sojourn.features.usage.usage_store import SharedReading, UsageStore, store_usage
 from sojourn.features.usage.usage_stream import UsageReport, UsageStream
 
 __all__ = [
-    "USAGE_READERS", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport", "UsageRequests",
-    "UsageStore", "UsageStream", "grid_of", "planetlab_days", "profiles_of", "read_usage",
-    "store_usage", "streamed_profiles",
+    "USAGE_READERS", "SharedReading", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport",
+    "UsageRequests", "UsageSource", "UsageStore", "UsageStream", "grid_of", "planetlab_days", "profiles_of",
+    "read_usage", "store_usage", "streamed_profiles",
 ]  # fmt: skip
 
 USAGE_READERS: Mapping[str, UsageReader] = MappingProxyType({

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,17 +47,16 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
     origin = start_unix_s or 0
     mem_mb = table.requests().mem_gib * _MIB_PER_GIB
 
-    def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
-        for file in files:
-            for first_row, columns in parquet_columns(file, _RND):
-                ids, rows = request_rows(columns["vm"], table)
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    mem = numbers(columns["mem_use_mb"]) / mem_mb[rows]
-                yield RawSamples(file.name, first_row, ids, rows, numbers(columns["ts"]) - origin,
-                                 numbers(columns["cpu_pct"]) / 100, mem)
+    def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        for first_row, columns in parquet_columns(file, _RND):
+            ids, rows = request_rows(columns["vm"], table)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                mem = numbers(columns["mem_use_mb"]) / mem_mb[rows]
+            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["ts"]) - origin,
+                             numbers(columns["cpu_pct"]) / 100, mem)
 
     return UsageStream(f"Bitbrains rnd (GWA-T-12), {', '.join(file.stem for file in files)}",
-                       DayClock(origin, timezone), read, table, max_cpu,
+                       DayClock(origin, timezone), tuple(partial(read, file) for file in files), table, max_cpu,
                        sum(n_parquet_rows(file, _RND) for file in files))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,16 +53,15 @@ def stream_azure_vm(path: str | Path, *, reading: str = "avg", only_known: bool 
         raise FileNotFoundError(f"{folder} must hold vm_cpu_readings-file-*-of-*.csv or .csv.gz, got none")
     table = _sizes("azure-vm", folder, only_known)
 
-    def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
-        for file in files:
-            for first_row, columns in csv_columns(file, _READINGS, ledger, has_header=False,
-                                                  wanted=("time", "vm", f"{reading}_cpu")):
-                ids, rows = request_rows(columns["vm"], table)
-                yield RawSamples(file.name, first_row, ids, rows, numbers(columns["time"]),
-                                 numbers(columns[f"{reading}_cpu"]) / 100)
+    def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        for first_row, columns in csv_columns(file, _READINGS, ledger, has_header=False,
+                                              wanted=("time", "vm", f"{reading}_cpu")):
+            ids, rows = request_rows(columns["vm"], table)
+            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["time"]),
+                             numbers(columns[f"{reading}_cpu"]) / 100)
 
-    return UsageStream(f"Azure public dataset, {len(files)} file(s) of readings", DayClock(0, timezone), read, table,
-                       max_cpu)
+    return UsageStream(f"Azure public dataset, {len(files)} file(s) of readings", DayClock(0, timezone),
+                       tuple(partial(read, file) for file in files), table, max_cpu)
 
 
 def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
@@ -87,25 +87,23 @@ def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
                 table.add(asked.index.tolist(), asked["cpu"].tolist(), asked["mem"].tolist())
     sizes = table.requests()
 
-    def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
-        for file in files:
-            has_header = first_line(file).startswith("start_time")
-            for first_row, columns in csv_columns(file, _TASK_USAGE, ledger, wanted=_TASK_WANTED,
-                                                  has_header=has_header):
-                values, codes = np.unique(_tasks(columns).to_numpy(object), return_inverse=True)
-                rows = table.rows(values.tolist())[codes]
-                cpu, mem = numbers(columns["cpu_rate"]), numbers(columns["canonical_memory"])
-                odd = {}
-                if has_sizes:
-                    asked = np.append(sizes.cpu_cores, np.nan)[rows]
-                    odd = {NO_CPU: asked == 0}
-                    with np.errstate(divide="ignore", invalid="ignore"):
-                        cpu, mem = cpu / asked, mem / np.append(sizes.mem_gib, np.nan)[rows]
-                time_s = np.floor(numbers(columns["start_time"]) / 1e6) - _START_S
-                yield RawSamples(file.name, first_row, values[codes], rows, time_s, cpu, mem, odd)
+    def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        has_header = first_line(file).startswith("start_time")
+        for first_row, columns in csv_columns(file, _TASK_USAGE, ledger, wanted=_TASK_WANTED, has_header=has_header):
+            values, codes = np.unique(_tasks(columns).to_numpy(object), return_inverse=True)
+            rows = table.rows(values.tolist())[codes]
+            cpu, mem = numbers(columns["cpu_rate"]), numbers(columns["canonical_memory"])
+            odd = {}
+            if has_sizes:
+                asked = np.append(sizes.cpu_cores, np.nan)[rows]
+                odd = {NO_CPU: asked == 0}
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    cpu, mem = cpu / asked, mem / np.append(sizes.mem_gib, np.nan)[rows]
+            time_s = np.floor(numbers(columns["start_time"]) / 1e6) - _START_S
+            yield RawSamples(file.name, first_row, values[codes], rows, time_s, cpu, mem, odd)
 
-    return UsageStream(f"Google ClusterData2011_2 task usage, {len(files)} file(s)", DayClock(0, timezone), read, table,
-                       max_cpu)
+    return UsageStream(f"Google ClusterData2011_2 task usage, {len(files)} file(s)", DayClock(0, timezone),
+                       tuple(partial(read, file) for file in files), table, max_cpu)
 
 
 def stream_alibaba_2018(path: str | Path, *, level: str = "container", only_known: bool = True, timezone: str = "UTC",

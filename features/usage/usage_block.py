@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -88,6 +89,14 @@ class RequestTable:
                 found.append(self._row[name])
             return np.array(found, np.int32)
         return np.array([self._row.get(name, -1) for name in ids], np.int32)
+
+    def copy(self) -> RequestTable:
+        """A table of its own with the same requests."""
+        return RequestTable(self.is_growing, dict(self._row), list(self._cpu_cores), list(self._mem_gib))
+
+    def names(self, first: int = 0) -> list[int | str]:
+        """Ids of the requests from the row `first` on."""
+        return list(islice(self._row, first, None))
 
     def requests(self) -> UsageRequests:
         """All requests so far."""

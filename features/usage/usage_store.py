@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sojourn.features.usage.gridding import Series, Take, gridded, median_intervals_s
+from sojourn.features.usage.gridding import Series, Take, gridded
 from sojourn.features.usage.spool_folder import spool_folder
+from sojourn.features.usage.spooled_parts import (
+    FileWork,
+    PartWork,
+    Spooled,
+    UsageSource,
+    WrittenPart,
+    remove_spools,
+    spool,
+    spool_file,
+    write_part,
+)
 from sojourn.features.usage.stored_files import (
     MARK,
     REQUESTS,
@@ -23,7 +33,7 @@ from sojourn.features.usage.stored_files import (
     read_stored,
     write_header,
 )
-from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
+from sojourn.features.usage.usage_block import UsageRequests
 from sojourn.features.usage.usage_grid import UsageGrid
 from sojourn.features.usage.usage_profiles import UsageProfiles, joined, series_profiles
 from sojourn.features.usage.usage_stream import UsageStream
@@ -35,7 +45,6 @@ MAX_CELLS = 1 << 25
 """Most cells of a grid of `grids`: 128 MiB; a file with more is given in several grids."""
 MAX_CELLS_AT_ONCE = 1 << 31
 """Most cells of the one grid of `grid`: 8 GiB."""
-_RAW = np.dtype([("request", "<i4"), ("time_s", "<i8"), ("cpu", "<f4"), ("mem", "<f4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +190,26 @@ class UsageStore:
                          self.interval_s[idx])
 
 
+@dataclass(frozen=True, slots=True)
+class SharedReading:
+    """Reading shared out. source: opens the stream anew in another process, at a path that it can see.
+
+    share: what a task (a module's function, an item) gives for each item, in their order; raises what the first raised.
+    """
+
+    source: UsageSource
+    share: Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]]
+
+
 def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PARTS,
-                progress: Callable[[int, int], None] | None = None) -> UsageStore:
+                progress: Callable[[int, int], None] | None = None, shared: SharedReading | None = None) -> UsageStore:
     """Write the samples of a stream as a store, whole or not at all; replaces an older store.
 
     A file holds the requests of one value of crc32(id) modulo n_parts, ordered by request and time, so memory is that
     of the largest file: give more parts where a file would have above 10 M samples. Of several samples of a request at
     one time the first stays, the others are refused (`SAME_TIME`); samples out of order are sorted and counted
-    (`UNORDERED`). progress: called with (done, total) samples where the total is known.
+    (`UNORDERED`). progress: called with (done, total) samples where the total is known. shared: each file that is read,
+    then each that is written, is shared out; bytes and report are the same.
 
     What a killed process left beside the folder is removed first.
 
@@ -200,36 +221,30 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
     target = Path(folder)
     check_only_ours(target)
     with spool_folder(target) as fresh:
-        start_s, end_s, has_mem = _spooled(stream, fresh, n_parts, progress)
-        requests = stream.requests()
+        spooled, rows = (([spool(stream, fresh, n_parts, progress)], None) if shared is None
+                         else _spooled_files(stream, shared.source, shared.share, fresh, n_parts))
+        begins = [each.start_s for each in spooled if each.start_s is not None]
+        if not begins:
+            raise stream.nothing_kept()
+        has_mem = any(each.has_mem for each in spooled)
+        requests, tags = stream.requests(), tuple(each.tag for each in spooled)
+        work = [PartWork(fresh.resolve(), part, tags, rows, has_mem) for part in range(n_parts)]
+        written: Sequence[WrittenPart] = (list(map(write_part, work)) if shared is None
+                                          else shared.share(write_part, work))
+        remove_spools(fresh)
         part, interval_s = np.full(len(requests), -1, np.int32), np.full(len(requests), np.nan)
-        n_same = n_unordered = 0
-        shown: list[str] = []
-        for k in range(n_parts):
-            raw = _spool(fresh, k)
-            if not raw.is_file():
-                continue
-            rows = np.fromfile(raw, _RAW)
-            raw.unlink()
-            rows, is_again, back = _ordered(rows)
-            n_unordered += back
-            n_same += int(is_again.sum())
-            shown += [f"{requests.request_ids[row['request']]},{row['time_s']},{row['cpu']:.9g}"
-                      for row in rows[is_again][:5]]
-            rows = rows[~is_again]
-            members = np.unique(rows["request"])
-            part[members] = k
-            place = np.searchsorted(members, rows["request"])
-            interval_s[members] = median_intervals_s(place, rows["time_s"], len(members))
-            names = [name for name in _RAW.names or () if name != "mem" or has_mem]
-            pq.write_table(pa.table({name: np.ascontiguousarray(rows[name]) for name in names}), fresh / part_name(k))
-        stream.settle(n_same, shown, n_unordered)
+        for each in written:
+            part[each.members], interval_s[each.members] = each.part, each.interval_s
+        shown = [f"{requests.request_ids[row]},{time_s},{cpu:.9g}"
+                 for each in written for row, time_s, cpu in each.shown]
+        stream.settle(sum(each.n_same for each in written), shown, sum(each.n_back for each in written))
         report = stream.report()
         pq.write_table(pa.table({
             "request_id": pa.array(requests.request_ids.tolist()), "cpu_cores": requests.cpu_cores,
             "mem_gib": requests.mem_gib, "part": part, "interval_s": interval_s}), fresh / REQUESTS)
-        header = {"n_parts": n_parts, "has_mem": has_mem, "start_s": start_s,
-                  "end_s": end_s, "start_unix_s": stream.clock.start_unix_s, "timezone": stream.clock.timezone,
+        header = {"n_parts": n_parts, "has_mem": has_mem, "start_s": min(begins),
+                  "end_s": max(each.end_s for each in spooled), "start_unix_s": stream.clock.start_unix_s,
+                  "timezone": stream.clock.timezone,
                   "source": stream.source, "report": report.read.summary(), "n_series": report.n_series,
                   "n_without_series": len(report.without_series), "n_without_request": len(report.without_request)}
         write_header(fresh, header)
@@ -238,61 +253,11 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
     return UsageStore.open(target)
 
 
-def part_of(request_id: int | str, n_parts: int) -> int:
-    """The file of a request: the same for the same id and number of files, in every process.
-
-    >>> part_of("vm-1", 16), part_of(1, 16)
-    (10, 7)
-    """
-    return zlib.crc32(str(request_id).encode()) % n_parts
-
-
-def _spooled(stream: UsageStream, fresh: Path, n_parts: int,
-             progress: Callable[[int, int], None] | None) -> tuple[int, int, bool]:
-    """Write the blocks as raw records, a file a part; first and last time, and whether there is memory."""
-    part = np.zeros(0, np.int32)
-    start_s, end_s, has_mem, n_done = None, 0, False, 0
-    for block in stream.blocks():
-        if len(part) < len(stream.table):
-            fresh_ids = stream.requests().request_ids[len(part):].tolist()
-            part = np.append(part, np.array([part_of(name, n_parts) for name in fresh_ids], np.int32))
-        start_s = int(block.time_s.min()) if start_s is None else min(start_s, int(block.time_s.min()))
-        end_s = max(end_s, int(block.time_s.max()))
-        has_mem |= block.mem is not None
-        _write(block, part[block.idx_request], fresh)
-        n_done += len(block)
-        if progress is not None and stream.n_rows:
-            progress(n_done, stream.n_rows)
-    if start_s is None:
-        raise stream.nothing_kept()
-    return start_s, end_s, has_mem
-
-
-def _write(block: UsageBlock, part: np.ndarray, fresh: Path) -> None:
-    rows = np.empty(len(block), _RAW)
-    rows["request"], rows["time_s"], rows["cpu"] = block.idx_request, block.time_s, block.cpu
-    rows["mem"] = np.nan if block.mem is None else block.mem
-    order = np.argsort(part.astype(np.int16), kind="stable")  # 16 bits: numpy sorts them by counting
-    rows, part = rows[order], part[order]
-    begins = np.flatnonzero(np.diff(part, prepend=-1))
-    for lo, hi in zip(begins, np.append(begins[1:], len(part)), strict=True):
-        with _spool(fresh, int(part[lo])).open("ab") as file:
-            file.write(rows[lo:hi].tobytes())  # tofile would not say that the disk is full
-
-
-def _ordered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rows by request and time, those of one time in the order of the file; which come again; how many were back."""
-    rows = rows[np.argsort(rows["request"], kind="stable")]
-    is_same = np.diff(rows["request"], prepend=-1) == 0
-    step = np.diff(rows["time_s"], prepend=0)
-    n_back = int((is_same & (step < 0)).sum())
-    if n_back:
-        rows = rows[np.lexsort((rows["time_s"], rows["request"]))]
-        is_same = np.diff(rows["request"], prepend=-1) == 0
-        step = np.diff(rows["time_s"], prepend=0)
-    return rows, is_same & (step == 0), n_back
-
-
-def _spool(fresh: Path, part: int) -> Path:
-    return fresh / f"part-{part:04d}.raw"
-
+def _spooled_files(stream: UsageStream, source: UsageSource,
+                   share: Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]], fresh: Path,
+                   n_parts: int) -> tuple[list[Spooled], tuple[np.ndarray, ...] | None]:
+    """What was spooled of each file, and the rows of its requests in the store, if files name requests."""
+    work = [FileWork(source, file, fresh.resolve(), n_parts) for file in range(stream.n_files)]
+    found = share(spool_file, work)
+    rows = stream.add([counts for _, counts in found])
+    return [spooled for spooled, _ in found], tuple(rows) if stream.table.is_growing else None

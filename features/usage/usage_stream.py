@@ -73,12 +73,30 @@ class UsageReport:
         return "\n".join(rows)
 
 
+Reading = Callable[[RequestTable, ReadLedger], Iterator[RawSamples]]
+"""Yields raw samples, and may add to the table and to the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """What reading one file of a stream found out, besides its samples.
+
+    names: ids of requests that the table did not have before. n_samples: int64, kept samples of each request of the
+    table as it was after that file. strangers: ids that samples named and the table lacks. ledger: all other counts.
+    """
+
+    names: tuple[int | str, ...]
+    n_samples: np.ndarray
+    strangers: tuple[int | str, ...]
+    ledger: ReadLedger
+
+
 @dataclass(slots=True)
 class UsageStream:
     """Samples of one trace, in blocks; memory grows with the requests, not with the samples.
 
-    source: of the trace, one line. clock: local time of day of the trace's seconds. read: yields raw samples and may
-    add to the table and to the ledger. max_cpu: the cap of cpu and mem. n_rows: samples in the files where known.
+    source: of the trace, one line. clock: local time of day of the trace's seconds. read: all raw samples, or a reading
+    for each file where they lie in several. max_cpu: the cap of cpu and mem. n_rows: samples in the files where known.
 
     Rules, for each sample in this order: the request is known (`NO_REQUEST`); those of the format; the time is a whole
     number between -100 and 100 years (`BAD_TIME`); cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not
@@ -100,7 +118,7 @@ class UsageStream:
 
     source: str
     clock: DayClock
-    read: Callable[[RequestTable, ReadLedger], Iterator[RawSamples]]
+    read: Reading | tuple[Reading, ...]
     table: RequestTable = field(default_factory=lambda: RequestTable(is_growing=True))
     max_cpu: float = MAX_CPU
     n_rows: int | None = None
@@ -117,7 +135,7 @@ class UsageStream:
         self._ledger = ReadLedger(max_texts=N_EXAMPLES)
         self._n_samples = np.zeros(len(self.table), np.int64)
         self._strangers = {}
-        for raw in self.read(self.table, self._ledger):
+        for raw in (raw for reading in self._readings for raw in reading(self.table, self._ledger)):
             self._ledger.read(len(raw.time_s))
             block = self._kept(raw)
             counts = np.bincount(block.idx_request, minlength=len(self.table))
@@ -125,6 +143,40 @@ class UsageStream:
             self._n_samples = counts
             if len(block):
                 yield block
+
+    @property
+    def n_files(self) -> int:
+        """How many files can be read apart from each other."""
+        return len(self._readings)
+
+    def file(self, place: int) -> UsageStream:
+        """A stream of one file alone, with a table of its own where that grows."""
+        return UsageStream(self.source, self.clock, self._readings[place],
+                           self.table.copy() if self.table.is_growing else self.table, self.max_cpu)
+
+    def counts(self, n_known: int) -> FileCounts:
+        """What reading found out; n_known: the length of the table before."""
+        return FileCounts(tuple(self.table.names(n_known)), self._n_samples, tuple(self._strangers), self._ledger)
+
+    def add(self, found: Sequence[FileCounts]) -> list[np.ndarray]:
+        """Count what each file's stream counted, in their order, as `blocks` would have.
+
+        Returns of each file the rows of its table in this one, int32.
+        """
+        self._ledger = ReadLedger(max_texts=N_EXAMPLES)
+        n_known = len(self.table)
+        rows = [np.append(np.arange(n_known, dtype=np.int32), self.table.rows(each.names)) for each in found]
+        self._n_samples = np.zeros(len(self.table), np.int64)
+        self._strangers = {}
+        for each, row in zip(found, rows, strict=True):
+            self._ledger.add(each.ledger)
+            self._n_samples[row[:len(each.n_samples)]] += each.n_samples
+            self._strangers.update(dict.fromkeys(each.strangers))
+        return rows
+
+    @property
+    def _readings(self) -> tuple[Reading, ...]:
+        return self.read if isinstance(self.read, tuple) else (self.read,)
 
     def requests(self) -> UsageRequests:
         """The requests known so far: all of them before the first block, unless the files alone name them."""

@@ -13,7 +13,7 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn import __version__  # noqa: E402
-from sojourn.features.usage import UsageGrid, read_usage, store_usage  # noqa: E402
+from sojourn.features.usage import UsageGrid, UsageSource, read_usage  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
@@ -21,6 +21,7 @@ from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
 from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E402
 from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
+from sojourn.flows.stages.usage_by_file import stored_usage  # noqa: E402
 from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
 from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes  # noqa: E402
@@ -48,9 +49,12 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
     """Judge on the last days, fit on all of them, and promote the section where its classes beat the own maximum."""
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
-    with stage("read series") as report, TemporaryDirectory() as folder:
-        stream = read_usage(config.usage_reader, config.usage_trace, timezone=config.timezone, **config.usage_options)
-        grid = store_usage(stream, Path(folder) / "usage", progress=report).grid(step_s=config.step_s)
+    place = None if config.dask is None else config.store.resolve()  # workers see the store
+    with stage("read series") as report, TemporaryDirectory(prefix=".usage.", dir=place) as folder:
+        options = {"timezone": config.timezone, **config.usage_options}
+        opened = UsageSource(read_usage, (config.usage_reader, config.usage_trace.resolve()), tuple(options.items()))
+        stream = read_usage(config.usage_reader, config.usage_trace, **options)
+        grid = stored_usage(stream, opened, config.dask, Path(folder) / "usage", report).grid(step_s=config.step_s)
     with stage("judge on the last days"):
         scores = judge_usage(grid, config.n_classes, config.seed, config.n_threads)
     with stage("fit"):

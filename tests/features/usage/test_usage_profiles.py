@@ -95,6 +95,7 @@ def test_streamed_quantiles_above_one_keep_their_tolerance(tmp_path: Path) -> No
     """Every use is eight times as high; the reader's cap of 10 lets it pass."""
     def high() -> UsageStream:
         made = stream()
+        assert callable(made.read)
         read = made.read
 
         def eightfold(table, ledger):  # type: ignore[no-untyped-def]

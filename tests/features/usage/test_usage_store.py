@@ -227,7 +227,7 @@ def test_local_slots_follow_daylight_saving(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full is Linux's")
 def test_a_full_disk_is_named_and_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_usage(made_stream([(7, 0, 0.5)]), tmp_path / "usage")
-    monkeypatch.setattr("sojourn.features.usage.usage_store._spool", lambda fresh, part: Path("/dev/full"))
+    monkeypatch.setattr("sojourn.features.usage.spooled_parts._spool", lambda fresh, part, tag: Path("/dev/full"))
     with pytest.raises(OSError, match="No space left on device"):
         store_usage(made_stream([(8, 0, 0.5)]), tmp_path / "usage")
     assert [path.name for path in tmp_path.iterdir()] == ["usage"]
