@@ -17,6 +17,8 @@ from urllib.request import Request, urlopen
 
 import pooch
 
+from sojourn.publishing import whole_file
+
 Progress = Callable[[int, int], None]
 """Called with (bytes so far, bytes in all; 0 = unknown)."""
 _BLOCK = 1 << 16
@@ -255,9 +257,8 @@ def _noted(path: Path) -> str | None:
 def _note(path: Path, sha256: str) -> None:
     """Write the hash as `sha256sum -c` reads it."""
     note = path.with_name(f"{path.name}.sha256")
-    fresh = note.with_name(f".{note.name}.{os.getpid()}")
-    fresh.write_text(f"{sha256}  {path.name}\n")
-    fresh.replace(note)
+    with whole_file(note) as fresh:
+        fresh.write_text(f"{sha256}  {path.name}\n")
 
 
 def _text(error: Exception) -> str:

@@ -56,6 +56,8 @@ class TraceSettings(BaseSettings):
     """Sweep: so do runs that ended within so many days."""
     keep_caches: int = Field(1, ge=0)
     """Sweep: of each kind of cache so many of the newest entries stay."""
+    keep_parts_days: float = Field(90.0, ge=0.0)
+    """Sweep: what was read of a growing source stays if it was last read within so many days."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
@@ -139,7 +141,7 @@ class TraceSettings(BaseSettings):
     @property
     def retention(self) -> RetentionSettings:
         """Of a sweep."""
-        return RetentionSettings(self.keep_runs, self.keep_days, self.keep_caches)
+        return RetentionSettings(self.keep_runs, self.keep_days, self.keep_caches, self.keep_parts_days)
 
     @property
     def mlflow_uri(self) -> TrackingUri:

@@ -22,7 +22,7 @@ from benchmarks.faults.launcher import launcher
 from benchmarks.faults.lost_servers import lost_server, returning_server
 from benchmarks.faults.monitors import killed_monitor
 from benchmarks.faults.outlier import outlier
-from benchmarks.faults.overlaps import at_once, held_database, overtaken
+from benchmarks.faults.overlaps import at_once, held_database, overtaken, two_hosts
 from benchmarks.faults.report import page
 from benchmarks.faults.schedules import killed_scheduled_run, never_fires, restarted_prefect, two_schedules
 from benchmarks.faults.secrets import password
@@ -50,6 +50,7 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "two-schedules": two_schedules,
     "killed-scheduled-run": killed_scheduled_run,
     "restarted-prefect": restarted_prefect,
+    "two-hosts": two_hosts,
     "at-once": at_once,
     "damaged-caches": damaged_caches,
     "killed-pull": killed_pull,

@@ -24,6 +24,7 @@ import psutil
 from benchmarks.faults.injection import Action, Events
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: what a killed run leaves behind becomes this process's child
+_NEW_HOST = 0x04000000  # CLONE_NEWUTS: a host name of its own
 _SERVER_WITHIN_S = 300.0
 LIMIT_S = 900.0
 """A run that takes longer hangs."""
@@ -105,13 +106,16 @@ class Launcher:
         self.spared.add(self._server.pid)
 
     def start(self, arguments: Sequence[str], store: Path, at: int | str = 0, action: Action | None = None,
-              log: Path | None = None, *, is_promoting: bool = True) -> Started:
+              log: Path | None = None, *, is_promoting: bool = True, host: str | None = None) -> Started:
         """Begin `sojourn ARGUMENTS`; before its event number `at` under the store, or the first one that holds that
         text, `action` is called.
 
-        is_promoting: every gate holds, else none does, whatever luck a tiny trace has.
+        is_promoting: every gate holds, else none does, whatever luck a tiny trace has. host: the name of the host that
+        the process is on, which takes root's rights; default: this one's.
         """
         def command() -> None:
+            if host is not None:
+                _move_to(host)
             Events(store, at, action, log).install()
             _decide_gates(is_promoting)
             from sojourn.flows.cli import app
@@ -245,6 +249,14 @@ class Server:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def _move_to(host: str) -> None:
+    """This process is on a host of that name from now on; no other process is."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_NEW_HOST) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    socket.sethostname(host)
 
 
 def _import_everything() -> None:

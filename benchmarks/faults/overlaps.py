@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
-from benchmarks.faults.injection import stop
+from benchmarks.faults.injection import kill, stop
+from benchmarks.faults.looks import looking
 from benchmarks.faults.tries import FIRST, KILLED, NEXT, Bench, Try, plain_failure, timed
 
 OFFSETS_S = (0.0, 1.0, 2.0, 4.0)
@@ -63,6 +64,55 @@ def at_once(bench: Bench) -> Iterator[Try]:
                 return
             yield timed(f"{commands[0][0]} and {commands[1][0]}, {offset_s:g} s apart",
                         partial(problems, commands, offset_s))
+
+
+def two_hosts(bench: Bench) -> Iterator[Try]:
+    """Runs of two hosts, by name, on one store: one halts or is killed in mid-run while the other runs whole"""
+    event = "INSERT INTO model_versions"
+
+    def halted() -> list[str]:
+        bench.promoted()
+        first = bench.launcher.start(bench.retrain(KILLED), bench.store, "INSERT INTO metrics", stop, host="one")
+        if not first.wait_until_stopped():
+            return [f"run A ended before it was halted: {first.printed()[-200:]}"]
+        second = bench.launcher.start(bench.retrain(NEXT), bench.store, host="two")
+        second.ends_within(60.0)
+        with closing(sqlite3.connect(f"{(bench.store / 'mlflow.db').as_uri()}?mode=ro", uri=True)) as database:
+            n = database.execute("SELECT count(*) FROM runs WHERE status = 'KILLED'").fetchone()[0]
+        first.go_on()
+        found = [f"{n} runs of the living process were ended"] if n else []
+        return found + _both_ended(first.wait().code, second.wait().code) + bench.unsound()
+
+    def killed() -> list[str]:
+        bench.promoted()
+        found: list[str] = []
+        with looking(bench, found):
+            bench.launcher.start(bench.retrain(KILLED), bench.store, event, kill, host="one").wait()
+            second = bench.launcher.start(bench.retrain(NEXT), bench.store, host="two").wait()
+        if not re.search(r"ended as KILLED: its process \d+ on one is dead", second.printed):
+            found.append("the second does not say that it ended the run of host one")
+        return found + _both_ended(0, second.code) + bench.unsound()
+
+    def waiting() -> list[str]:
+        bench.promoted()
+        first = bench.launcher.start(bench.retrain(KILLED), bench.store, event, stop, host="one")
+        if not first.wait_until_stopped():
+            return [f"run A ended before it was halted: {first.printed()[-200:]}"]
+        second = bench.launcher.start(bench.retrain(NEXT), bench.store, host="two")
+        second.ends_within(20.0)
+        is_named = f"process {first.pid} on one (" in second.printed()
+        first.go_on()
+        found = [] if is_named else ["the second does not name the host whose process holds the lock"]
+        return found + _both_ended(first.wait().code, second.wait().code) + bench.unsound()
+
+    probe = bench.launcher.start(["--version"], bench.store, host="one").wait()
+    if "Operation not permitted" in probe.printed:
+        yield Try("", ("not tried: it takes the right to name a host",), 0.0)
+        return
+    for what, problems in (("halted while it logs", halted), ("killed while it promotes", killed),
+                           ("halted while it promotes", waiting)):
+        if not bench.is_over():
+            yield timed(what, problems)
 
 
 def held_database(bench: Bench) -> Iterator[Try]:

@@ -58,7 +58,7 @@ def _after_a_kill(bench: Bench, moment: Callable[[Bench], object], is_whole: boo
             with scheduled(bench):
                 _await(lambda: _n_runs(bench, "KILLED") and _n_runs(bench, "FINISHED") > n_before, "the next run",
                        _WITHIN_S + _LEASE_S)
-    return found + bench.unsound()
+    return found + bench.after()
 
 
 def restarted_prefect(bench: Bench) -> Iterator[Try]:
@@ -74,7 +74,7 @@ def restarted_prefect(bench: Bench) -> Iterator[Try]:
             _await(lambda: _n_runs(bench, "FINISHED", back) > 0, "a run that began afterwards", _WITHIN_S + _LEASE_S)
             if _n_runs(bench, "FINISHED") == n_before:
                 found.append("no run finished")
-        return found + bench.unsound()
+        return found + bench.after()
 
     yield timed("while it trains", problems)
 

@@ -28,6 +28,8 @@ def sweep(
         help="So do runs that ended within so many days. [default: 0]")] = None,
     keep_caches: Annotated[int | None, typer.Option(
         help="Of each kind of cache so many of the newest entries stay. [default: 1]")] = None,
+    keep_parts_days: Annotated[float | None, typer.Option(
+        help="What was read of a growing source stays if it was last read within so many days. [default: 90]")] = None,
     is_meant: Annotated[bool, typer.Option("--yes", help="Remove; without it, only list.")] = False,
 ) -> None:
     """List what the store no longer needs, with sizes; with --yes, remove it.
@@ -45,7 +47,7 @@ def sweep(
 
     kind = TraceSettings if config is None else RetrainConfig  # a run's file has more settings than a sweep reads
     settings = load_settings(kind, config, store=store, keep_runs=keep_runs, keep_days=keep_days,
-                             keep_caches=keep_caches)
+                             keep_caches=keep_caches, keep_parts_days=keep_parts_days)
     read_store(settings)  # a store that is not there yet is an error, not a reason to make one
     tracker = open_store(settings)
     plan = (run if is_meant else plan_sweep)(settings.store, tracker, settings.retention)

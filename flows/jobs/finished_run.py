@@ -24,7 +24,8 @@ KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
 TABLES = "tables.txt"
 """A run's artifact: the tables that it printed."""
 _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
-                    "tracking_wait_s", "artifacts", "keep_runs", "keep_days", "keep_caches", "is_swept")
+                    "tracking_wait_s", "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
+                    "is_swept")
 _GATE = "gate."
 
 

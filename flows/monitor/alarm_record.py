@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.store.lock import is_locked
+from sojourn.flows.store.lock import held_alone
 from sojourn.publishing import whole_file
 
 MONITOR = "monitor"
@@ -44,15 +43,12 @@ def monitor_folder(store: Path, name: str) -> Path:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; BlockingIOError where another check of the model is under way."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        if is_locked(file):
-            raise BlockingIOError(f"one check of a model must be under way at a time, got another one of {folder.name}")
+    """Hold the folder's lock; BlockingIOError naming the process of another check of the model that is under way."""
+    def refused(holder: str) -> Exception:
+        return BlockingIOError(f"one check of {folder.name} must be under way at a time, got another one by {holder}")
+
+    with held_alone(folder / LOCK, refused):
         yield
-    finally:
-        os.close(file)
 
 
 def read_record(folder: Path) -> list[ActedAlarm]:

@@ -22,11 +22,10 @@ from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
 from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
+from sojourn.flows.store.parts_file import note_read, parts_file
 from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
-PARTS = "parts"
-"""Folder of a store: what was read of sources that grow."""
 _REPORT = "report.txt"
 
 
@@ -84,10 +83,12 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
     """A source's trace in the store; one that is queried is asked each time, for what is new."""
     if not is_queried(source):
         content = content_hash(source)
-        return replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
+        ingested = replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
+        note_read(parts_file(store, source))
+        return ingested
     (store / "traces").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as made:
-        fresh = _read(source, Path(made) / "trace", _kept_file(store, source))
+        fresh = _read(source, Path(made) / "trace", parts_file(store, source))
         report = (fresh / _REPORT).read_text()
         hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
                   for name in ("requests.parquet", "trace.json")]
@@ -96,6 +97,7 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
         write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
         _publish(fresh, folder)
+    note_read(parts_file(store, source))
     tell_doubts(report.splitlines())
     return Ingested(folder, source.name, data_hash, report, content)
 
@@ -113,19 +115,12 @@ def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested
             console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-            fresh = _read(source, Path(made) / "trace", _kept_file(store, source))
+            fresh = _read(source, Path(made) / "trace", parts_file(store, source))
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
     report = (folder / _REPORT).read_text()
     tell_doubts(report.splitlines())
     return Ingested(folder, source.name, data_hash, report)
-
-
-def _kept_file(store: Path, source: TraceSource) -> Path | None:
-    """Where the parts of a source that grows are kept."""
-    if source.file is None:
-        return None
-    return store / PARTS / f"{source.name}-{_sha256([str(source.file.absolute()), source.reader])[:12]}.parquet"
 
 
 def _read(source: TraceSource, folder: Path, kept: Path | None) -> Path:

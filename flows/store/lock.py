@@ -50,20 +50,32 @@ def store_lock(store: Path, timeout_s: float = TIMEOUT_S,
 @contextmanager
 def schedule_lock(store: Path, job: str, name: str) -> Iterator[None]:
     """Hold the lock of a job's schedule of a model; ValueError naming the process where another one holds it."""
-    folder = store / "schedules"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = os.open(folder / f"{job}-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def refused(holder: str) -> Exception:
+        return ValueError(f"{job} of {name} must have one schedule in a store, got a second one: stop {holder} first")
+
+    with held_alone(store / "schedules" / f"{job}-{name}.lock", refused):
+        yield
+
+
+@contextmanager
+def held_alone(file: Path, refused: Callable[[str], Exception]) -> Iterator[None]:
+    """Hold the lock of a file, which names this process meanwhile; nobody waits for it.
+
+    refused: makes the error where another one holds it, of the words for that process: its host is named if it is
+    another one.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        if is_locked(file):
-            raise ValueError(f"{job} of {name} must have one schedule in a store, got a second one: stop "
-                             f"{_holder(file)} first")
-        _write(file, json.dumps(whoami()).encode())
+        if is_locked(descriptor):
+            raise refused(_holder(descriptor))
+        _write(descriptor, json.dumps(whoami()).encode())
         try:
             yield
         finally:
-            _write(file, b"")
+            _write(descriptor, b"")
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def is_locked(file: int) -> bool:

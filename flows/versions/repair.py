@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -81,7 +82,9 @@ def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> N
                 path.unlink(missing_ok=True)
             tracker.end(run_id, "KILLED")
             if run_id not in kept:  # it finished, and what becomes of it is told when it is sent
-                tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')} is dead")
+                host = tags.get("sojourn.host")
+                where = "" if host in (None, socket.gethostname()) else f" on {host}"
+                tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
     for token in known:
         if not is_alive(store, token):
             forget(store, token)

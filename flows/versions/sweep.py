@@ -23,6 +23,7 @@ from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.store.checksums import CHECKSUMS
 from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.parts_file import PARTS, unread_files
 from sojourn.flows.store.processes import enter_store, is_alive, tokens
 from sojourn.flows.store.sqlite_file import free_bytes, vacuum
 from sojourn.flows.versions.bundle_bytes import CANDIDATES
@@ -89,6 +90,8 @@ def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> Sw
     n_others = _n_others(store)
     caches = [Removable(f"cache {part}", str(path), folder_bytes(path)) for part in CACHES
               for path in _old(store / part, settings.keep_caches)]
+    caches += [Removable(f"cache {PARTS}", str(path), folder_bytes(path))
+               for path in unread_files(store, settings.keep_parts_days)]
     free = [Removable("free room", str(file), n_bytes) for file, n_bytes in _roomy(store)]
     waiting = []
     if n_others and (caches or free):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.store.lock import store_lock, whoami
+from sojourn.flows.store.lock import schedule_lock, store_lock, whoami
 from sojourn.flows.store.processes import enter_store, forget, is_alive, since_s, tokens
 
 HOLD = """
@@ -19,6 +19,14 @@ from pathlib import Path
 from sojourn.flows.store.lock import store_lock
 sys.argv = ["/usr/bin/sojourn", "retrain", "--store", "secret"]
 with store_lock(Path({store!r})):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+SCHEDULE = """
+import sys
+from pathlib import Path
+from sojourn.flows.store.lock import schedule_lock
+with schedule_lock(Path({store!r}), "retrain", "m"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -56,6 +64,35 @@ def test_who_waits_says_for_whom_and_a_killed_holder_is_none(tmp_path: Path) -> 
     with store_lock(tmp_path, 0.0):
         assert f'"pid": {os.getpid()}' in (tmp_path / "store.lock").read_text()
     assert (tmp_path / "store.lock").read_text() == ""
+
+
+ELSEWHERE = """
+import os, socket
+socket.gethostname = lambda: "far"
+os.getpid = lambda: {pid}
+"""
+
+
+def test_a_process_of_another_host_with_this_ones_pid_is_another_one(tmp_path: Path) -> None:
+    elsewhere = ELSEWHERE.format(pid=os.getpid())
+    named = rf"process {os.getpid()} on far \(.*, since 20"
+    process, _ = _begin(elsewhere + HOLD, tmp_path)
+    with pytest.raises(TimeoutError, match=f"is in use by {named}"), store_lock(tmp_path, 0.0):
+        pass
+    _kill(process)
+    process, _ = _begin(elsewhere + SCHEDULE, tmp_path)
+    with pytest.raises(ValueError, match=f"got a second one: stop {named}"), schedule_lock(tmp_path, "retrain", "m"):
+        pass
+    _kill(process)
+    process, token = _begin(elsewhere + LIVE, tmp_path)
+    own = enter_store(tmp_path)
+    assert own.token != token
+    assert is_alive(tmp_path, token)
+    os.close(own.file)
+    _kill(process)
+    assert not is_alive(tmp_path, token)
+    with store_lock(tmp_path, 0.0), schedule_lock(tmp_path, "retrain", "m"):
+        pass
 
 
 def test_one_process_excludes_itself(tmp_path: Path) -> None:

@@ -12,13 +12,19 @@ from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from made_bundles import Made
+from made_growing import days_folder
+from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, COMPARISON, SWEPT_TAG, Tracker
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.ingest import read_into
 from sojourn.flows.stages.promote import Judged, Promotion, promote
+from sojourn.flows.stages.sampled_features import sampled_features
+from sojourn.flows.store.parts_file import parts_file
 from sojourn.flows.store.processes import enter_store
+from sojourn.flows.trace_source import TraceSource
 from sojourn.flows.versions import sweep as module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.rollback import roll_back
@@ -28,7 +34,7 @@ from sojourn.serving import Predictor
 
 NAME = "made"
 OLD, NEW = "0" * 12, "f" * 12
-ONE = RetentionSettings(keep_runs=1, keep_days=0.0, keep_caches=1)
+ONE = RetentionSettings(keep_runs=1, keep_days=0.0, keep_caches=1, keep_parts_days=90.0)
 
 
 def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, *, is_passed: bool = True) -> Promotion:
@@ -84,7 +90,7 @@ def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them
 
 
 def test_more_runs_or_days_keep_more(store: Path, four: Tracker) -> None:
-    for kept in (RetentionSettings(2, 0.0, 1), RetentionSettings(1, 1.0, 1)):
+    for kept in (RetentionSettings(2, 0.0, 1, 90.0), RetentionSettings(1, 1.0, 1, 90.0)):
         artifacts = {each.run.tags.get("mlflow.runName") for each in plan_sweep(store, four, kept).found if each.run}
         assert artifacts == set(), kept  # of four, two passed and two are the newest; all ended today
 
@@ -157,11 +163,49 @@ def test_only_what_sojourn_made_counts_and_goes(store: Path, tracker: Tracker) -
     for part in ("cells", "curves"):
         newer = store / part / f"{'c' * 64 if part == 'cells' else 'hazard-' + 'c' * 24}.npz"
         newer.write_text("newer")
-    done = sweep(store, tracker, RetentionSettings(1, 0.0, 0))
+    done = sweep(store, tracker, RetentionSettings(1, 0.0, 0, 90.0))
     assert done.failed == ()
     assert all(path.exists() for path in own)
     left = {path for part in module.CACHES for path in (store / part).rglob("*") if path.is_file()}
     assert left == {path for path in own if path.is_file()}
+
+
+def test_traces_and_features_in_parts_go_whole(store: Path, tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.flows.trace_source.PARTS_ABOVE", 300)
+    monkeypatch.setattr(sys.modules[partition_count.__module__], "REQUESTS_PER_PARTITION", 100)
+    made = []
+    for seed in range(2):
+        ingested = read_into(store, TraceSource(None, "synthetic", None, 400, seed))
+        files = sampled_features(store, ingested, None, None, 200)[-1].files
+        assert is_in_parts(ingested.folder) and len(files) > 1
+        made.append((ingested.folder, files[0].parent))
+        for folder in made[-1]:
+            os.utime(folder, (seed, seed))
+    planned = {each.place for each in plan_sweep(store, tracker, ONE).found}
+    assert planned == {str(folder) for folder in made[0]}
+    assert sweep(store, tracker, ONE).failed == ()
+    assert [folder.exists() for folder in (*made[0], *made[1])] == [False, False, True, True]
+    for part in ("features", "traces"):  # nothing half-removed is left
+        assert len(list((store / part).iterdir())) == 1
+
+
+def test_what_was_read_of_a_growing_source_stays_while_the_source_is_read(store: Path, tracker: Tracker) -> None:
+    sources = [TraceSource(days_folder(store.parent / name), "parquet-days", None, 0, 0) for name in ("used", "gone")]
+    files = [parts_file(store, source) for source in sources]
+    for source, file in zip(sources, files, strict=True):
+        read_into(store, source)
+        assert file is not None
+        os.utime(file, (0, 0))
+    read_into(store, sources[0])  # nothing new, and still it is in use
+    own = store / "parts" / "notes.parquet"
+    own.write_text("mine")
+    os.utime(own, (0, 0))
+    assert sweep(store, tracker, ONE).failed == ()
+    assert set((store / "parts").iterdir()) == {files[0], own}
+    assert "0 of 3 parts read, 3 kept" in read_into(store, TraceSource(
+        sources[0].file, "parquet-days", 10**6, 0, 0)).report
+    sweep(store, tracker, RetentionSettings(1, 0.0, 1, 0.0))
+    assert set((store / "parts").iterdir()) == {own}
 
 
 def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Tracker,
