@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import tomllib
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.dask_address import possible_dask
@@ -313,8 +315,24 @@ def load_config(file: Path | None = None, **flags: Any) -> RetrainConfig:
 def load_settings(kind: type[S], file: Path | None = None, **flags: Any) -> S:
     """Settings from a TOML file, the environment and flags (None = not given).
 
-    Raises ValueError naming the setting, the rule and the value.
+    Raises ValueError naming the setting, the rule and the value; of a file that is no TOML, the file and the line; of a
+    key that is no setting, those that are spelt like it.
     """
+    try:
+        return _loaded(kind, file, flags)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the configuration must be a TOML file, got {str(file)!r}: {error}") from error
+    except ValidationError as error:
+        unknown = next((each for each in error.errors() if each["type"] == "extra_forbidden"), None)
+        if unknown is None:
+            raise
+        name = ".".join(map(str, unknown["loc"]))
+        near = get_close_matches(name, kind.model_fields)
+        hint = f" (such as {', '.join(near)})" if near else ""
+        raise ValueError(f"{name} must be the name of a setting{hint}, got {unknown['input']!r}") from None
+
+
+def _loaded(kind: type[S], file: Path | None, flags: Mapping[str, Any]) -> S:
     given = {name: value for name, value in flags.items() if value is not None}
     if file is None:
         return kind(**given)

@@ -6,7 +6,8 @@ Imported before Prefect and MLflow; a variable that the user has set is left alo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -47,6 +48,21 @@ def be_quiet() -> None:
         scheme, mark, place = os.environ.get(name, "").partition("://")
         if mark and scheme.lower() in ("postgres", "postgresql"):
             os.environ[name] = f"postgresql+asyncpg://{place}"
+
+
+@contextmanager
+def prefect_kept_in(store: Path) -> Iterator[None]:
+    """`keep_prefect_in` for work that may be refused: no empty folder is left then that was not there before."""
+    before = {place: place.exists() for place in (store / "prefect", store)}
+    keep_prefect_in(store)
+    try:
+        yield
+    except BaseException:
+        for place, was_there in before.items():
+            if not was_there:
+                with suppress(OSError):  # not empty, or not made
+                    place.rmdir()
+        raise
 
 
 def keep_prefect_in(store: Path) -> None:

@@ -25,7 +25,7 @@ def schedule(
 ) -> None:
     """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
     from sojourn.flows.config import load_settings
-    from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.environment import prefect_kept_in
     from sojourn.flows.jobs.schedule_settings import JOBS
 
     if job not in JOBS:
@@ -39,7 +39,7 @@ def schedule(
         next_times(cron, timezone)
         typer.echo(deployment_file(settings, cron, timezone), nl=False)
         return
-    keep_prefect_in(settings.store)
-    from sojourn.flows.jobs.schedule import run_on_schedule
+    with prefect_kept_in(settings.store):
+        from sojourn.flows.jobs.schedule import run_on_schedule
 
-    run_on_schedule(settings, cron, timezone, lambda line: typer.echo(line))
+        run_on_schedule(settings, cron, timezone, lambda line: typer.echo(line))

@@ -8,6 +8,8 @@ import signal
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from sojourn.flows.environment import be_quiet
 from sojourn.flows.jobs.next_times import next_times
@@ -21,6 +23,9 @@ be_quiet()
 from prefect.deployments.runner import RunnerDeployment  # noqa: E402  (Prefect reads its settings on import)
 
 from sojourn.flows.jobs.scheduled import scheduled_monitor, scheduled_retrain, scheduled_train_usage  # noqa: E402
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
 
 _FLOWS = {"monitor": scheduled_monitor, "retrain": scheduled_retrain, "train-usage": scheduled_train_usage}
 _TRACKING = "SOJOURN_TRACKING_URI"
@@ -56,21 +61,23 @@ def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",
         assert isinstance(deployment, RunnerDeployment)  # a coroutine only where the caller is one
         tell(f"scheduled {settings.registered_name}: {', '.join(f'{time:%Y-%m-%d %H:%M %Z}' for time in times)}, ...")
         tell(f"server    {url}")
-        asyncio.run(_carry_out(deployment, own))
+        asyncio.run(_carry_out(deployment, own, str(settings.store.absolute())))
     tell("stopped")
 
 
-async def _carry_out(deployment: RunnerDeployment, own: str) -> None:
+async def _carry_out(deployment: RunnerDeployment, own: str, store: str) -> None:
     """Register the deployment and run what is due, until SIGTERM or SIGINT.
 
     Then its schedule is paused, if the deployment is still this process's own, which its tag tells: another one may
-    have replaced it.
+    have replaced it. Before and after, runs of this store that nobody carries out any more are ended.
     """
     from prefect.client.orchestration import get_client
     from prefect.runner import Runner
 
     runner = Runner(limit=1, pause_on_shutdown=False)
     deployment_id = await runner.aadd_deployment(deployment)
+    async with get_client() as client:
+        await _end_runs(client, deployment_id, store, "its schedule was killed")
     running = asyncio.ensure_future(runner.start())
     await asyncio.sleep(0)  # it has set a handler of its own, which ends in a traceback
     loop = asyncio.get_running_loop()
@@ -81,3 +88,29 @@ async def _carry_out(deployment: RunnerDeployment, own: str) -> None:
     async with get_client() as client:
         if own in (await client.read_deployment(deployment_id)).tags:
             await client.pause_deployment(deployment_id)
+        await _end_runs(client, deployment_id, store, "its schedule was stopped")
+
+
+async def _end_runs(client: PrefectClient, deployment_id: UUID, store: str, why: str) -> None:
+    """End the deployment's runs of this store that are under way for Prefect's server.
+
+    Who holds the lock of the schedule carries out none of them. Else the server holds a dead run's place for 300 s and
+    cancels what is due until then.
+    """
+    from prefect.client.schemas.filters import (
+        DeploymentFilter,
+        DeploymentFilterId,
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+    )
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Crashed
+
+    is_under_way = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
+    runs = await client.read_flow_runs(
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=is_under_way)))
+    for run in runs:
+        if run.parameters.get("settings", {}).get("store") == store:
+            await client.set_flow_run_state(run.id, Crashed(message=why), force=True)

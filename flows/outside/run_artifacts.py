@@ -16,6 +16,8 @@ from sojourn.flows.tracking_uri import TrackingUri, without_secrets
 if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
+PROBE = ".sojourn-probe-"
+"""What the name of the small file begins with that `check_place` writes; one that a kill left is removed later."""
 _NOT_THERE = "RESOURCE_DOES_NOT_EXIST"
 
 
@@ -48,7 +50,7 @@ def check_place(tracking: TrackingUri, place: Path | str) -> None:
     not take or give the file. Folders that were made for it go again. A place that lets nobody remove keeps the file.
     """
     folder = place if isinstance(place, Path) else local_folder(place)
-    name, content = f".sojourn-probe-{uuid.uuid4().hex}", uuid.uuid4().bytes
+    name, content = f"{PROBE}{uuid.uuid4().hex}", uuid.uuid4().bytes
     shown = str(folder or place)
     if folder is None:
         try:

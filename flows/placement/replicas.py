@@ -15,6 +15,7 @@ import pandas as pd
 from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
+from sojourn.simulator.engine import named_policy
 from sojourn.simulator.experiments import Pairing, label_of
 
 SHIFT_S = 300
@@ -117,11 +118,15 @@ def with_more(replicated: Replicated, workload: Workload, pairings: Callable[[Wo
         if progress is not None:
             progress(seed, n_max)
         moved = replica(workload, seed)
-        compared = [pairing for pairing in pairings(moved) if label_of(pairing[0], pairing[1]) in wanted]
+        compared = [pairing for pairing in pairings(moved) if _label(pairing) in wanted]
         found = compare(moved, compared).table["gain_pp"]
         row = [float(found[label]) if label in found.index else np.nan for label in columns]
         replicated = replace(replicated, gain_pp=np.vstack([replicated.gain_pp, row]))
     return replicated
+
+
+def _label(pairing: Pairing) -> str:
+    return label_of(named_policy(pairing[0]).name, pairing[1])
 
 
 def _half_width(replicated: Replicated, label: str, other: str) -> float:

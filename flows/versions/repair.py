@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from sojourn.flows.outside.run_artifacts import PROBE
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
@@ -97,6 +98,8 @@ def _sweep(store: Path, tracker: Tracker) -> None:
         found = _TEMPORARY.fullmatch(path.name)
         if found is not None and found["of"] in _OF_ROOT:
             _remove_if_older(path, since)
+    for path in (store / "artifacts").glob(f"{PROBE}*"):
+        _remove_if_older(path, since)
     candidates = [path for path in (store / CANDIDATES).glob("[!.]*") if path.is_dir()]
     for folder in (*(store / part for part in _FOLDERS), *candidates):
         for path in folder.glob(".*"):

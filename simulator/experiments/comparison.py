@@ -9,12 +9,14 @@ import pandas as pd
 
 from sojourn.simulator.engine import Result, named_policy, simulate
 from sojourn.simulator.measures import stranding
+from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
-Pairing = tuple[str, str, LifetimeSource | None]
-"""Policy name, predictor's label, and its source (None for policies that use no predictions)."""
+Pairing = tuple[str | Policy, str, LifetimeSource | None]
+"""Policy (its name, where it is registered), predictor's label, and its source (None for policies that use no
+predictions)."""
 Progress = Callable[[int, int, str], None]
 """Called before each replay with the number of pairings done, of all pairings, and the pairing's label."""
 
@@ -45,7 +47,7 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
             n_stranding_moments: int = 0) -> Comparison:
     """Every pairing replayed on the same workload; best-fit is always among them.
 
-    pairings: (policy name, predictor label, source); a label pair may come once. Unknown policies are refused
+    pairings: (policy or its name, predictor label, source); a label pair may come once. Unknown policies are refused
         before anything runs.
     n_stranding_moments: at how many moments stranding is measured; 0 = not at all, for it takes longer than a replay.
 
@@ -57,7 +59,8 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
     {'best-fit': 0.0, 'nilas (oracle)': 0.0}
     """
     listed = [(BASELINE, "", None), *(pairing for pairing in pairings if pairing[0] != BASELINE)]
-    labels = [label_of(named_policy(policy).name, predictor) for policy, predictor, _ in listed]
+    names = [named_policy(policy).name for policy, _, _ in listed]
+    labels = [label_of(name, predictor) for name, (_, predictor, _) in zip(names, listed, strict=True)]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(f"pairings must differ in policy or predictor, got {twice!r} twice")
@@ -71,8 +74,8 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
         stranded = {label: stranding(workload, result, n_moments=n_stranding_moments).columns()
                     for label, result in results.items()}
     rows = [
-        {"policy": policy, "predictor": predictor, **_figures(results[label], baseline), **stranded.get(label, {})}
-        for label, (policy, predictor, _) in zip(labels, listed, strict=True)
+        {"policy": name, "predictor": predictor, **_figures(results[label], baseline), **stranded.get(label, {})}
+        for label, name, (_, predictor, _) in zip(labels, names, listed, strict=True)
     ]
     return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,
                       workload.warmup_s, workload.description)

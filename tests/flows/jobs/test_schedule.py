@@ -17,6 +17,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 import yaml
@@ -62,6 +63,17 @@ def test_nothing_is_made_for_a_trace_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="trace must be a file or folder"):
         run_on_schedule(settings, "0 3 * * 1")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("wrong", [("--cron", "0 0 31 2 *"), ("--cron", "0 3 * * 1", "--trace", "none.swf")])
+def test_a_schedule_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   wrong: tuple[str, ...]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    found = CliRunner().invoke(app, ["schedule", *wrong])
+    monkeypatch.setenv("PREFECT_HOME", "")  # the command has set it
+    assert found.exit_code == 2, found.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parameters_make_the_same_settings_and_hold_no_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,10 +133,11 @@ def test_the_server_would_refuse_unknown_settings_and_addresses() -> None:
             validate(wrong, schema)
 
 
-@pytest.mark.parametrize(("tags", "paused"), [(["own"], [7]), (["another"], [])])
+@pytest.mark.parametrize(("tags", "paused"), [(["own"], [UUID(int=7)]), (["another"], [])])
 def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.MonkeyPatch, tags: list[str],
-                                                            paused: list[int]) -> None:
-    found: list[int] = []
+                                                            paused: list[UUID]) -> None:
+    found: list[UUID] = []
+    ended: list[tuple[str, str]] = []
 
     class Client:
         async def __aenter__(self) -> Client:
@@ -133,18 +146,24 @@ def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.
         async def __aexit__(self, *error: object) -> None:
             pass
 
-        async def read_deployment(self, deployment_id: int) -> SimpleNamespace:
+        async def read_deployment(self, deployment_id: UUID) -> SimpleNamespace:
             return SimpleNamespace(tags=tags)
 
-        async def pause_deployment(self, deployment_id: int) -> None:
+        async def pause_deployment(self, deployment_id: UUID) -> None:
             found.append(deployment_id)
+
+        async def read_flow_runs(self, **filters: object) -> list[SimpleNamespace]:
+            return [SimpleNamespace(id=store, parameters={"settings": {"store": store}}) for store in ("s", "another")]
+
+        async def set_flow_run_state(self, run_id: str, state: Any, force: bool) -> None:
+            ended.append((run_id, state.message))
 
     class Runner:
         def __init__(self, **settings: object) -> None:
             assert settings["pause_on_shutdown"] is False
 
-        async def aadd_deployment(self, deployment: object) -> int:
-            return 7
+        async def aadd_deployment(self, deployment: object) -> UUID:
+            return UUID(int=7)
 
         async def start(self) -> None:
             asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
@@ -153,8 +172,9 @@ def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.
     monkeypatch.setattr("prefect.runner.Runner", Runner)
     monkeypatch.setattr("prefect.client.orchestration.get_client", Client)
     made: Any = None
-    asyncio.run(_carry_out(made, "own"))
+    asyncio.run(_carry_out(made, "own", "s"))
     assert found == paused
+    assert ended == [("s", "its schedule was killed"), ("s", "its schedule was stopped")]
 
 
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"

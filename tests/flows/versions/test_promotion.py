@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 
 from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.run_artifacts import PROBE
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
@@ -260,6 +261,16 @@ def test_what_a_dead_process_left_is_ended_and_swept_and_nothing_else(store: Pat
     assert [name for name in NOT_OURS if not (store / name).exists()] == []
     assert len(list((store / "processes").iterdir())) == 1  # this one's
     os.close(enter_store(store).file)
+
+
+def test_a_probe_that_a_kill_left_in_the_artifacts_goes(store: Path, tracker: Tracker) -> None:
+    (store / "artifacts").mkdir(exist_ok=True)
+    left, own = store / "artifacts" / f"{PROBE}{'0' * 32}", store / "artifacts" / ".mine"
+    for path in (left, own):
+        path.write_bytes(b"")
+        os.utime(path, (0, 0))
+    repair_store(store, tracker)
+    assert (left.exists(), own.exists()) == (False, True)
 
 
 def test_candidates_of_dead_runs_go_and_the_challengers_stays(made: Made, store: Path, tracker: Tracker) -> None:
