@@ -13,7 +13,7 @@ import typer
 
 from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.monitor import monitor
-from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Dask, Horizon, plain_errors
+from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Dask, Horizon, HostCores, HostMemory, plain_errors
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
@@ -57,8 +57,8 @@ def retrain(
     seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     n_threads: Annotated[int | None, typer.Option(help="Threads for training.")] = None,
     load: Annotated[float | None, typer.Option(help="Peak load of the simulated hosts, 0 to 1.")] = None,
-    host_cpu_cores: Annotated[float | None, typer.Option(help="Cores of a simulated host.")] = None,
-    host_mem_gib: Annotated[float | None, typer.Option(help="Memory of a simulated host, GiB.")] = None,
+    host_cpu_cores: HostCores = None,
+    host_mem_gib: HostMemory = None,
     is_simulated: Annotated[bool | None, typer.Option("--simulate/--no-simulate", help="Replay placements.")] = None,
     model_name: Annotated[str | None, typer.Option(help="Name in the model registry.")] = None,
     confirm: Annotated[list[str] | None, typer.Option(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.dask_address import possible_dask
 from sojourn.flows.own_recipe import own_recipe
+from sojourn.flows.simulated_hosts import check_shape
 from sojourn.flows.since import Since
 from sojourn.flows.stage_settings import (
     GateSettings,
@@ -199,8 +200,9 @@ class RetrainConfig(SharedSettings):
     """Threads of LightGBM; the result does not depend on it."""
     workload: str | None = None
     """Simulation recipe; default: the reader's own where that draws requests, else `trace`, the later part."""
-    host_cpu_cores: float = Field(96.0, gt=0.0)
-    host_mem_gib: float = Field(384.0, gt=0.0)
+    host_cpu_cores: float | None = Field(None, gt=0.0)
+    """Of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
+    host_mem_gib: float | None = Field(None, gt=0.0)
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
     is_swept: bool = False
@@ -218,6 +220,11 @@ class RetrainConfig(SharedSettings):
     """Gate: columns that are known when a request is created, however much of the model rests on them."""
     max_curve_ratio: float = Field(1.0, gt=0.0)
     """Gate: the time to build one request's curve, as a share of LightGBM's own `predict` of the same answers."""
+
+    @model_validator(mode="after")
+    def _whole_shape(self) -> RetrainConfig:
+        check_shape(self.host_cpu_cores, self.host_mem_gib)
+        return self
 
     @field_validator("since")
     @classmethod

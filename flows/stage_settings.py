@@ -42,14 +42,14 @@ class PlacementSettings:
     """Of the simulation on the later part of a trace.
 
     recipe: a key of WORKLOADS; one that does not draw is replaced by `trace`. host_cpu_cores, host_mem_gib: of each
-    host, for `trace`. load: peak of the binding resource over capacity, above 0 to 1. seed: of the workload.
-    n_replicas: slightly moved copies that every policy is replayed on. max_replicas: up to so many for the cells that
-    the gates compare.
+    host, for `trace`; None = chosen from the trace. load: peak of the binding resource over capacity, above 0 to 1.
+    seed: of the workload. n_replicas: slightly moved copies that every policy is replayed on. max_replicas: up to so
+    many for the cells that the gates compare.
     """
 
     recipe: str
-    host_cpu_cores: float
-    host_mem_gib: float
+    host_cpu_cores: float | None
+    host_mem_gib: float | None
     load: float
     seed: int
     n_replicas: int

@@ -181,6 +181,7 @@ def _meta(source: Path, header: dict[str, str], origin_s: int) -> dict[str, Any]
         "origin_s": origin_s,
         "submit_column": "submit_s",
         "known_at_end": ["status"],
+        "spans_hosts": True,  # a job's processors may be of several nodes
     }
     start = header.get("UnixStartTime", "")
     if re.fullmatch(r"\d{1,12}", start):

@@ -38,6 +38,12 @@ Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
 
+HostCores = Annotated[float | None, typer.Option(
+    "--host-cpu-cores", help="Cores of a simulated host, with --host-mem-gib. [default: chosen from the trace]")]
+
+HostMemory = Annotated[float | None, typer.Option(
+    "--host-mem-gib", help="Memory of a simulated host, GiB, with --host-cpu-cores. [default: chosen from the trace]")]
+
 Dask = Annotated[str | None, typer.Option(
     help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
          "under the same path. [default: none]")]

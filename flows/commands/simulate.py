@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Dask, Horizon, Reader, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Dask, Horizon, HostCores, HostMemory, Reader, plain_errors
 
 
 @plain_errors
@@ -25,8 +25,8 @@ def simulate(
         help="Also with lognormal noise of this sigma on every lifetime; may be repeated.")] = [],  # noqa: B006
     recall: Annotated[list[float], typer.Option(
         help="Also with this share of requests over 2 h known, the others taken for short; may be repeated.")] = [],  # noqa: B006
-    host_cpu_cores: Annotated[float, typer.Option(help="Cores of a host (recipe `trace`).")] = 96.0,
-    host_mem_gib: Annotated[float, typer.Option(help="Memory of a host, GiB (recipe `trace`).")] = 384.0,
+    host_cpu_cores: HostCores = None,
+    host_mem_gib: HostMemory = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     stranding: Annotated[int, typer.Option(
         help="Also measure stranded CPU and memory at this many moments, say 8.")] = 0,
@@ -41,6 +41,7 @@ def simulate(
     from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.reports.model_card import policies_table
+    from sojourn.flows.simulated_hosts import shape_options
     from sojourn.simulator import (
         KNOWN_POLICIES,
         POLICIES,
@@ -63,10 +64,9 @@ def simulate(
             read, read_report = read_trace(reader, trace, horizon_s=horizon_s)
             tell_doubts(read_report.lines())
     recipe = workload or own_recipe("synthetic" if trace is None else reader)
-    shape: dict[str, Any] = {}
-    if recipe == "trace":
-        shape = {"cpu_cores": host_cpu_cores, "mem_gib": host_mem_gib}
+    shape = shape_options(host_cpu_cores, host_mem_gib) if recipe == "trace" else {}
     built = build_workload(recipe, read, load=load, seed=seed, **shape)
+    tell_doubts(built.doubts())
     with stage("simulate") as report:
         sources: dict[str, Any] = {"oracle": Oracle(built)}
         sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in noise}
@@ -103,10 +103,8 @@ def compare(
         help="cold: the whole trace, from an empty pool; warm: its later part, with what was running; may be repeated. "
              "[default: warm where a predictor is learnt, else cold]")] = None,
     n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace. [default: 60000]")] = None,
-    host_cpu_cores: Annotated[float | None, typer.Option(
-        help="Cores of a host (recipe `trace`). [default: 96]")] = None,
-    host_mem_gib: Annotated[float | None, typer.Option(
-        help="Memory of a host, GiB (recipe `trace`). [default: 384]")] = None,
+    host_cpu_cores: HostCores = None,
+    host_mem_gib: HostMemory = None,
     preset: Annotated[str | None, typer.Option(
         help="A named comparison: {presets}. Other options replace its settings. These read only some, and refuse the "
              "others: {partial_presets}.")] = None,

@@ -69,7 +69,8 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     for measure in MEASURES.values():
         figures |= measure.of(workload, result)
         arrays |= measure.over_time(workload, result) if measure.over_time is not None else {}
-    about = {"description": workload.description, "n_hosts": len(workload.hosts), "warmup_s": workload.warmup_s}
+    about = {"description": workload.description, "doubts": workload.doubts(), "n_hosts": len(workload.hosts),
+             "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}

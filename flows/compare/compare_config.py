@@ -17,6 +17,7 @@ from sojourn.flows.compare.presets.reading import check_reads
 from sojourn.flows.config import SharedSettings, load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
+from sojourn.flows.simulated_hosts import shape_options
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 
@@ -45,9 +46,9 @@ class CompareConfig(SharedSettings):
     starts: tuple[Start, ...] = ()
     """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
     warm where a predictor is learnt, else cold."""
-    host_cpu_cores: float = Field(96.0, gt=0.0)
-    """Of the recipe `trace`, as `host_mem_gib`."""
-    host_mem_gib: float = Field(384.0, gt=0.0)
+    host_cpu_cores: float | None = Field(None, gt=0.0)
+    """Of the recipe `trace`, with `host_mem_gib`; default: chosen from the trace."""
+    host_mem_gib: float | None = Field(None, gt=0.0)
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -156,8 +157,8 @@ class CompareConfig(SharedSettings):
         if learnt is not None and "cold" in starts:
             raise ValueError(f"start must be warm with predictor {learnt}, which is learnt from the earlier part of "
                              "the trace and judged on the later, got 'cold'")
-        shape = (("cpu_cores", self.host_cpu_cores), ("mem_gib", self.host_mem_gib))
-        options = shape if self.chosen_recipe == "trace" else ()
+        shape = shape_options(self.host_cpu_cores, self.host_mem_gib)
+        options = tuple(shape.items()) if self.chosen_recipe == "trace" else ()
         traces = self.trace_specs()
         workloads = [WorkloadSpec(traces[seed], self.chosen_recipe, load, seed, start, options)
                      for start in starts for seed in self.seeds for load in self.loads]

@@ -23,7 +23,7 @@ from sojourn.flows.compare.replay import replay
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.progress import console, stage
+from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
@@ -63,6 +63,7 @@ def run_comparison(config: CompareConfig) -> int:
     for cell, result in found:
         spec = cell.workload
         description.setdefault((spec.name, spec.load), f"{result.about['description']}; {spec.begins}")
+    tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
     for printed in comparison_tables(summary, description):
         console.print()
         console.print(printed, crop=False)

@@ -53,7 +53,7 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
     for trained in training.families:
         with tracker.run(trained.family, {**tags, "family": trained.family}, run, data) as child:
             _log_family(settings, tracker, child, encoder, training, evaluation, trained)
-    scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation.simulation, training.candidate)}
+    scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation, training.candidate)}
     split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}

@@ -27,17 +27,20 @@ STRETCH = 0.02
 def replica(workload: Workload, seed: int) -> Workload:
     """The workload with arrivals moved by up to 5 min and lifetimes by up to 2 %; seed 0 is the workload itself.
 
-    Requests running at 0 keep their start, and what runs on at the horizon does; hosts and warm-up stay; usage moves
-    with its request.
+    Parts of one job move together. Requests running at 0 keep their start, and what runs on at the horizon does; hosts
+    and warm-up stay; usage moves with its request.
     """
     if seed == 0:
         return workload
     rng = np.random.default_rng(seed)
     trace = workload.trace
     start_s = trace.start_s()
-    moved = np.where(start_s > 0, np.maximum(start_s + rng.integers(-SHIFT_S, SHIFT_S + 1, len(trace)), 0), start_s)
+    job_of = np.arange(len(trace)) if workload.job_of is None else workload.job_of
+    n_jobs = int(job_of.max(initial=-1)) + 1
+    shift_s = rng.integers(-SHIFT_S, SHIFT_S + 1, n_jobs)[job_of]
+    moved = np.where(start_s > 0, np.maximum(start_s + shift_s, 0), start_s)
     moved = np.minimum(moved, trace.horizon_s - 1)
-    stretch = rng.uniform(1.0 - STRETCH, 1.0 + STRETCH, len(trace))
+    stretch = rng.uniform(1.0 - STRETCH, 1.0 + STRETCH, n_jobs)[job_of]
     least_s = np.where(start_s + workload.total_s > trace.horizon_s, trace.horizon_s - moved, np.maximum(-moved, 0)) + 1
     total_s = np.maximum(np.rint(workload.total_s * stretch).astype(np.int64), least_s)
     order = np.argsort(moved, kind="stable")
@@ -47,10 +50,11 @@ def replica(workload: Workload, seed: int) -> Workload:
     requests = trace.requests.assign(arrival_s=pd.array(moved, "Int64"), departure_s=departure).iloc[order]
     usage = trace.usage
     if usage is not None:
-        shift_s = pd.Series(moved - start_s, trace.requests["request_id"])
-        usage = usage.assign(time_s=usage["time_s"] + usage["request_id"].map(shift_s).fillna(0).astype(np.int64))
+        moved_by_s = pd.Series(moved - start_s, trace.requests["request_id"])
+        usage = usage.assign(time_s=usage["time_s"] + usage["request_id"].map(moved_by_s).fillna(0).astype(np.int64))
     moved_trace = Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, usage, trace.meta)
-    return replace(workload, trace=moved_trace, total_s=total_s[order])
+    return replace(workload, trace=moved_trace, total_s=total_s[order],
+                   job_of=None if workload.job_of is None else job_of[order])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
+from sojourn.flows.simulated_hosts import shape_options
 from sojourn.flows.stage_settings import PlacementSettings
 from sojourn.simulator import WORKLOADS, Workload, build_workload
 
@@ -38,7 +39,7 @@ def later_workload(settings: PlacementSettings, trace: Trace, from_s: int) -> Wo
     if recipe in WORKLOADS and WORKLOADS[recipe].is_drawn:
         return later_workload_of(recipe, trace, from_s, load=settings.load, seed=settings.seed)
     return later_workload_of("trace", trace, from_s, load=settings.load, seed=settings.seed,
-                             cpu_cores=settings.host_cpu_cores, mem_gib=settings.host_mem_gib)
+                             **shape_options(settings.host_cpu_cores, settings.host_mem_gib))
 
 
 def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) -> Workload:

@@ -12,7 +12,7 @@ from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.placement.sources import TableSource
-from sojourn.flows.progress import Report, stage
+from sojourn.flows.progress import Report, stage, tell_doubts
 from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate
@@ -71,6 +71,7 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
                 for rival in rivals.found if rival.is_in_placement))
     with stage("simulate placement") as report:
         workload = later_workload(settings.placement, features.trace, training.split.test_from_s)
+        tell_doubts(workload.doubts())
         replicated = _simulate(settings.placement, workload, features, training, models, report)
     return Evaluation(scores, briers, replicated, workload)
 
@@ -106,11 +107,14 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
 
-def simulation_scores(simulation: Replicated | None, label: str) -> dict[str, float]:
+def simulation_scores(evaluation: Evaluation, label: str) -> dict[str, float]:
     """The simulation's figures of one model, by name, for MLflow: `sim.*`, in pp or %."""
-    if simulation is None:
+    simulation, workload = evaluation.simulation, evaluation.workload
+    if simulation is None or workload is None:
         return {}
-    scores = {}
+    left_out = workload.left_out
+    scores = {"sim.left_out_requests_pct": 100.0 * left_out.request_share,
+              "sim.left_out_core_hours_pct": 100.0 * left_out.core_hour_share}
     for cell, name in (
         ("best-fit", "best_fit"), (f"nilas ({label})", "nilas"), (f"nilas ({label}, one-shot)", "nilas_one_shot"),
         (f"nilas-expected ({label})", "nilas_expected"), (f"joint-fit ({label})", "joint_fit"),

@@ -53,7 +53,8 @@ def _part(workload: Workload, has_host: np.ndarray, has_request: np.ndarray) -> 
     part = Trace(trace.requests.loc[has_request].reset_index(drop=True), trace.horizon_s, trace.roles, None, None,
                  trace.meta)
     hosts = workload.hosts.loc[has_host].reset_index(drop=True)
-    return replace(workload, trace=part, hosts=hosts, total_s=workload.total_s[has_request])
+    return replace(workload, trace=part, hosts=hosts, total_s=workload.total_s[has_request],
+                   job_of=None if workload.job_of is None else workload.job_of[has_request])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ import pandas as pd
 from sojourn.features.trace import RESOURCES, Trace
 from sojourn.simulator.workloads.amounts import UNITS_PER, demand, whole_amounts
 from sojourn.simulator.workloads.completion import true_totals
+from sojourn.simulator.workloads.host_shape import USUAL, host_shape
+from sojourn.simulator.workloads.left_out import NOTHING_LEFT_OUT, LeftOut
+from sojourn.simulator.workloads.parts import SPANS_HOSTS, in_parts
 from sojourn.simulator.workloads.workload import Workload, fits_somewhere
 
 DAY_S = 86_400
@@ -22,8 +25,6 @@ OPENB_START_S = 10_065_600
 OPENB_COPIES = 10
 AZURE_WARMUP_S = 151_200
 DLRM_WARMUP_S = 15 * DAY_S
-HOST_SHAPE = {"cpu_cores": 96.0, "mem_gib": 384.0}
-"""Hosts of the openb and synthetic recipes."""
 
 
 def from_trace(
@@ -32,28 +33,34 @@ def from_trace(
     cpu_cores: float | None = None,
     mem_gib: float | None = None,
     gpu: float | None = None,
+    is_fitted: bool = False,
     load: float = 0.8,
     n_hosts: int | None = None,
     warmup_s: int = 0,
     seed: int = 0,
 ) -> Workload:
-    """Any trace on hosts of a given shape, or on its own hosts.
+    """Any trace on hosts of a given shape, of a shape that fits it, or on its own hosts.
 
     cpu_cores, mem_gib, gpu: the shape of every host. With none of them the trace's hosts table is used as it
-        is, and `load` and `n_hosts` do not apply.
+        is, and `load` and `n_hosts` do not apply; or, with is_fitted, the shape is chosen (`host_shape`).
     load: whole-trace peak of the binding resource over capacity, which fixes the number of hosts unless
-        `n_hosts` does.
-    Requests larger than every host are left out and counted. A given shape has no further resources (those that the
+        `n_hosts` does. Demand of less than a minute that is above twice the rest is no peak.
+    Requests larger than every host are left out and counted; those of a trace whose `meta` says that they may span
+    hosts are replayed in parts (`in_parts`). A given shape has no further resources (those that the
     trace's roles declare), so they are not replayed, and the description says so.
 
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 40],
     ...                       "cpu_cores": [64.0, 200.0], "mem_gib": [8.0, 8.0]})
     >>> workload = from_trace(Trace(table, 100), cpu_cores=96, mem_gib=384, load=0.4)
-    >>> len(workload.hosts), workload.n_left_out
+    >>> len(workload.hosts), workload.left_out.n_requests
     (2, 1)
     """
     shape = {"cpu_cores": cpu_cores, "mem_gib": mem_gib, "gpu": gpu}
     given = {name: float(value) for name, value in shape.items() if value is not None}
+    why = ""
+    if is_fitted and not given:
+        fitted = host_shape(trace, load)
+        given, why = dict(fitted.sizes), fitted.why
     if not given and trace.hosts is None:
         raise ValueError("cpu_cores and mem_gib must be given for a trace without hosts, got none")
     for name, size in given.items():
@@ -64,13 +71,22 @@ def from_trace(
     rng = np.random.default_rng(seed)
     table = trace.hosts if trace.hosts is not None and not given else pd.DataFrame([given])
     not_replayed = tuple(name for name in trace.roles.resources if given and name not in given)
-    kept, n_left_out = _fitting(_without(trace, not_replayed), table)
+    whole = _without(trace, not_replayed)
+    if given and trace.meta.get(SPANS_HOSTS):
+        parts = in_parts(whole, given)
+        total_s = true_totals(whole, rng)[parts.job_of]
+        hosts = _alike(parts.trace, total_s, given, load, n_hosts)
+        description = _description("trace", parts.trace, hosts, NOTHING_LEFT_OUT, why)
+        if parts.n_divided:
+            description += f"; {parts.n_divided:,} of {len(trace):,} jobs span hosts and are replayed in parts"
+        return Workload("trace", parts.trace, hosts, total_s, warmup_s, description=description, job_of=parts.job_of)
+    kept, left_out = _fitting(whole, table)
     total_s = true_totals(kept, rng)
     hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
-    description = _description("trace", kept, hosts, n_left_out)
+    description = _description("trace", kept, hosts, left_out, why)
     if not_replayed:
         description += f"; {', '.join(not_replayed)} not replayed, since the hosts' shape has none"
-    return Workload("trace", kept, hosts, total_s, warmup_s, n_left_out, description)
+    return Workload("trace", kept, hosts, total_s, warmup_s, left_out, description)
 
 
 def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int | None = None,
@@ -83,7 +99,7 @@ def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, wa
     100
     """
     warmup_s = min(trace.horizon_s // 10, 7 * DAY_S) if warmup_s is None else warmup_s
-    return _one_shape("synthetic", trace, HOST_SHAPE, load, n_hosts, warmup_s, seed)
+    return _one_shape("synthetic", trace, USUAL, load, n_hosts, warmup_s, seed)
 
 
 def azure_flavors(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int = AZURE_WARMUP_S,
@@ -105,10 +121,10 @@ def dlrm(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_
 def _one_shape(name: str, trace: Trace, shape: Mapping[str, float], load: float, n_hosts: int | None, warmup_s: int,
                seed: int) -> Workload:
     plain = _cpu_and_memory(trace)
-    kept, n_left_out = _fitting(plain, pd.DataFrame([shape]))
+    kept, left_out = _fitting(plain, pd.DataFrame([shape]))
     total_s = true_totals(kept, np.random.default_rng(seed))
     hosts = _alike(kept, total_s, shape, load, n_hosts)
-    return Workload(name, kept, hosts, total_s, warmup_s, n_left_out, _description(name, kept, hosts, n_left_out))
+    return Workload(name, kept, hosts, total_s, warmup_s, left_out, _description(name, kept, hosts, left_out))
 
 
 def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copies: int = OPENB_COPIES,
@@ -147,12 +163,12 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
     total_s = (table["departure_s"] - table["arrival_s"]).to_numpy(np.int64)
     table["departure_s"] = table["departure_s"].astype("Int64").mask(table["departure_s"] > horizon_s)
     repeated = Trace(table, horizon_s, base.roles, meta=base.meta)
-    is_kept = _is_fitting(repeated, pd.DataFrame([HOST_SHAPE]))
+    is_kept = _is_fitting(repeated, pd.DataFrame([USUAL]))
     kept, total_s = repeated.select(is_kept), total_s[is_kept]
-    hosts = _alike(kept, total_s, HOST_SHAPE, load, n_hosts)
-    n_left_out = int((~is_kept).sum())
-    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, n_left_out,
-                    _description("openb", kept, hosts, n_left_out))
+    hosts = _alike(kept, total_s, USUAL, load, n_hosts)
+    left_out = LeftOut.of(repeated, is_kept)
+    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, left_out,
+                    _description("openb", kept, hosts, left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +209,14 @@ def _is_fitting(trace: Trace, hosts: pd.DataFrame) -> np.ndarray:
     return fits_somewhere(whole_amounts(trace.requests, trace.resources), whole_amounts(hosts, trace.resources))
 
 
-def _fitting(trace: Trace, hosts: pd.DataFrame) -> tuple[Trace, int]:
+def _fitting(trace: Trace, hosts: pd.DataFrame) -> tuple[Trace, LeftOut]:
     is_kept = _is_fitting(trace, hosts)
-    return trace.select(is_kept), int((~is_kept).sum())
+    return trace.select(is_kept), LeftOut.of(trace, is_kept)
 
 
 def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: float,
            n_hosts: int | None) -> pd.DataFrame:
-    """Hosts of one shape, as many as keep the peak at `load`."""
+    """Hosts of one shape, as many as keep the peak at `load`; a moment's demand is no peak (`Demand.lasting_peak`)."""
     if n_hosts is None:
         if not 0 < load < math.inf:
             raise ValueError(f"load must be finite and above 0, got {load!r}")
@@ -209,7 +225,7 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
                        trace.horizon_s)
         capacity = whole_amounts(pd.DataFrame([shape]), trace.resources)[0]
         n_hosts = max(1, *(math.ceil(int(peak) / (load * int(room)))
-                           for peak, room in zip(steps.peak(), capacity, strict=True) if room))
+                           for peak, room in zip(steps.lasting_peak(trace.horizon_s), capacity, strict=True) if room))
     if n_hosts < 1:
         raise ValueError(f"n_hosts must be at least 1, got {n_hosts!r}")
     sizes = {name: np.full(n_hosts, size) for name, size in shape.items()}
@@ -231,13 +247,16 @@ def _cpu_and_memory(trace: Trace) -> Trace:
     return Trace(requests, trace.horizon_s, replace(trace.roles, resources=()), meta=trace.meta)
 
 
-def _description(name: str, trace: Trace, hosts: pd.DataFrame, n_left_out: int) -> str:
+def _description(name: str, trace: Trace, hosts: pd.DataFrame, left_out: LeftOut, why: str = "") -> str:
     days = trace.horizon_s / DAY_S
     shapes = hosts[[column for column in UNITS_PER if column in hosts]].drop_duplicates()
     text = f"{name}: {len(trace):,} requests over {days:.1f} days on {len(hosts):,} hosts"
     if len(shapes) == 1:
         text += f" of {shapes['cpu_cores'].iloc[0]:g} cores / {shapes['mem_gib'].iloc[0]:g} GiB"
-    if n_left_out:  # what is compared is then not the whole trace
-        share = n_left_out / (len(trace) + n_left_out)
-        text += f"; {n_left_out:,} more ({share:.1%}) are larger than every host and left out"
+        if "gpu" in shapes:
+            text += f" / {shapes['gpu'].iloc[0]:g} GPUs"
+    if why:
+        text += f" ({why})"
+    if left_out.n_requests:  # what is compared is then not the whole trace
+        text += f"; {left_out.text()}"
     return text

@@ -10,6 +10,10 @@ import pandas as pd
 from sojourn.features.trace import Trace
 from sojourn.simulator.workloads.amounts import Demand, binding_order, demand, shares, whole_amounts
 from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS, Constraints
+from sojourn.simulator.workloads.left_out import LEFT_OUT_MAX, NOTHING_LEFT_OUT, LeftOut
+
+MIN_HOSTS = 10
+"""With fewer hosts one host is more than 10 pp of the pool, and a placement can save little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class Workload:
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources; one that it lacks is
         absent on every host.
     total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored requests.
-    warmup_s: metrics begin here. n_left_out: requests larger than every host. constraints: rules besides room.
+    warmup_s: metrics begin here. left_out: requests larger than every host. constraints: rules besides room.
+    job_of: int64 (n,), equal for parts of one job, which move together in replicas; None = each request by itself.
 
     Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64 milli-cores, MiB,
     milli-GPU and the like; start_s (unknown = 0), placed_s (at least 0) and departure_s, int64 (n,); demand over time;
@@ -39,9 +44,10 @@ class Workload:
     hosts: pd.DataFrame
     total_s: np.ndarray
     warmup_s: int = 0
-    n_left_out: int = 0
+    left_out: LeftOut = NOTHING_LEFT_OUT
     description: str = ""
     constraints: Constraints = NO_CONSTRAINTS
+    job_of: np.ndarray | None = None
     resources: tuple[str, ...] = field(init=False)
     need: np.ndarray = field(init=False, repr=False)
     capacity: np.ndarray = field(init=False, repr=False)
@@ -55,7 +61,8 @@ class Workload:
         if len(self.hosts) == 0:
             raise ValueError("hosts must be at least one, got none")
         if len(self.trace) == 0:
-            raise ValueError(f"requests must be at least one, got none ({self.n_left_out} larger than every host)")
+            raise ValueError(f"requests must be at least one, got none ({self.left_out.n_requests} larger than every "
+                             "host)")
         if not 0 <= self.warmup_s < self.trace.horizon_s:
             raise ValueError(f"warmup_s must be in 0..{self.trace.horizon_s - 1}, got {self.warmup_s!r}")
         start = self.trace.start_s()
@@ -63,6 +70,8 @@ class Workload:
         total = np.asarray(self.total_s, np.int64)
         if total.shape != start.shape or (start + total <= placed).any():
             raise ValueError("total_s must be one per request and end after its placement")
+        if self.job_of is not None and self.job_of.shape != start.shape:
+            raise ValueError(f"job_of must be one per request, got {self.job_of.shape} for {start.shape}")
         names = self.trace.resources
         need, capacity = whole_amounts(self.trace.requests, names), whole_amounts(self.hosts, names)
         is_too_large = ~fits_somewhere(need, capacity)
@@ -84,6 +93,21 @@ class Workload:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    def doubts(self) -> list[str]:
+        """What makes gains on this workload hard to read, a line each; none where nothing does."""
+        lines = []
+        if self.left_out.core_hour_share > LEFT_OUT_MAX:
+            lines.append(f"check: {self.left_out.text()}; gains are of the others alone. Give larger hosts with "
+                         "--host-cpu-cores and --host-mem-gib")
+        if len(self.hosts) < MIN_HOSTS:
+            share = 100 / len(self.hosts)
+            lines.append(f"check: {len(self.hosts)} hosts are few, so that one of them is {share:.0f} % of the pool. "
+                         "Smaller hosts, by --host-cpu-cores and --host-mem-gib, give more of them")
+        if self.load > 1.0:
+            lines.append(f"check: at some moment requests ask for {self.load:.1f} times the pool; those "
+                         "without room then are rejected")
+        return lines
 
     @property
     def request_ids(self) -> pd.Index:

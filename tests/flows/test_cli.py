@@ -109,14 +109,15 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "value", "words"), [
     ("--load", "nan", "load must be finite and above 0, got nan"),
     ("--load", "-1", "load must be finite and above 0, got -1.0"),
-    ("--host-cpu-cores", "inf", "a host's cpu_cores must be finite and above 0, got inf"),
-    ("--host-mem-gib", "nan", "a host's mem_gib must be finite and above 0, got nan"),
+    ("--host-mem-gib=8 --host-cpu-cores", "inf", "a host's cpu_cores must be finite and above 0, got inf"),
+    ("--host-cpu-cores=8 --host-mem-gib", "nan", "a host's mem_gib must be finite and above 0, got nan"),
+    ("--host-cpu-cores", "8", "host_cpu_cores and host_mem_gib must be given together, got 8.0 and None"),
     ("--noise", "-1", "sigma must be finite and >= 0, got -1.0"),
     ("--recall", "1.5", "recall must be in 0..1, got 1.5"),
 ])
 def test_simulate_names_the_bad_setting(tmp_path: Path, option: str, value: str, words: str) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
-    code, _, err = _run("simulate", "--trace", tmp_path / "trace", option, value)
+    code, _, err = _run("simulate", "--trace", tmp_path / "trace", *option.split(), value)
     assert (code, err) == (2, f"error: {words}\n")
 
 

@@ -89,7 +89,7 @@ def test_both_starts_stand_side_by_side(tmp_path: Path, replays: list[tuple[str,
 def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     keys = {cell.key() for settings in (
         {}, {"loads": (0.7,)}, {"seeds": (2,)}, {"n_requests": 1_001}, {"predictors": ("noise:1",)},
-        {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0},
+        {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0, "host_mem_gib": 256.0},
         {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4}, {"starts": ("warm",)},
     ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
     # best-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km, the oracle

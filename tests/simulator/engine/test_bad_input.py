@@ -51,7 +51,7 @@ def test_a_request_larger_than_any_host() -> None:
     with pytest.raises(ValueError, match="each request must fit on an empty host, got 0 larger than every host"):
         workload_of(rows, 100, (4.0, 4.0))
     built = sim.build_workload("trace", naive.trace_of(rows, 100), cpu_cores=4, mem_gib=4)
-    assert (len(built.trace), built.n_left_out) == (1, 1)
+    assert (len(built.trace), built.left_out.n_requests) == (1, 1)
 
 
 @pytest.mark.parametrize("cores", [1e12, 1e30, 1e300])

@@ -32,8 +32,9 @@ def test_the_binding_resource_comes_first() -> None:
 def test_requests_larger_than_every_host_are_left_out_and_counted() -> None:
     trace = naive.trace_of([(0, 50, 9.0, 1.0), (0, 50, 1.0, 9.0), (0, 50, 8.0, 8.0)], 100)
     workload = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
-    assert (len(workload.trace), workload.n_left_out) == (1, 2)
-    assert workload.description.endswith("; 2 more (66.7%) are larger than every host and left out")
+    assert (len(workload.trace), workload.left_out.n_requests) == (1, 2)
+    assert workload.description.endswith(
+        "; 2 (66.7%) of the requests with 55.6% of the core-hours are larger than every host and left out")
     with pytest.raises(ValueError, match=r"requests must be at least one, got none \(3 larger than every host\)"):
         sim.build_workload("trace", trace, cpu_cores=1, mem_gib=1, n_hosts=1)
 
@@ -59,7 +60,7 @@ def test_recipes_of_one_shape(recipe: str, cores: float, gib: float, warmup_s: i
     workload = sim.build_workload(recipe, trace)
     assert len(workload.hosts) == {64.0: 13, 192.0: 5}[cores]
     assert workload.hosts[["cpu_cores", "mem_gib"]].drop_duplicates().to_numpy().tolist() == [[cores, gib]]
-    assert (workload.warmup_s, workload.n_left_out, workload.name) == (warmup_s, 1, recipe)
+    assert (workload.warmup_s, workload.left_out.n_requests, workload.name) == (warmup_s, 1, recipe)
 
 
 def test_comparison_and_picture(tmp_path: Path) -> None:
@@ -105,5 +106,5 @@ def test_further_resources_are_replayed_on_hosts_that_have_them() -> None:
     assert set(own.resources) == {"cpu_cores", "mem_gib", "disk_gib"}
     # a shape of cores and memory says nothing of disks: without this every request would be larger than every host
     shaped = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
-    assert (set(shaped.resources), shaped.n_left_out) == ({"cpu_cores", "mem_gib"}, 0)
+    assert (set(shaped.resources), shaped.left_out.n_requests) == ({"cpu_cores", "mem_gib"}, 0)
     assert shaped.description.endswith("; disk_gib not replayed, since the hosts' shape has none")
