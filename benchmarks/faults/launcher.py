@@ -98,12 +98,13 @@ class Launcher:
         self.spared = {server.pid}
 
     def restart_server(self, away_s: float) -> None:
-        """Kill Prefect's server; it is back at the same address after so many seconds."""
+        """Kill Prefect's server; after so many seconds it is started at the same address, and is waited for."""
         self.spared.discard(self._server.pid)
         self._server.kill()
         time.sleep(away_s)
         self._server.start()
         self.spared.add(self._server.pid)
+        self._server.wait_ready()
 
     def start(self, arguments: Sequence[str], store: Path, at: int | str = 0, action: Action | None = None,
               log: Path | None = None, *, is_promoting: bool = True, host: str | None = None) -> Started:

@@ -87,7 +87,7 @@ def two_hosts(bench: Bench) -> Iterator[Try]:
         bench.promoted()
         found: list[str] = []
         with looking(bench, found):
-            bench.launcher.start(bench.retrain(KILLED), bench.store, event, kill, host="one").wait()
+            bench.launcher.start(bench.retrain(KILLED), bench.store, "INSERT INTO metrics", kill, host="one").wait()
             second = bench.launcher.start(bench.retrain(NEXT), bench.store, host="two").wait()
         if not re.search(r"ended as KILLED: its process \d+ on one is dead", second.printed):
             found.append("the second does not say that it ended the run of host one")
@@ -109,7 +109,7 @@ def two_hosts(bench: Bench) -> Iterator[Try]:
     if "Operation not permitted" in probe.printed:
         yield Try("", ("not tried: it takes the right to name a host",), 0.0)
         return
-    for what, problems in (("halted while it logs", halted), ("killed while it promotes", killed),
+    for what, problems in (("halted while it logs", halted), ("killed while it logs", killed),
                            ("halted while it promotes", waiting)):
         if not bench.is_over():
             yield timed(what, problems)

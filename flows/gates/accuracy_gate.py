@@ -20,7 +20,7 @@ MARGIN_PCT = 2.0
 
 A new fit of the same rows moves the score by 0.2 to 0.5 %, and its interval reaches to 0.6 % on the synthetic trace
 (30,000 test requests) and to 1.6 % on openb (2,200): less could not be shown there. The model's lead over km is 21 %
-and 9 %: a fifth of it at most is at stake (docs/flows.md, Gates).
+and 9 %: a fifth of it at most is at stake (docs/gates.md).
 """
 N_ERRORS = 3.0
 """Standard errors by which a version must stay within the margin. A candidate that lies on the bound passes once in 740

@@ -29,7 +29,7 @@ GAIN_SHARE = 0.5
 LOST_SHARE, RATIO = 0.4, 1.3
 """A column is asked about where it has so large a share of the gain, or where, without it, so much of the model's lead
 is lost and the score is so many times as bad. Between what public traces' columns have and what a column of log10
-lifetime has, whose noise is as wide as lifetimes are: standard deviation 1 (docs/flows.md, Gates)."""
+lifetime has, whose noise is as wide as lifetimes are: standard deviation 1 (docs/gates.md)."""
 
 
 @dataclass(frozen=True, slots=True)

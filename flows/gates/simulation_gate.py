@@ -16,7 +16,7 @@ DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")
 MARGIN_PP = 0.5
 """By how many percentage points of empty hosts a version may be worse: a third of what the best policy brings over
 best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and what 5 replicas can tell where placement is calm
-(docs/flows.md, Gates)."""
+(docs/gates.md)."""
 
 
 def best_policy(simulation: Replicated, own: str, other: str) -> str:
