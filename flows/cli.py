@@ -13,7 +13,16 @@ import typer
 
 from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.monitor import monitor
-from sojourn.flows.commands.options import READER_HELP, SINCE_HELP, Dask, Horizon, HostCores, HostMemory, plain_errors
+from sojourn.flows.commands.options import (
+    READER_HELP,
+    SINCE_HELP,
+    Dask,
+    FitWorkers,
+    Horizon,
+    HostCores,
+    HostMemory,
+    plain_errors,
+)
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.registry_help import RegistryCommand
 from sojourn.flows.commands.schedule import schedule
@@ -64,6 +73,7 @@ def retrain(
     confirm: Annotated[list[str] | None, typer.Option(
         help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
     dask: Dask = None,
+    n_fit_workers: FitWorkers = None,
 ) -> None:
     """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate."""
     from sojourn.flows.config import load_config
@@ -74,7 +84,8 @@ def retrain(
                            n_requests=n_requests, seed=seed, n_threads=n_threads, load=load,
                            host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
                            is_simulated=is_simulated, model_name=model_name,
-                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask)
+                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask,
+                           n_fit_workers=n_fit_workers)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.retrain import retrain as run
@@ -135,6 +146,7 @@ def evaluate(
     confirm: Annotated[list[str] | None, typer.Option(
         help="Column that is known at creation, even if the model relies on it heavily; repeat.")] = None,
     dask: Dask = None,
+    n_fit_workers: FitWorkers = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; nothing is promoted."""
     from sojourn.flows.config import load_config
@@ -144,7 +156,8 @@ def evaluate(
     settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, since=since, store=store,
                            n_requests=n_requests, seed=seed, n_threads=n_threads,
                            families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s,
-                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask)
+                           confirmed_columns=tuple(confirm) if confirm else None, dask=dask,
+                           n_fit_workers=n_fit_workers)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.study import study

@@ -198,6 +198,9 @@ class RetrainConfig(SharedSettings):
     """Draws of owners for a study's intervals; 0 = none."""
     n_threads: int = Field(2, ge=1)
     """Threads of LightGBM; the result does not depend on it."""
+    n_fit_workers: int = Field(1, ge=1, le=64)
+    """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
+    a little with it."""
     workload: str | None = None
     """Simulation recipe; default: the reader's own where that draws requests, else `trace`, the later part."""
     host_cpu_cores: float | None = Field(None, gt=0.0)

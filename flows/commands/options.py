@@ -47,6 +47,9 @@ HostMemory = Annotated[float | None, typer.Option(
 Dask = Annotated[str | None, typer.Option(
     help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
          "under the same path. [default: none]")]
+FitWorkers = Annotated[int | None, typer.Option(
+    "--n-fit-workers", min=1,
+    help="Workers of the Dask cluster that grow each of LightGBM's forests together. [default: 1: in this process]")]
 
 
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:

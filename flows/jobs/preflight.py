@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from sojourn.flows.config import TraceSettings
+from sojourn.flows.config import RetrainConfig, TraceSettings
 from sojourn.flows.outside.tracking_client import ask
 
 READ_UP_TO_BYTES = 4_000_000
@@ -16,7 +16,9 @@ READ_UP_TO_BYTES = 4_000_000
 
 
 def check_before_work(settings: TraceSettings) -> None:
-    """OSError or ValueError where a run would end with it later: its trace, tracking store or place of artifacts."""
+    """OSError or ValueError where a run would end with it later: its trace, tracking store, artifacts or workers."""
+    if isinstance(settings, RetrainConfig) and settings.dask is None and settings.n_fit_workers > 1:
+        raise ValueError(f"n_fit_workers must be 1 without dask, got {settings.n_fit_workers}")
     if settings.trace is not None:
         _check_trace(settings, settings.trace)
     if settings.tracking_uri is not None:

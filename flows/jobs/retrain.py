@@ -36,7 +36,7 @@ from sojourn.flows.stages.ingest import Ingested, ingesting  # noqa: E402
 from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
 from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
-from sojourn.flows.stages.train import Training, train  # noqa: E402
+from sojourn.flows.stages.train import Training, learner_of, train  # noqa: E402
 from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
 from sojourn.flows.stages.whole_window import score_whole  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
@@ -80,7 +80,8 @@ def retrain(config: RetrainConfig) -> Retrained:
     begun = {"model": config.registered_name, "trace": ingested.name, **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
     with tracker.run(name, begun) as run:
-        training = train(config.training, features)
+        with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
+            training = train(config.training, features, learner)
         tags = {**retrain_tags(ingested, training), "model": config.registered_name}
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
-from sojourn.flows.stages.train import Trained, fit_family, fit_settings  # noqa: E402
+from sojourn.flows.stages.train import Trained, fit_family, fit_settings, learner_of  # noqa: E402
 from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
@@ -99,14 +99,15 @@ def study(config: RetrainConfig) -> Study:
     check_confirmed(features.encoder, config.confirmed_columns)
     split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace))
     threshold_s = config.long_lived_s or choose_threshold(split.train)
-    settings = fit_settings(config.training, features)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
-    for name in config.families:
-        try:
-            fitted.append(fit_family(name, split, settings, threshold_s))
-        except ValueError as error:  # no owner, no requested time: the trace cannot tell
-            refused[name] = str(error)
+    with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
+        settings = replace(fit_settings(config.training, features), learner=learner)
+        for name in config.families:
+            try:
+                fitted.append(fit_family(name, split, settings, threshold_s))
+            except ValueError as error:  # no owner, no requested time: the trace cannot tell
+                refused[name] = str(error)
     if not fitted:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
     test = split.test

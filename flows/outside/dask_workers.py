@@ -51,9 +51,7 @@ def dask_workers(address: str, timeout_s: float = TIMEOUT_S, empty_s: float = EM
     Refused with ValueError where Dask is not installed, the cluster has no workers or one of them has another version
     of Sojourn; with OSError where the scheduler does not answer.
     """
-    with _client(address, timeout_s) as client:
-        n_workers = len(_worker_names(client, address))
-        _check_versions(client)
+    with dask_client(address, timeout_s) as (client, n_workers):
         is_over = threading.Event()
         watch = threading.Thread(target=_end_without_workers, args=(client, empty_s, is_over), daemon=True)
         watch.start()
@@ -62,6 +60,15 @@ def dask_workers(address: str, timeout_s: float = TIMEOUT_S, empty_s: float = EM
         finally:
             is_over.set()
             watch.join()
+
+
+@contextmanager
+def dask_client(address: str, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[Any, int]]:
+    """A client of the scheduler at `address`, and the number of its workers; refused as in `dask_workers`."""
+    with _client(address, timeout_s) as client:
+        n_workers = len(_worker_names(client, address))
+        _check_versions(client)
+        yield client, n_workers
 
 
 def _end_without_workers(client: Any, empty_s: float, is_over: threading.Event) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from prefect import task
 
@@ -15,7 +18,7 @@ from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner, LifetimeModel
 from sojourn.models.measures import choose_threshold, score_model
 
 
@@ -53,16 +56,31 @@ class Training:
 
 
 @task(name="train")
-def train(settings: TrainSettings, features: Features) -> Training:
-    """Fit each configured family; the candidate is the servable one with the best validation score."""
+def train(settings: TrainSettings, features: Features, learner: Learner | None = None) -> Training:
+    """Fit each configured family; the candidate is the servable one with the best validation score.
+
+    learner: grows the trees of those that have some; None = in this process.
+    """
     from_s = since_s(settings.since, features.trace)
     split = windows(features.rows, settings.test_share, settings.valid_share, from_s)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
-    fit = fit_settings(settings, features)
+    fit = replace(fit_settings(settings, features), learner=learner)
     fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
     servable = [trained for trained in fitted if trained.model.export() is not None]
     candidate = min(servable, key=lambda trained: trained.choice_score)
     return Training(tuple(fitted), split, threshold_s, candidate.family, from_s)
+
+
+@contextmanager
+def learner_of(n_fit_workers: int, dask: str | None, store: Path) -> Iterator[Learner | None]:
+    """Grows trees on so many workers of the scheduler at `dask`; None for one: in this process."""
+    if n_fit_workers == 1 or dask is None:
+        yield None
+        return
+    from sojourn.flows.outside.dask_boosting import dask_learner
+
+    with dask_learner(dask, n_fit_workers, store) as learner:
+        yield learner
 
 
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:

@@ -23,7 +23,7 @@ from sojourn.serving.bundle import MANIFEST
 _FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROCESSES, PROMOTIONS, "traces")
 _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")
 """What `whole_file`, `new_database`, `publish_files`, `fetched` and `enter_store` call what is not done yet."""
-_OF_ROOT = ("fetch", "mlflow.db", "optuna.db", "overview.png", "usage")
+_OF_ROOT = ("fetch", "fit", "mlflow.db", "optuna.db", "overview.png", "usage")
 """What is temporary in the store's own folder, which may hold other things."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _UPLOADING = ".artifact.uploading.*"

@@ -6,6 +6,7 @@ To add one: one file and one line here. The contract tests run over the registry
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sojourn.models.lifetime.boosting import Learner, Rows, Trees, grown
 from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel, Scores
 from sojourn.models.lifetime.cox import COX
 from sojourn.models.lifetime.family import Family
@@ -23,7 +24,8 @@ from sojourn.models.lifetime.search_space import Bounds, SearchSpace
 
 __all__ = [
     "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Bounds", "Exported", "Family",
-    "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel", "Scores", "SearchSpace", "person_periods",
+    "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel", "Rows", "Scores", "SearchSpace", "Trees",
+    "grown", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

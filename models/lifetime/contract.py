@@ -18,7 +18,8 @@ class FitSettings:
     """idx_backoff: positions of the history keys that a lookup table backs off through, coarsest first.
 
     n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
-    names: of the features, in order; only families that read a feature by its name need them.
+    names: of the features, in order; only families that read a feature by its name need them. learner: a
+    `boosting.Learner` that grows the trees elsewhere; None = in this process.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -26,6 +27,7 @@ class FitSettings:
     seed: int = 0
     params: dict[str, Any] | None = None
     names: tuple[str, ...] = ()
+    learner: Callable[..., Any] | None = None
 
 
 Scores = Callable[[np.ndarray], np.ndarray]

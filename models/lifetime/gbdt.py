@@ -36,13 +36,15 @@ class OnceModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         self.boosted_ = boost("regression", once_rows(train)[0], once_rows(valid)[0], n_varying=0,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
+                              learner=settings.learner)
         checked, _ = once_rows(valid)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = once_rows(past)
         self.boosted_ = boost("regression", rows, None, n_varying=0, n_rounds=self.boosted_.n_rounds,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
+                              learner=settings.learner)
         return self
 
     def curve_table(self, rows: Examples) -> OnceTable:
@@ -78,12 +80,14 @@ class UptimeModel:
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         checked, _ = self._rows(valid, settings.seed)
         self.boosted_ = boost("regression", self._rows(train, settings.seed)[0], checked, n_varying=1,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
+                              learner=settings.learner)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = self._rows(past, settings.seed)
         self.boosted_ = boost("regression", rows, None, n_varying=1, n_rounds=self.boosted_.n_rounds,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
+                              learner=settings.learner)
         return self
 
     def curve_table(self, rows: Examples) -> PointTable:

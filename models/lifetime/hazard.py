@@ -51,12 +51,12 @@ class HazardModel:
         n_varying = len(self.age_features_) + 1
         self.boosted_ = boost("binary", self._rows(train, settings.seed), self._rows(valid, settings.seed + 1),
                               n_varying=n_varying, n_rounds=self.n_rounds, n_threads=settings.n_threads,
-                              seed=settings.seed, params=params)
+                              seed=settings.seed, params=params, learner=settings.learner)
         self.validation_table_ = self.curve_table(valid)
         self._set_axis(past, settings)
         self.boosted_ = boost("binary", self._rows(past, settings.seed), None, n_varying=n_varying,
                               n_rounds=self.boosted_.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
-                              params=params)
+                              params=params, learner=settings.learner)
         return self
 
     def _set_axis(self, examples: Examples, settings: FitSettings) -> None:
