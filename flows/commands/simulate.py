@@ -111,6 +111,8 @@ def compare(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
+    price_per_host_hour: Annotated[float | None, typer.Option(
+        help="Price of one host for an hour, in any currency: gains are also said in money.")] = None,
     batch_trace: Annotated[Path | None, typer.Option(
         help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table.")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
@@ -126,7 +128,8 @@ def compare(
         "trace": trace, "reader": reader, "horizon_s": horizon_s, "recipe": recipe, "policies": policy,
         "predictors": predictor, "loads": load, "seeds": seeds, "starts": start, "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
-        "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask}  # fmt: skip
+        "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask,
+        "price_per_host_hour": price_per_host_hour}  # fmt: skip
     check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
     from sojourn.flows.compare.compare_config import CompareConfig
     from sojourn.flows.config import load_settings

@@ -70,7 +70,7 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
         figures |= measure.of(workload, result)
         arrays |= measure.over_time(workload, result) if measure.over_time is not None else {}
     about = {"description": workload.description, "doubts": workload.doubts(), "n_hosts": len(workload.hosts),
-             "warmup_s": workload.warmup_s}
+             "cores_per_host": float(workload.hosts["cpu_cores"].mean()), "warmup_s": workload.warmup_s}
     arrays |= {str(name): result.series[name].to_numpy() for name in result.series}
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}

@@ -20,9 +20,9 @@ class CellResult:
     """What one replay left.
 
     figures: metrics, flat, the same for the same key. times: `elapsed_s` of the loop, `compile_s` and `decision_us`, of
-    the run that was kept. about: `description`, `doubts` (lines for people), `n_hosts`, `warmup_s`. arrays: `time_s`,
-    `empty_hosts_pct` and `bound_empty_hosts_pct` of the series, the measures' own series, and what else the engine
-    recorded.
+    the run that was kept. about: `description`, `doubts` (lines for people), `n_hosts`, `cores_per_host`, `warmup_s`.
+    arrays: `time_s`, `empty_hosts_pct` and `bound_empty_hosts_pct` of the series, the measures' own series, and what
+    else the engine recorded.
     """
 
     figures: dict[str, float]

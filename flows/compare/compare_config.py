@@ -53,6 +53,8 @@ class CompareConfig(SharedSettings):
     """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     """Processes; `dask` brings its own."""
+    price_per_host_hour: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+    """Of one host, in any currency: gains are also said in money."""
     page: Path | None = None
     """HTML page to write; the tables stand beside it as CSV."""
 

@@ -29,7 +29,7 @@ from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
-from sojourn.simulator.page import ComparisonData
+from sojourn.simulator.page import ComparisonData, Pool, in_hosts
 
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
@@ -64,6 +64,9 @@ def run_comparison(config: CompareConfig) -> int:
         spec = cell.workload
         description.setdefault((spec.name, spec.load), f"{result.about['description']}; {spec.begins}")
     tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
+    for line in _in_hosts(found, summary, config.price_per_host_hour):
+        console.print()
+        console.print(escape(line), soft_wrap=True)
     for printed in comparison_tables(summary, description):
         console.print()
         console.print(printed, crop=False)
@@ -75,7 +78,7 @@ def run_comparison(config: CompareConfig) -> int:
     if config.page is not None:
         _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"
-        _write_page(config.page, comparison_data(title, found, table, summary))
+        _write_page(config.page, comparison_data(title, found, table, summary, config.price_per_host_hour))
     return len(failed)
 
 
@@ -133,7 +136,8 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
             if key in reasons or (key[0], "") in reasons}
 
 
-def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.DataFrame) -> ComparisonData:
+def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.DataFrame,
+                    price_per_host_hour: float | None = None) -> ComparisonData:
     """What a page is drawn from; the series are of the first start and seed at the load nearest to MAIN_LOAD."""
     specs = [cell.workload for cell, _ in found if cell.workload.start == found[0][0].workload.start]
     spec = min(specs, key=lambda one: abs(one.load - MAIN_LOAD))
@@ -149,7 +153,25 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     with stage("explain"):
         decisions = explained([cell for cell in cells_shown if cell not in unlearnt])
     return ComparisonData(title, f"{about['description']}; {spec.begins}", cells, summary, series, maps, decisions,
-                          int(about["warmup_s"]), spec.load)
+                          int(about["warmup_s"]), spec.load,
+                          _pool(found, spec.name, spec.load, price_per_host_hour))
+
+
+def _in_hosts(found: _Found, summary: pd.DataFrame, price_per_host_hour: float | None) -> list[str]:
+    """The answer in hosts, a line for each workload and load."""
+    lines = []
+    for name, load in dict.fromkeys((cell.workload.name, cell.workload.load) for cell, _ in found):
+        rows = summary[(summary["workload"] == name) & (summary["load"] == load)]
+        said = in_hosts(rows, _pool(found, name, load, price_per_host_hour))
+        lines.append(f"{name}, load {load:g}: {' '.join(said)}")
+    return lines
+
+
+def _pool(found: _Found, name: str, load: float, price_per_host_hour: float | None) -> Pool:
+    """The mean over the seeds."""
+    abouts = [result.about for cell, result in found if (cell.workload.name, cell.workload.load) == (name, load)]
+    n_hosts, cores = (float(np.mean([about[key] for about in abouts])) for key in ("n_hosts", "cores_per_host"))
+    return Pool(round(n_hosts), cores, price_per_host_hour)
 
 
 def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Okabe and Ito's palette; the last is the ink's colour."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933", "#661100",
+           "#44aa99", "#ee99aa", "#000000")
+"""Okabe and Ito's palette, and of Tol's muted one what differs from it; the last is the ink's colour."""
 BOUND_COLOUR = "#888888"
 CLASS_COLOURS = ("#fde725", "#5ec962", "#21918c", "#3b528b")
 """Lifetime classes LC1..LC4, the longer the darker: viridis at 1, 3/4, 1/2, 1/4."""
@@ -15,7 +16,7 @@ EMPTY_COLOUR = "#ececec"
 
 
 def colours_of(policies: Iterable[str], baseline: str) -> dict[str, str]:
-    """A colour per policy in their order, the ink's for the baseline; more than six repeat.
+    """A colour per policy in their order, the ink's for the baseline; more than twelve repeat.
 
     >>> colours_of(["best-fit", "nilas", "lava"], "best-fit")
     {'best-fit': '#000000', 'nilas': '#0072b2', 'lava': '#d55e00'}

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from sojourn.simulator.measures import HostMap
+from sojourn.simulator.page.in_hosts import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class ComparisonData:
         `hosts` (each host's id, why it is excluded or "", then its scores, lower is better).
     warmup_s: seconds at the start of the series that metrics leave out.
     main_load: the load of the series and of what is shown first; None = the first in `summary`.
+    pool: its hosts, in which the page says the answer first; None = in percentage points alone.
 
     >>> nothing = pd.DataFrame()
     >>> ComparisonData("two policies", "none", nothing, nothing, {}, {}, [], 0).title
@@ -47,6 +49,7 @@ class ComparisonData:
     decisions: list[dict[str, Any]]
     warmup_s: int
     main_load: float | None = None
+    pool: Pool | None = None
 
     def at_main_load(self, workload: str | None = None) -> pd.DataFrame:
         """Rows of `summary` of one workload (None = the first) at the main load, or the first load that it has.

@@ -56,8 +56,11 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     gain, low, high = (bars[name].to_numpy(float) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
     bound_pp = bound_gain_pp(rows)
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
-    left = max(float(np.nanmin([-0.05 * largest, *gain, *low])) * 1.05, -1.25 * largest)
-    ticks = [f"{CUT if value < left else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
+    cut = -1.25 * largest  # bars that go on beyond it are cut; the intervals of all others lie within the axis
+    is_cut = gain < cut
+    left = float(np.nanmin([-0.05 * largest, *gain[~is_cut], *low[~is_cut]])) * 1.05
+    left = min(left, cut) if is_cut.any() else left
+    ticks = [f"{CUT if value < cut else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
              for label, value, more in zip(bars["label"], gain, bars["is_more"], strict=True)]
     bar: dict[str, Any] = {
         "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),

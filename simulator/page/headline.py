@@ -11,6 +11,7 @@ import pandas as pd
 from sojourn.simulator.experiments import BASELINE, evidence_of, is_rejecting_more, knows_the_future, rejection_words
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.figures import bound_gain_pp, gain_text
+from sojourn.simulator.page.in_hosts import Pool, in_hosts
 
 _MOST_LISTED = 5
 """Labels in a sentence."""
@@ -30,10 +31,11 @@ def compared(data: ComparisonData) -> str:
     return " ".join(parts) + f", {seeds} seed{'s' if seeds != '1' else ''} each."
 
 
-def headline(rows: pd.DataFrame) -> list[str]:
-    """The best that can be deployed, with its interval; what knowing lifetimes would bring; what to hold against them.
+def headline(rows: pd.DataFrame, pool: Pool | None = None) -> list[str]:
+    """The answer in hosts; the best that can be deployed in pp, with its interval; what knowing lifetimes would bring;
+    what to hold against them.
 
-    rows: of a summary, one workload and load.
+    rows: of a summary, one workload and load. pool: its hosts; None = nothing is said in hosts.
     """
     others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
     others = others.sort_values("gain_pp", ascending=False, kind="stable")
@@ -43,7 +45,13 @@ def headline(rows: pd.DataFrame) -> list[str]:
     deployable = [row for row in ranked if not knows_the_future(row["predictor"])]
     knowing = [row for row in ranked if knows_the_future(row["predictor"])]
     bound_pp = bound_gain_pp(rows)
-    lines = [_verdict(deployable[0], bound_pp)] if deployable else [
+    lines = []
+    if pool is not None:
+        lines += [" ".join(in_hosts(rows, pool)),
+                  f"1 pp (percentage point) is 1 % of the hosts, here {pool.n_hosts / 100:g}. The bound is the most "
+                  "hosts that any policy could leave empty: total demand needs the others at each moment. An oracle "
+                  "knows every lifetime in advance, which no scheduler does."]
+    lines += [_verdict(deployable[0], bound_pp)] if deployable else [
         "Nothing here can be deployed: every predictor is made from the trace's own future."]
     if knowing:
         share = _share(knowing[0]["gain_pp"], bound_pp)

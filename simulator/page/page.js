@@ -184,6 +184,11 @@
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => sort(button.closest("th")));
   }
+  for (const box of document.querySelectorAll(".wide")) {
+    const words = element("p", { className: "more" }, "Further columns: scroll the table to the right →");
+    box.before(words);
+    new ResizeObserver(() => words.classList.toggle("needed", box.scrollWidth > box.clientWidth + 1)).observe(box);
+  }
   if (mapLabel) {
     fill(mapLabel, labels);
     chooseMap();

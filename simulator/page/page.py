@@ -65,7 +65,7 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
     target = Path(path)
     target.write_text(Template(text["page.html"]).substitute(
         title=html.escape(data.title), description=html.escape(data.description),
-        compared=html.escape(compared(data)), headline=_paragraphs(headline(data.at_main_load())),
+        compared=html.escape(compared(data)), headline=_paragraphs(headline(data.at_main_load(), data.pool)),
         sections="\n".join(_sections(data, figures)), css=text["page.css"], js=text["page.js"],
         data=_json(shown), plotly=get_plotlyjs(),
     ), "utf-8")  # fmt: skip

@@ -62,6 +62,7 @@ def test_every_preset_is_a_grid_or_names_its_runner(name: str) -> None:
     (("--page", "page.html"), "page must not be given with preset PRESET, which reads only"),
     (("--n-workers", "2"), "n_workers must not be given with preset PRESET, which reads only"),
     (("--dask", "tcp://none"), "dask must not be given with preset PRESET, which reads only"),
+    (("--price-per-host-hour", "2"), "price_per_host_hour must not be given with preset PRESET, which reads only"),
     (("--start", "warm"), "starts must not be given with preset PRESET, which reads only"),
 ])
 def test_what_a_preset_does_not_read_is_refused(tmp_path: Path, preset: str, arguments: tuple[str, ...],
