@@ -12,8 +12,9 @@ from watched_pages import Team, Watched
 
 pytestmark = pytest.mark.slow
 NAME = "sojourn-lifetime"
-SHOWN = ("ages.ibs", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp", "sim.best_fit.empty_hosts_pct")
-"""Accuracy, and the simulator's pp, by the names that every version has."""
+SHOWN = ("ages.ibs", "age_1h.mae_log10_remaining", "creation.ap_1h", "sim.nilas.gain_pp", "sim.joint_fit.gain_pp",
+         "sim.best_fit.empty_hosts_pct")
+"""Accuracy (Brier score, error, average precision), and the simulator's pp, by the names that every version has."""
 
 
 def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, mlflow_url: str) -> None:

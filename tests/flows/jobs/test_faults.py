@@ -52,3 +52,12 @@ def test_the_page_tells_tries_events_and_what_failed(tmp_path: Path) -> None:
     assert rows["| kill -9 while a new champion is pulled into a folder that a predictor watches"] == (
         "3 | 1,200 | 1 | - | 2x left behind |")
     assert rows["| kill -9 in a comparison"] == "0 | - | 0 | - | not tried |"
+
+
+def test_the_page_in_the_docs_is_made_of_the_tries_that_are_kept(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    told = subprocess.run([sys.executable, "-m", "benchmarks.faults", "--no-run", "--page", str(page)], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert (ROOT / "docs" / "reliability.md").read_text() == page.read_text()
+    assert "not tried" not in page.read_text()
