@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.config import TraceSettings
+
+REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
+"""What the simulated year was served under (docs/drift.md)."""
 
 
 class MonitorConfig(TraceSettings):
@@ -27,10 +31,14 @@ class MonitorConfig(TraceSettings):
     """The time of the check, seconds on the predictor's clock; nothing later is read. Default: the log's latest."""
     threshold_s: int | None = Field(None, ge=60)
     """What counts as long-lived, seconds; default: what the version was trained with."""
-    detector: str = "level-or-change"
+    detector: str = "level-or-owners"
     """A name of `DETECTORS`."""
-    refractory_days: int = Field(14, ge=1)
+    refractory_days: int = Field(REFRACTORY_DAYS, ge=1)
     """Alarms within so many days of one that was acted upon are the same drift; older ones are not acted upon."""
+    follow_up_days: tuple[int, ...] = FOLLOW_UP_DAYS
+    """So many days after an alarm that was acted upon, retrain once more; needs a way to retrain."""
+    max_age_days: int = Field(MAX_AGE_DAYS, ge=0)
+    """Retrain, where there is a way to, once the data of the model in force ended so many days ago; 0 = never."""
     retrain_deployment: str | None = None
     """On an alarm, run this Prefect deployment, `flow/deployment`."""
     retrain_config: Path | None = None
@@ -44,6 +52,13 @@ class MonitorConfig(TraceSettings):
 
         if value not in DETECTORS:
             raise ValueError(f"detector must be one of {', '.join(DETECTORS)}, got {value!r}")
+        return value
+
+    @field_validator("follow_up_days")
+    @classmethod
+    def _rising(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(later <= earlier for earlier, later in pairwise((0, *value))):
+            raise ValueError(f"follow_up_days must rise from 1, got {value!r}")
         return value
 
     @model_validator(mode="after")

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from benchmarks.drift.retraining import Served, run, summary
-from benchmarks.drift.year import FOLLOW_UPS, HISTORY_DAYS, RULES
+from benchmarks.drift.retraining import Served, summary
+from benchmarks.drift.year import HISTORY_DAYS, RULES
 
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
@@ -61,8 +61,7 @@ def one_log(name: str, data: Path) -> dict[str, Any]:
     first = served.fitted(HISTORY_DAYS)
     if first is None:
         raise ValueError(f"the first {HISTORY_DAYS} days of {name} must be enough to train on")
-    runs = {rule: run(served, first, made() if made else None, FOLLOW_UPS if rule == "monitor" else ())
-            for rule, made in RULES.items()}
+    runs = {name: rule.run(served, first) for name, rule in RULES.items()}
     asked = np.isfinite(runs["never"].brier)
     draws = OwnerDraws(served.clusters()[asked], seed=0)
     differences = {}

@@ -17,10 +17,13 @@ from sojourn.models.drift import (
     DAY_S,
     DailyExits,
     Detector,
+    DriftDay,
     WatchedRequests,
     cumulative_hazard,
     daily_exits,
     drift_days,
+    new_owner_days,
+    own_exits,
 )
 from sojourn.models.lifetime import HazardModel
 from sojourn.models.measures import KaplanMeier
@@ -62,7 +65,8 @@ class TruthTable:
 class Served:
     """Feature rows of a trace from its first day, what became of each, and the window that models learn from.
 
-    first_day: the first day that is served; models learn from the `window_days` before they are made.
+    first_day: the first day that is served; models learn from the `window_days` before they are made. own, new_owners:
+    of each day that is served, which no model has a part in.
     """
 
     rows: FeatureRows
@@ -70,13 +74,20 @@ class Served:
     first_day: int
     last_day: int
     window_days: int
+    own: list[DriftDay]
+    new_owners: list[DriftDay]
 
     @classmethod
     def of(cls, trace: Trace, first_day: int, window_days: int) -> Served:
         """The rows that begin at or after 0, in the order of decision."""
         rows = build_rows(trace, default_encoder(trace))
         everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-        return cls(rows, everything, first_day, trace.horizon_s // DAY_S - 1, window_days)
+        last_day = trace.horizon_s // DAY_S - 1
+        arrival_s, end_s = everything.arrival_s, everything.arrival_s + everything.lifetime_s.astype(np.int64)
+        owner = clusters_of(everything)
+        own = own_exits(arrival_s, arrival_s, end_s, everything.is_event, owner, first_day, last_day)
+        return cls(rows, everything, first_day, last_day, window_days, own,
+                   new_owner_days(arrival_s, owner, first_day, last_day))
 
     def fitted(self, now_day: int, since_day: int | None = None) -> HazardModel | None:
         """A model of what was decided since the window's begin and known at midnight of `now_day`; None = too few."""
@@ -103,9 +114,13 @@ class Served:
         return Version(from_day, idx, model.curve_table(all_rows.take(idx)))
 
     def clusters(self) -> np.ndarray:
-        """Whose ends go together: the coarsest owner; without owners those who begin within the same hour."""
-        keys = self.everything.keys
-        return keys[0] if keys else self.everything.arrival_s // 3_600
+        """Whose ends go together, of each row."""
+        return clusters_of(self.everything)
+
+    def days(self, version: Version) -> list[DriftDay]:
+        """What a detector sees of each day under one version, from its first day to the last of all."""
+        since = slice(version.from_day - self.first_day, None)
+        return drift_days(self.exits(version, self.last_day), None, self.own[since], self.new_owners[since])
 
     def exits(self, version: Version, to_day: int) -> DailyExits:
         """Exits under one version from its first day on; a running request enters at its age."""
@@ -140,6 +155,11 @@ class Run:
     pit: np.ndarray
 
 
+def clusters_of(rows: Examples) -> np.ndarray:
+    """Whose ends go together: the coarsest owner; without owners those who begin within the same hour."""
+    return rows.keys[0] if rows.keys else rows.arrival_s // 3_600
+
+
 def weeks_of(served: Served) -> np.ndarray:
     """The week in which each row arrives, 0 = the first that is served; below 0 before."""
     return (served.everything.arrival_s - served.first_day * DAY_S) // WEEK_S
@@ -156,11 +176,14 @@ def answered(served: Served, table: Answers, idx: np.ndarray, brier: np.ndarray,
         pit[idx[own]] = Pit.of(answers, rows, np.random.default_rng(number)).value  # type: ignore[arg-type]
 
 
-def run(served: Served, first: HazardModel, detector: Detector | None, follow_ups: tuple[int, ...] = ()) -> Run:
+def run(served: Served, first: HazardModel, detector: Detector | None, follow_ups: tuple[int, ...] = (),
+        max_age_days: int | None = None, refractory_days: int = 0) -> Run:
     """Serve the whole time; after an alarm at a day's end a model of the data known then is in force the next day.
 
     detector: None = never retrain. It goes on after an alarm as it does by itself. follow_ups: days after an alarm at
-    which a further model is made, when more is known of what changed; a later alarm begins them anew.
+    which a further model is made, when more is known of what changed. refractory_days: an alarm so soon after one that
+    was acted upon is the same drift; a later one begins the further models anew. max_age_days: a model is made when the
+    one in force is that old; None = never for that reason.
     """
     brier, pit = np.full((2, len(served.everything)), np.nan)
     alarms: list[int] = []
@@ -171,12 +194,14 @@ def run(served: Served, first: HazardModel, detector: Detector | None, follow_up
     while day <= served.last_day:
         version = served.version(model, day, served.last_day)
         until, fresh = served.last_day, None
-        days = drift_days(served.exits(version, served.last_day)) if detector is not None else []
+        days = served.days(version) if detector is not None else []
         for today, each in enumerate(days, day):
             if detector is not None and detector.update(each):
                 alarms.append(today)
-                due = [today + after for after in (0, *follow_ups)]
-            if today in due and (fresh := served.fitted(today + 1)) is not None:
+                if not due or today - due[0] > refractory_days:
+                    due = [today + after for after in (0, *follow_ups)]
+            is_old = max_age_days is not None and today + 1 - day >= max_age_days
+            if (today in due or is_old) and (fresh := served.fitted(today + 1)) is not None:
                 trained.append(today + 1)
                 until = today
                 break

@@ -18,6 +18,7 @@ from sojourn.models.drift import (
     BANDS_S,
     DETECTORS,
     DVLA_PRESETS,
+    OWN,
     AnyOf,
     ClassShares,
     Cusum,
@@ -26,6 +27,7 @@ from sojourn.models.drift import (
     DriftDay,
     HazardRatio,
     PageHinkley,
+    ScaledCusum,
     Timer,
     drift_days,
 )
@@ -57,6 +59,15 @@ def _level_or_change(threshold: float) -> Detector:
                   "change": (partial(_change, threshold), None)})
 
 
+def _own(threshold: float) -> Detector:
+    return AnyOf({"own": (partial(ScaledCusum, threshold), OWN)})
+
+
+def _level_or_owners(threshold: float) -> Detector:
+    return AnyOf({"level": (partial(_level, threshold * 8.0 / 3.3), None),
+                  "own": (partial(ScaledCusum, threshold), OWN)})
+
+
 def _change_bands(threshold: float) -> Detector:
     return AnyOf({f"{band}": (partial(_change, threshold), band) for band in (None, *range(N_BANDS))})
 
@@ -72,6 +83,8 @@ SCALED: Mapping[str, tuple[Callable[[float], Detector], float, float]] = Mapping
     "level": (_level, 1.0, 500.0),
     "change": (_change, 1.0, 500.0),
     "level-or-change": (_level_or_change, 1.0, 500.0),
+    "own": (_own, 0.5, 100.0),
+    "level-or-owners": (_level_or_owners, 0.5, 100.0),
     "change-bands": (_change_bands, 1.0, 500.0),
     "cusum-bands": (_cusum_bands, 1.0, 500.0),
     "hazard-ratio": (lambda value: HazardRatio(mean_days=math.exp(value)), 1.0, 200.0),
@@ -85,28 +98,31 @@ SCALED: Mapping[str, tuple[Callable[[float], Detector], float, float]] = Mapping
 
 def made_years(folder: Path, truth: str, seeds: Sequence[int]) -> list[tuple[list[DriftDay], int]]:
     """Days and change day of each seed; kept in the folder, so that a broken-off run goes on."""
-    path = folder / f"years-{truth.replace(', ', '-')}.npz"
+    path = folder / f"years-{truth.replace(', ', '-')}-{seeds[0]}.npz"
     if path.is_file():
         with np.load(path) as kept:
             table, changes = kept["table"], kept["changes"]
     else:
-        rows, changed = [], []
-        for seed in (*CHOOSING, *SHOWN):
+        found, changed = [], []
+        for seed in seeds:
             year = made_year(TRUTHS[truth], seed)
             exits = year.exits
-            rows.append(np.hstack([exits.observed, exits.expected, exits.squared, exits.squared_all[:, None],
-                                   year.shares]))
+            found.append(np.hstack([exits.observed, exits.expected, exits.squared, exits.squared_all[:, None],
+                                   year.shares, [[own.observed, own.expected, own.variance] for own in year.own]]))
             changed.append(year.change_day)
-        table, changes = np.array(rows), np.array(changed)
+        table, changes = np.array(found), np.array(changed)
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as fresh, fresh.open("wb") as file:
             np.savez(file, table=table, changes=changes)
-    return [(_days(table[seed]), int(changes[seed])) for seed in seeds]
+    return [(_days(rows), int(change)) for rows, change in zip(table, changes, strict=True)]
 
 
 def _days(table: np.ndarray) -> list[DriftDay]:
     observed, expected, squared = (table[:, idx * N_BANDS:(idx + 1) * N_BANDS] for idx in range(3))
-    return drift_days(DailyExits(0, observed, expected, squared, table[:, 3 * N_BANDS]), table[:, 3 * N_BANDS + 1:])
+    exits = DailyExits(0, observed, expected, squared, table[:, 3 * N_BANDS])
+    own = [DriftDay(*row) for row in table[:, -3:].tolist()]
+    new_owners = [DriftDay(0.0, 0.0, 0.0)] * len(table)  # owners of a made year are there from its first day
+    return drift_days(exits, table[:, 3 * N_BANDS + 1:-3], own, new_owners)
 
 
 def alarms_of(detector: Detector, days: Sequence[DriftDay]) -> list[int]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy.special import log_ndtr
 
-from sojourn.models.drift import DAY_S, DailyExits, WatchedRequests, daily_exits
+from sojourn.models.drift import DAY_S, DailyExits, DriftDay, WatchedRequests, daily_exits, own_exits
 
 N_DAYS, WARM_DAYS = 365, 28
 N_OWNERS, BATCHES_PER_DAY, BATCH_MEAN = 40, 30.0, 4.0
@@ -50,12 +50,14 @@ TRUTHS: Mapping[str, Truth] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class MadeYear:
-    """exits: of 365 days. shares: float64 (365, 5), of running cores by true remaining class at each day's end.
+    """exits: of 365 days; own: of each day, see `own_exits`.
 
+    shares: float64 (365, 5), of running cores by true remaining class at each day's end.
     change_day: when the drift begins, -1 without one.
     """
 
     exits: DailyExits
+    own: list[DriftDay]
     shares: np.ndarray
     change_day: int
 
@@ -103,7 +105,8 @@ def made_year(truth: Truth, seed: int) -> MadeYear:
     curves = np.clip(curves, 0.0, 30.0) + 0.0
     requests = WatchedRequests(arrival, arrival, end, np.ones(len(batch), bool), owner[batch], AGES_S,
                                curves[owner[batch]])
-    return MadeYear(daily_exits(requests, 0, N_DAYS - 1), _shares(arrival, end, cores_of[owner[batch]]),
+    own = own_exits(arrival, arrival, end, requests.is_event, requests.cluster, 0, N_DAYS - 1)
+    return MadeYear(daily_exits(requests, 0, N_DAYS - 1), own, _shares(arrival, end, cores_of[owner[batch]]),
                     -1 if truth.shape == "none" else change_day)
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from benchmarks.drift.retraining import Served, run, summary, truth_run
+from benchmarks.drift.retraining import Run, Served, run, summary, truth_run
 
 from sojourn.features.synthetic import SyntheticParameters, synthesize_with_truth
 from sojourn.features.synthetic_drift import Drift
+from sojourn.flows.monitor_config import FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS
 from sojourn.models.drift import DETECTORS, MONITOR_DETECTOR, Detector
+from sojourn.models.lifetime import HazardModel
 from sojourn.publishing import whole_file
 
 HISTORY_DAYS, YEAR_DAYS, N_REQUESTS = 56, 364, 63_000
@@ -26,11 +29,30 @@ PARAMETERS = SyntheticParameters(drift_per_week=0.0)
 """Deployments come, go and change their habits one by one; nothing common drifts."""
 BEGINS = MappingProxyType({"step": 70, "spike": 140, "ramp": 196, "owners": 294})
 """The day of the year on which each drift begins, and a day more for each seed, so that weekdays differ."""
-FOLLOW_UPS = (7, 28)
-"""Days after an alarm at which the monitor retrains once more: on its day little is known of what changed."""
-RULES: Mapping[str, Callable[[], Detector] | None] = MappingProxyType({
-    "never": None, "timer": DETECTORS["timer"], "monitor": DETECTORS[MONITOR_DETECTOR],
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a rule retrains: on alarms of its detector, after them, and when the model is so old."""
+
+    detector: Callable[[], Detector] | None
+    follow_ups: tuple[int, ...] = ()
+    max_age_days: int | None = None
+    refractory_days: int = 0
+
+    def run(self, served: Served, first: HazardModel) -> Run:
+        """A trace served under it."""
+        return run(served, first, self.detector() if self.detector else None, self.follow_ups, self.max_age_days,
+                   self.refractory_days)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType({
+    "never": Rule(None),
+    "timer": Rule(DETECTORS["timer"]),
+    "alarms only": Rule(DETECTORS[MONITOR_DETECTOR], FOLLOW_UP_DAYS, None, REFRACTORY_DAYS),
+    "monitor": Rule(DETECTORS[MONITOR_DETECTOR], FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS),
 })
+"""The last is what `sojourn monitor` does where it is told how to retrain."""
 
 
 def drifts_of(seed: int) -> dict[str, Drift]:
@@ -71,8 +93,7 @@ def one_year(kind: str, seed: int) -> dict[str, Any]:
     first = served.fitted(HISTORY_DAYS)
     if first is None:
         raise ValueError(f"the first {HISTORY_DAYS} days must be enough to train on")
-    rules = {name: summary(served, run(served, first, made() if made else None,
-                                       FOLLOW_UPS if name == "monitor" else ())) for name, made in RULES.items()}
+    rules = {name: summary(served, rule.run(served, first)) for name, rule in RULES.items()}
     rules["perfect"] = summary(served, truth_run(served, truth))
     for each in rules.values():
         each["alarms"] = [day - HISTORY_DAYS for day in each["alarms"]]

@@ -22,11 +22,14 @@ def monitor(
         "--as-of", help="Time of the check, seconds on the predictor's clock; nothing later is read. "
                         "[default: the log's latest]")] = None,
     alias: Annotated[str | None, typer.Option(help="Alias that must point to a version. [default: champion]")] = None,
-    detector: Annotated[str | None, typer.Option(help="How a drift is found. [default: level-or-change]")] = None,
+    detector: Annotated[str | None, typer.Option(help="How a drift is found. [default: level-or-owners]")] = None,
     long_lived_s: Annotated[int | None, typer.Option(
         help="What counts as long-lived, seconds. [default: what the version was trained with]")] = None,
     refractory_days: Annotated[int | None, typer.Option(
         help="Alarms within so many days of one that was acted upon are the same drift. [default: 14]")] = None,
+    max_age_days: Annotated[int | None, typer.Option(
+        help="Retrain, where it is said how, when the model's data ended so many days ago; 0 = never. "
+             "[default: 56]")] = None,
     retrain_deployment: Annotated[str | None, typer.Option(
         help="On an alarm, run this Prefect deployment: FLOW/DEPLOYMENT.")] = None,
     retrain_config: Annotated[Path | None, typer.Option(
@@ -43,7 +46,7 @@ def monitor(
         raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(retrain_config)!r}")
     settings = load_settings(MonitorConfig, config, model_name=name, log=log, trace=outcomes, reader=reader,
                              horizon_s=horizon_s, as_of_s=as_of_s, alias=alias, detector=detector,
-                             threshold_s=long_lived_s, refractory_days=refractory_days,
+                             threshold_s=long_lived_s, refractory_days=refractory_days, max_age_days=max_age_days,
                              retrain_deployment=retrain_deployment, retrain_config=retrain_config, store=store)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.monitor import monitor as run

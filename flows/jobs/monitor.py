@@ -17,15 +17,20 @@ from sojourn import __version__  # noqa: E402
 from sojourn.flows.config import RetrainConfig, load_settings  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.monitor.alarm_record import (  # noqa: E402
+    AGE,
+    ALARM,
     BEGUN,
     DONE,
     FAILED,
+    FOLLOW_UP,
     REPORT,
     ActedAlarm,
     alone,
     monitor_folder,
     read_record,
     to_act_on,
+    to_follow_up,
+    to_renew,
     write_record,
 )
 from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift  # noqa: E402
@@ -44,6 +49,8 @@ from sojourn.serving.decisions import DecisionLog, read_log  # noqa: E402
 
 N_VERSION_DIGITS = 12
 EVENT = "sojourn.monitor.alarm"
+_REASONS = {FOLLOW_UP: "This check starts a retrain some days after an alarm, when more is known of what changed.",
+            AGE: "This check starts a retrain because the data of the model in force ended long ago."}
 _THRESHOLD_S = 3_600
 """Long-lived where no version says what it was trained with."""
 
@@ -78,24 +85,26 @@ def monitor(config: MonitorConfig) -> Monitored:
             weeks = weeks_of(followed, None if check is None else check.exits, as_of_s, _threshold_s(config, followed),
                              config.seed)
         acted = read_record(folder)
-        due = _due(config, check, acted, as_of_s)
+        due = _due(config, check, acted, as_of_s, _trained_day(followed))
         advice = _advice(config, due, acted)
         tags = {"kind": "monitor", "model": config.model_name, "code_version": __version__, "as_of_s": str(as_of_s),
                 "alarm": "none" if check is None or not check.alarms else str(check.alarms[-1].day)}
         with tracker.run(f"monitor {config.model_name} {as_of_s}", tags) as run:
             with stage("report"):
-                page = _page(config, weeks, check, followed, as_of_s, advice)
+                page = _page(config, weeks, check, followed, as_of_s, advice, due)
                 _log_check(tracker, run, config, weeks, check, followed, page)
                 with whole_file(folder / REPORT) as temporary:
                     temporary.write_text(page)
             action = ""
-            if due is not None and check is not None:
-                with stage("act on the alarm"):
+            if due is not None:
+                with stage(f"act: {due.reason}"):
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
     for line in [*verdict(check, weeks, advice, clock_text(None)),
                  *loss_text(followed.losses, clock_text(None))]:
         console.print(line, soft_wrap=True)
+    if action and due is not None:
+        console.print(f"action  {due.reason}: {action}", soft_wrap=True)
     console.print(f"report  {folder / REPORT}", soft_wrap=True)
     return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action)
 
@@ -155,15 +164,32 @@ def _threshold_s(config: MonitorConfig, followed: Followed) -> int:
     return int(followed.models[-1].training.get("threshold_s", _THRESHOLD_S))
 
 
-def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm], as_of_s: int) -> ActedAlarm | None:
-    """The record of what is to be done now."""
-    if check is None or not check.alarms:
+def _trained_day(followed: Followed) -> int:
+    """The day on which the data of the version that answered last ended; the log's first day where that is unknown."""
+    return int(followed.models[-1].training.get("to_s", followed.watch_s.min()) // DAY_S)
+
+
+def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm], as_of_s: int,
+         trained_day: int) -> ActedAlarm | None:
+    """The record of what is to be done now: about an alarm, or else, where there is a way to retrain, some days after
+    one or because the model is old."""
+    now_day = as_of_s // DAY_S
+    if check is not None and check.alarms:
+        due = to_act_on(check.alarms[-1].day, acted, config.refractory_days, now_day)
+        if due is not None:
+            return replace(due, n_before=sum(alarm.day < due.day for alarm in check.alarms))
+    if config.retrain_deployment is None and config.retrain_config is None:
         return None
-    due = to_act_on(check.alarms[-1].day, acted, config.refractory_days, as_of_s // DAY_S)
-    return None if due is None else replace(due, n_before=sum(alarm.day < due.day for alarm in check.alarms))
+    due = to_follow_up(acted, config.follow_up_days, config.refractory_days, now_day)
+    if due is None and config.max_age_days:
+        due = to_renew(acted, config.max_age_days, trained_day, now_day)
+    return due
 
 
-def _alarm_of(check: DriftCheck, due: ActedAlarm) -> Alarm:
+def _alarm_of(check: DriftCheck | None, due: ActedAlarm) -> Alarm | None:
+    """The alarm that is acted upon; None where the reason is another."""
+    if check is None or not check.alarms or due.reason != ALARM:
+        return None
     return min(check.alarms, key=lambda alarm: abs(alarm.day - due.day))
 
 
@@ -172,17 +198,21 @@ def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[Acted
     if due is None:
         last = f" Last action: {acted[-1].action} (alarm of day {acted[-1].day}, {acted[-1].state})." if acted else ""
         return f"nothing more: this alarm was acted upon before, or is older than the refractory time.{last}"
+    if due.reason != ALARM:
+        return f"nothing about this alarm. {_REASONS[due.reason]}"
     if config.retrain_deployment or config.retrain_config:
         return "this check starts a retrain; look at its gates."
     return "retrain on data that holds the days since then (sojourn retrain), and look at the gates."
 
 
 def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
-          advice: str) -> str:
+          advice: str, due: ActedAlarm | None) -> str:
     clock = clock_text(None)
     versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")
+    if due is not None and due.reason != ALARM:
+        about = f"{_REASONS[due.reason]} {about}"
     return monitor_page(config.model_name, about, verdict(check, weeks, advice, clock), weeks, check, followed.counts,
                         clock, followed.losses)
 
@@ -200,8 +230,8 @@ def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequenc
                                        "scores": dict(week.scores)} for week in weeks], indent=1), "weeks.json")
 
 
-def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: ActedAlarm, alarm: Alarm) -> str:
-    """Tell Prefect, and retrain where that is asked for. The record is written before and after.
+def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: ActedAlarm, alarm: Alarm | None) -> str:
+    """Tell Prefect of an alarm, and retrain where that is asked for. The record is written before and after.
 
     A check that is killed in between leaves `begun`: the next one tries once more. Prefect knows event and flow run by
     ids made of model and alarm, so that neither is there twice.
@@ -209,16 +239,17 @@ def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: Acte
     action = ("retrain by deployment " + config.retrain_deployment if config.retrain_deployment else
               "retrain within the check" if config.retrain_config else "event only")
     due = replace(due, action=action)
-    before = [one for one in acted if one.day != due.day]
+    before = [one for one in acted if (one.reason, one.day) != (due.reason, due.day)]
     write_record(folder, [*before, due])
     state, note = DONE, ""
     try:
-        _emit(config, alarm, due)
+        if alarm is not None:
+            _emit(config, alarm, due)
         if config.retrain_deployment is not None:
             from prefect.deployments import run_deployment
 
             made: Any = run_deployment(config.retrain_deployment, timeout=0, as_subflow=False,
-                                       idempotency_key=f"{EVENT}.{config.model_name}.{due.day}")
+                                       idempotency_key=f"sojourn.monitor.{due.reason}.{config.model_name}.{due.day}")
             note = f"flow run {made.id}"
         elif config.retrain_config is not None:
             from sojourn.flows.jobs.retrain import retrain

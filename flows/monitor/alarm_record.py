@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,16 @@ FORMAT_VERSION = 1
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 N_TRIES_MAX = 2
 """An action that was cut off is tried so often in all."""
+ALARM, FOLLOW_UP, AGE = "alarm", "follow-up", "age"
+"""Why something was done: an alarm, some days after one, or because the model was old."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActedAlarm:
-    """One alarm that was acted upon. day: of the alarm; action: in words; state: begun, done or failed.
+    """One alarm that was acted upon, or another retraining. day: of the alarm, or on which it was due; action: in
+    words; state: begun, done or failed.
 
-    n_before: alarms of earlier days that the same check found.
+    n_before: alarms of earlier days that the same check found. reason: alarm, follow-up or age.
     """
 
     day: int
@@ -34,6 +37,7 @@ class ActedAlarm:
     n_tries: int
     note: str = ""
     n_before: int = 0
+    reason: str = ALARM
 
 
 def monitor_folder(store: Path, name: str) -> Path:
@@ -63,7 +67,8 @@ def read_record(folder: Path) -> list[ActedAlarm]:
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format_version {document['format_version']!r}")
         return [ActedAlarm(int(one["day"]), str(one["action"]), str(one["state"]), int(one["n_tries"]),
-                           str(one["note"]), int(one.get("n_before", 0))) for one in document["alarms"]]
+                           str(one["note"]), int(one.get("n_before", 0)), str(one.get("reason", ALARM)))
+                for one in document["alarms"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{RECORD} in {str(folder)!r} must be a record of alarms, got {error}") from error
 
@@ -82,14 +87,50 @@ def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: 
     that was cut off is taken up again, once.
 
     >>> to_act_on(100, [], 14, 101), to_act_on(100, [ActedAlarm(95, "retrain", DONE, 1)], 14, 101)
-    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0), None)
+    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0, reason='alarm'), None)
     """
     if now_day - day > refractory_days:
         return None
-    near = [one for one in acted if abs(one.day - day) <= refractory_days]
-    if not near:
-        return ActedAlarm(day, "", BEGUN, 1)
-    last = near[-1]
-    if last.state == BEGUN and last.n_tries < N_TRIES_MAX:
-        return ActedAlarm(last.day, last.action, BEGUN, last.n_tries + 1, n_before=last.n_before)
-    return None
+    near = [one for one in acted if one.reason == ALARM and abs(one.day - day) <= refractory_days]
+    return _again(near[-1]) if near else ActedAlarm(day, "", BEGUN, 1)
+
+
+def to_follow_up(acted: list[ActedAlarm], follow_up_days: tuple[int, ...], refractory_days: int,
+                 now_day: int) -> ActedAlarm | None:
+    """The record of a further retraining that is due now; None where there is none.
+
+    It is due so many days after the last alarm that was acted upon: on the alarm's day little was known of what
+    changed. Of several the latest counts. One that is more than `refractory_days` late is left out.
+
+    >>> done = [ActedAlarm(100, "retrain", DONE, 1)]
+    >>> to_follow_up(done, (7, 28), 14, 106), to_follow_up(done, (7, 28), 14, 109).day
+    (None, 107)
+    """
+    alarms = [one.day for one in acted if one.reason == ALARM]
+    due = [alarms[-1] + after for after in follow_up_days if alarms and now_day - alarms[-1] - after >= 0]
+    if not due or now_day - max(due) > refractory_days:
+        return None
+    tried = [one for one in acted if one.reason == FOLLOW_UP and one.day == max(due)]
+    return _again(tried[-1]) if tried else ActedAlarm(max(due), "", BEGUN, 1, reason=FOLLOW_UP)
+
+
+def to_renew(acted: list[ActedAlarm], max_age_days: int, trained_day: int, now_day: int) -> ActedAlarm | None:
+    """The record of a retraining that is due because the model in force is old; None where it is not.
+
+    Its age counts from `trained_day`, the end of its data, or from the last retraining that was begun, if that is
+    later: what a gate kept out is not tried again at each check.
+
+    >>> to_renew([], 56, 40, 95), to_renew([], 56, 40, 96).day
+    (None, 96)
+    """
+    if acted and acted[-1].reason == AGE and acted[-1].state == BEGUN:
+        return _again(acted[-1])
+    last_day = max([trained_day, *(one.day for one in acted)])
+    return ActedAlarm(now_day, "", BEGUN, 1, reason=AGE) if now_day - last_day >= max_age_days else None
+
+
+def _again(last: ActedAlarm) -> ActedAlarm | None:
+    """One that was cut off is taken up again, once."""
+    if last.state != BEGUN or last.n_tries >= N_TRIES_MAX:
+        return None
+    return replace(last, n_tries=last.n_tries + 1, note="")

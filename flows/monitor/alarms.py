@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +12,24 @@ from sojourn.flows.monitor.followed import Followed
 from sojourn.models.drift import (
     DAY_S,
     DETECTORS,
+    NEW_OWNERS,
+    OWN,
+    REFERENCE_DAYS,
     AnyOf,
     DailyExits,
+    DriftDay,
     WatchedRequests,
     change_point,
     cumulative_hazard,
     daily_exits,
     drift_days,
+    new_owner_days,
+    own_exits,
 )
 
 _LOG_AGES_S = np.unique(np.rint(np.geomspace(30.0, 400.0 * DAY_S, 40)))
 """Ages at which curves are read where the model has no edges of its own, and beyond its last one."""
+_AGAINST = {OWN: "before", NEW_OWNERS: "share"}
 BANDS = ("in the first hour", "from 1 h to 1 d", "after the first day")
 
 
@@ -31,7 +39,8 @@ class Alarm:
 
     since_low_day, since_high_day: the first and last day that may be it, see `change_point`.
     where: at which ages, in words. observed, expected: exits from `since_day` to `day`, at these ages; z: their
-    difference in standard errors.
+    difference in standard errors. against: `predicted` = what the curves say; `before` = the same owners' rate of the
+    28 days before; `share` = requests of new owners, instead of exits, against their usual share.
     """
 
     day: int
@@ -42,6 +51,7 @@ class Alarm:
     observed: float
     expected: float
     z: float
+    against: str = "predicted"
 
     @property
     def ratio(self) -> float:
@@ -75,33 +85,53 @@ def check_drift(followed: Followed, as_of_s: int, detector: str) -> DriftCheck |
     if last < first:
         return None
     exits = daily_exits(watched_requests(followed), first, last)
-    return DriftCheck(exits, *drift_alarms(exits, detector))
+    return DriftCheck(exits, *drift_alarms(exits, detector, *owner_days(followed, first, last)))
 
 
-def drift_alarms(exits: DailyExits, detector: str) -> tuple[np.ndarray, tuple[Alarm, ...]]:
+def owner_days(followed: Followed, first: int, last: int) -> tuple[list[DriftDay], list[DriftDay]]:
+    """Exits against the owners' own rate before, and requests of new owners, of the days `first` .. `last`; of
+    requests whose owner is known."""
+    known = np.flatnonzero(followed.owner >= 0)
+    begin_s, watch_s, end_s, owner = (each[known] for each in (followed.begin_s, followed.watch_s, followed.end_s,
+                                                               followed.owner))
+    return (own_exits(begin_s, watch_s, end_s, followed.is_event[known], owner, first, last),
+            new_owner_days(followed.arrival_s[known], owner, first, last))
+
+
+def drift_alarms(exits: DailyExits, detector: str, own: Sequence[DriftDay],
+                 new_owners: Sequence[DriftDay]) -> tuple[np.ndarray, tuple[Alarm, ...]]:
     """The scores of a detector of `DETECTORS` after each day, float64 (D,), and its alarms."""
     running = DETECTORS[detector]()
     scores, alarms = [], []
-    for place, day in enumerate(drift_days(exits)):
+    for place, day in enumerate(drift_days(exits, None, own, new_owners)):
         is_alarm = running.update(day)
         scores.append(running.score)
         if is_alarm:
-            band = running.band if isinstance(running, AnyOf) else None
-            alarms.append(_alarm(exits, place, band))
+            series = running.series if isinstance(running, AnyOf) else None
+            of_owners = {OWN: own, NEW_OWNERS: new_owners}.get(series) if isinstance(series, str) else None
+            alarms.append(_alarm(exits, place, series, of_owners))
     return np.array(scores), tuple(alarms)
 
 
-def _alarm(exits: DailyExits, place: int, band: int | None) -> Alarm:
-    """What an alarm of a day says, from all days up to it."""
+def _alarm(exits: DailyExits, place: int, series: int | str | None, of_owners: Sequence[DriftDay] | None) -> Alarm:
+    """What an alarm of a day says, from all days up to it; of an alarm of owners from the last 28, which the day is
+    compared with."""
+    band = series if isinstance(series, int) else None
     bands = slice(None) if band is None else slice(band, band + 1)
-    days = slice(0, place + 1)
-    observed, expected = exits.observed[days, bands].sum(axis=1), exits.expected[days, bands].sum(axis=1)
-    squared = exits.squared_all[days] if band is None else exits.squared[days, band]
+    low = 0 if of_owners is None else max(place + 1 - REFERENCE_DAYS, 0)
+    days = slice(low, place + 1)
+    if of_owners is None:
+        observed, expected = exits.observed[days, bands].sum(axis=1), exits.expected[days, bands].sum(axis=1)
+        squared = exits.squared_all[days] if band is None else exits.squared[days, band]
+    else:
+        observed, expected, squared = np.array([(day.observed, day.expected, day.variance)
+                                                for day in of_owners[days]]).T
     change = change_point(observed, expected, squared)
     start = change.start
     total, due = float(observed[start:].sum()), float(expected[start:].sum())
     spread = math.sqrt(max(float(squared[start:].sum()), due, 1e-9))
     where = "at all ages" if band is None else BANDS[band]
     first = exits.first_day
-    return Alarm(first + place, first + start, first + change.low, first + change.high, where, total, due,
-                 (total - due) / spread)
+    against = _AGAINST.get(series, "predicted") if isinstance(series, str) else "predicted"
+    return Alarm(first + place, first + low + start, first + low + change.low, first + low + change.high, where, total,
+                 due, (total - due) / spread, against)

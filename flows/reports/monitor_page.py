@@ -52,8 +52,12 @@ def alarm_text(alarm: Alarm, clock: Clock) -> str:
     low, high = (clock(day * DAY_S) for day in (alarm.since_low_day, alarm.since_high_day))
     between = "" if low == high else f" (between {low} and {high})"
     way = "earlier" if alarm.ratio > 1.0 else "later"
-    return (f"Requests {alarm.where} end {way} than predicted: {alarm.observed:.0f} exits were seen where "
-            f"{alarm.expected:.0f} were expected ({alarm.ratio:.2f} times). It began about "
+    what = {"predicted": f"Requests {alarm.where} end {way} than predicted: {alarm.observed:.0f} exits were seen where",
+            "before": f"Requests end {way} than those of the same owners in the 28 days before: {alarm.observed:.0f} "
+                      "exits were seen where",
+            "share": "More requests than usual come from owners that are less than a week old: "
+                     f"{alarm.observed:.0f} were made where"}[alarm.against]
+    return (f"{what} {alarm.expected:.0f} were expected ({alarm.ratio:.2f} times). It began about "
             f"{clock(alarm.since_day * DAY_S)}{between} and was noticed after {clock((alarm.day + 1) * DAY_S)}; the "
             f"difference is {abs(alarm.z):.1f} standard errors, owners drawn together.")
 

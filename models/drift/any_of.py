@@ -1,4 +1,4 @@
-"""Several detectors side by side, on all ages or on one band of age each; an alarm of any is an alarm."""
+"""Several detectors side by side, each on one of the things that a day has; an alarm of any is an alarm."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 from sojourn.models.drift.detector import Detector, DriftDay, checked_state
 
-Part = tuple[Callable[[], Detector], int | None]
-"""What makes a detector, and the band of age whose days it gets; None = all ages together."""
+OWN, NEW_OWNERS = "own", "new_owners"
+Series = int | str | None
+"""What of a day a part gets: a band of age; `own` or `new_owners`; None = exits of all ages together."""
+Part = tuple[Callable[[], Detector], Series]
+"""What makes a detector, and what of a day it gets."""
 
 
 class AnyOf:
@@ -18,7 +21,7 @@ class AnyOf:
     >>> detector = AnyOf({"all": (Cusum, None), "late": (Cusum, 1)})
     >>> late = DriftDay(1.0, 50.0, 50.0)
     >>> day = DriftDay(2_001.0, 2_050.0, 2_050.0, bands=(DriftDay(2_000.0, 2_000.0, 2_000.0), late))
-    >>> [detector.update(day) for _ in range(4)], detector.raised_by, detector.band
+    >>> [detector.update(day) for _ in range(4)], detector.raised_by, detector.series
     ([False, False, False, True], 'late', 1)
     """
 
@@ -35,12 +38,12 @@ class AnyOf:
         self._detectors = {name: made() for name, (made, _) in self.parts.items()}
 
     @property
-    def band(self) -> int | None:
-        """The band of the part whose score is highest; None = all ages together."""
+    def series(self) -> Series:
+        """What the part whose score is highest gets of a day."""
         return self.parts[self.raised_by][1]
 
     def update(self, day: DriftDay) -> bool:
-        alarms = [detector.update(self._of_band(day, self.parts[name][1]))
+        alarms = [detector.update(self._of_day(day, self.parts[name][1]))
                   for name, detector in self._detectors.items()]
         self.raised_by = max(self._detectors, key=lambda name: self._detectors[name].score)
         self.score = self._detectors[self.raised_by].score
@@ -49,12 +52,17 @@ class AnyOf:
         return any(alarms)
 
     @staticmethod
-    def _of_band(day: DriftDay, band: int | None) -> DriftDay:
-        if band is None:
+    def _of_day(day: DriftDay, series: Series) -> DriftDay:
+        if series is None:
             return day
-        if band >= len(day.bands):
-            raise ValueError(f"a day must have at least {band + 1} bands, got {len(day.bands)}")
-        return day.bands[band]
+        if isinstance(series, int):
+            if series >= len(day.bands):
+                raise ValueError(f"a day must have at least {series + 1} bands, got {len(day.bands)}")
+            return day.bands[series]
+        found = day.own if series == OWN else day.new_owners
+        if found is None:
+            raise ValueError(f"a day must have {series}, got None")
+        return found
 
     def state(self) -> dict[str, Any]:
         return {"parts": {name: detector.state() for name, detector in self._detectors.items()}, "score": self.score,

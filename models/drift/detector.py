@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +21,8 @@ class DriftDay:
 
     observed, expected: exits. variance: of their difference, by clusters. shares: the share of running cores in each
     lifetime class, summing to 1, for detectors of class shares; may be empty for others. bands: the same day by bands
-    of age, for `AnyOf`.
+    of age, for `AnyOf`. own: exits against the owners' own rate before, `own_exits`; new_owners: requests of new
+    owners against their usual share, `new_owner_days`; None where they were not counted.
     """
 
     observed: float
@@ -29,6 +30,8 @@ class DriftDay:
     variance: float
     shares: tuple[float, ...] = ()
     bands: tuple[DriftDay, ...] = ()
+    own: DriftDay | None = None
+    new_owners: DriftDay | None = None
 
     def residual(self, side: int, tolerance: float = 0.0) -> float:
         """Exits beyond the tolerance in standard errors; > 0 = more (side 1) or fewer (side -1) than tolerated.
@@ -65,8 +68,10 @@ class Detector(Protocol):
         ...
 
 
-def drift_days(exits: DailyExits, shares: np.ndarray | None = None) -> list[DriftDay]:
+def drift_days(exits: DailyExits, shares: np.ndarray | None = None, own: Sequence[DriftDay] | None = None,
+               new_owners: Sequence[DriftDay] | None = None) -> list[DriftDay]:
     """The days of `exits` as detectors take them, all ages together, and by bands. shares: float64 (D, K) or None.
+    own, new_owners: what `own_exits` and `new_owner_days` give of the same D days, or None.
 
     >>> one = np.array([[3.0, 1.0]])
     >>> day, = drift_days(DailyExits(0, one, 2.0 * one, one, np.array([5.0])))
@@ -75,9 +80,11 @@ def drift_days(exits: DailyExits, shares: np.ndarray | None = None) -> list[Drif
     """
     rows = [()] * len(exits) if shares is None else [tuple(row) for row in shares.tolist()]
     columns = (exits.observed.tolist(), exits.expected.tolist(), exits.squared.tolist())
-    return [DriftDay(sum(observed), sum(expected), squared_all, row, tuple(map(DriftDay, observed, expected, squared)))
-            for observed, expected, squared, squared_all, row in
-            zip(*columns, exits.squared_all.tolist(), rows, strict=True)]
+    nothing = [None] * len(exits)
+    return [DriftDay(sum(observed), sum(expected), squared_all, row, tuple(map(DriftDay, observed, expected, squared)),
+                     of_own, of_new)
+            for observed, expected, squared, squared_all, row, of_own, of_new in
+            zip(*columns, exits.squared_all.tolist(), rows, own or nothing, new_owners or nothing, strict=True)]
 
 
 def checked_state(state: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:

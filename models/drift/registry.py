@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from sojourn.models.drift.any_of import AnyOf
+from sojourn.models.drift.any_of import NEW_OWNERS, OWN, AnyOf
 from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares
 from sojourn.models.drift.cusum import Cusum
 from sojourn.models.drift.detector import TOLERANCE, Detector
 from sojourn.models.drift.exits import BANDS_S
 from sojourn.models.drift.hazard_ratio import HazardRatio
 from sojourn.models.drift.page_hinkley import PageHinkley
+from sojourn.models.drift.scaled_cusum import ScaledCusum
 from sojourn.models.drift.timer import Timer
 
 _ALL_AND_BANDS = (None, *range(len(BANDS_S)))
@@ -29,12 +30,21 @@ def change() -> Detector:
     return Cusum(threshold=6.0, tolerance=0.12, half_life_days=28.0)
 
 
+def new_owners() -> Detector:
+    """More requests of new owners than usual: known when they are made, so no end has to be waited for."""
+    return Cusum(threshold=4.0, allowance=1.0, tolerance=0.1, rest_days=14, sides=(1,))
+
+
 DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
     "timer": Timer,
     "page-hinkley": PageHinkley,
     "level": level,
     "change": change,
     "level-or-change": lambda: AnyOf({"level": (level, None), "change": (change, None)}),
+    "own": lambda: AnyOf({"own": (ScaledCusum, OWN)}),
+    "new-owners": lambda: AnyOf({"new-owners": (new_owners, NEW_OWNERS)}),
+    "level-or-owners": lambda: AnyOf({"level": (level, None), "own": (ScaledCusum, OWN),
+                                      "new-owners": (new_owners, NEW_OWNERS)}),
     "change-bands": lambda: AnyOf({f"band {band}": (change, band) for band in _ALL_AND_BANDS}),
     "cusum-bands": lambda: AnyOf({f"band {band}": (partial(Cusum, tolerance=0.1), band) for band in _ALL_AND_BANDS}),
     "hazard-ratio": HazardRatio,
@@ -45,5 +55,5 @@ DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
 })
 """Name in configs, tables and figures -> a new detector with its default constants."""
 
-MONITOR_DETECTOR = "level-or-change"
+MONITOR_DETECTOR = "level-or-owners"
 """What the monitor uses unless it is given another."""

@@ -19,7 +19,21 @@ from made_bundles import rewrite
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.monitor.alarm_record import DONE, FAILED, ActedAlarm, monitor_folder, read_record, write_record
+from sojourn.flows.monitor.alarm_record import (
+    AGE,
+    ALARM,
+    BEGUN,
+    DONE,
+    FAILED,
+    FOLLOW_UP,
+    ActedAlarm,
+    monitor_folder,
+    read_record,
+    to_act_on,
+    to_follow_up,
+    to_renew,
+    write_record,
+)
 from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_alarms
 from sojourn.flows.monitor.followed import follow
 from sojourn.flows.monitor.outcomes import traced_outcomes
@@ -283,7 +297,8 @@ def test_each_alarm_says_the_day_of_the_change_whichever_detector_raised_it(dete
     ages_s = np.array([0.0, 30.0 * DAY_S])
     rows = WatchedRequests(begin_s, begin_s, end_s, np.ones(6_000, bool), np.arange(6_000), ages_s,
                            np.tile(ages_s / 7_200.0, (6_000, 1)))
-    late = [alarm for alarm in drift_alarms(daily_exits(rows, 0, 59), detector)[1] if alarm.day >= 50]
+    exits = daily_exits(rows, 0, 59)
+    late = [alarm for alarm in drift_alarms(exits, detector, (), ())[1] if alarm.day >= 50]
     assert late and all(abs(alarm.since_day - 49) <= 1 for alarm in late)
     assert all(alarm.since_low_day <= 49 <= alarm.since_high_day for alarm in late)
 
@@ -415,6 +430,42 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
     with pytest.raises(ValueError, match="no trace"):
         job.monitor(stored.config(**changes))
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [FAILED]
+
+
+def test_follow_ups_and_old_models_are_retrained_once_where_it_is_said_how(
+        stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from sojourn.flows.jobs import monitor as job
+
+    runs: list[Any] = []
+    monkeypatch.setattr(job, "load_settings", lambda *given, **changes: changes)
+    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", lambda settings: runs.append(settings))
+    folder = monitor_folder(stored.folder, NAME)
+    now_day = (logged.trace.horizon_s - 1) // DAY_S
+    how = {"retrain_config": tmp_path / "made.toml", "detector": "level"}
+    write_record(folder, [ActedAlarm(now_day - 9, "retrain within the check", DONE, 1)])
+    assert job.monitor(stored.config(detector="level")).action == "" and not runs
+    assert job.monitor(stored.config(**how)).action == "retrain within the check" and len(runs) == 1
+    assert [(one.day, one.reason, one.state) for one in read_record(folder)] == [
+        (now_day - 9, ALARM, DONE), (now_day - 2, FOLLOW_UP, DONE)]
+    assert job.monitor(stored.config(**how)).action == "" and len(runs) == 1
+    write_record(folder, [])
+    assert job.monitor(stored.config(**how, max_age_days=2)).action and len(runs) == 2
+    assert job.monitor(stored.config(**how, max_age_days=2)).action == "" and len(runs) == 2
+    assert job.monitor(stored.config(**how, max_age_days=0)).action == ""
+    assert [(one.day, one.reason) for one in read_record(folder)] == [(now_day, AGE)]
+    write_record(folder, [])
+
+
+def test_a_further_retraining_that_was_cut_off_is_taken_up_once() -> None:
+    alarm = ActedAlarm(100, "retrain", DONE, 1)
+    begun = ActedAlarm(107, "retrain", BEGUN, 1, reason=FOLLOW_UP)
+    again = to_follow_up([alarm, begun], (7, 28), 14, 110)
+    assert again == ActedAlarm(107, "retrain", BEGUN, 2, reason=FOLLOW_UP)
+    assert to_follow_up([alarm, again], (7, 28), 14, 110) is None
+    assert to_follow_up([alarm], (7, 28), 14, 122) is None  # more than 14 days late
+    old = ActedAlarm(160, "retrain", BEGUN, 1, reason=AGE)
+    assert to_renew([alarm, old], 56, 100, 161) == ActedAlarm(160, "retrain", BEGUN, 2, reason=AGE)
+    assert to_act_on(108, [begun], 14, 109) == ActedAlarm(108, "", BEGUN, 1)  # follow-ups hide no alarm
 
 
 def test_a_record_that_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
