@@ -25,14 +25,22 @@ def training_reference(rows: Examples, names: Sequence[str]) -> dict[str, Any]:
     """
     features = {}
     for idx, name in enumerate(names):
-        values = rows.features[:, idx]
-        known = values[~np.isnan(values)]
-        edges = np.unique(np.quantile(known, np.arange(1, N_BINS) / N_BINS)) if len(known) else np.empty(0)
-        features[name] = {"edges": edges.tolist(), "shares": bin_shares(values, edges).round(6).tolist()}
+        features[name] = feature_reference(rows.features[:, idx])
     seen = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
     survival = [None if value != value else round(value, 6)
                 for value in seen.survival_at(np.array(SURVIVAL_AGES_S, np.float64)).tolist()]
     return {"n": len(rows), "features": features, "lifetime": {"ages_s": [*SURVIVAL_AGES_S], "survival": survival}}
+
+
+def feature_reference(values: np.ndarray) -> dict[str, list[float]]:
+    """Deciles of a feature, and the share of rows in each bin, the last that of missing values. values: float64 (n,).
+
+    >>> feature_reference(np.array([1.0, 2.0, np.nan, 2.0]))
+    {'edges': [1.2, 1.4, 1.6, 1.8, 2.0], 'shares': [0.25, 0.0, 0.0, 0.0, 0.5, 0.0, 0.25]}
+    """
+    known = values[~np.isnan(values)]
+    edges = np.unique(np.quantile(known, np.arange(1, N_BINS) / N_BINS)) if len(known) else np.empty(0)
+    return {"edges": edges.tolist(), "shares": bin_shares(values, edges).round(6).tolist()}
 
 
 def bin_shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -12,12 +12,14 @@ from sojourn.features.split import Examples
 from sojourn.flows.monitor.followed import Followed
 from sojourn.models.drift import DAY_S, DailyExits
 from sojourn.models.measures import BrierOverAges, KaplanMeier, OwnerDraws, Pit, interval, score_model
-from sojourn.models.training_reference import stability_index
+from sojourn.models.training_reference import feature_reference, stability_index
 from sojourn.serving.inputs import WEEK_S
 
 N_ENDS_MIN = 50
 """A week with fewer observed ends is not judged."""
 N_DRAWS = 100
+BEFORE_DAYS, N_BEFORE_MIN = 28, 500
+"""Owner features are compared with the decisions of so many days before a week, at least so many."""
 N_FEATURES_SHOWN = 3
 MEASURES: Mapping[str, str] = {
     "mae_log10": "MAE of log10 lifetime over observed ends, median against observed; lower is better",
@@ -137,11 +139,11 @@ def _reference(followed: Followed) -> Mapping[str, dict[str, list[float | None]]
 def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
     """Whether a feature keeps its distribution where requests do: not what adds up with time, nor part of a week.
 
-    Counts of what an owner has run rise for ever; means of a whole category settle, so that a change far too small to
-    matter leaves all of its training values; the time since an owner's last request follows the traffic; a weekday is
-    not spread over a week that has only begun.
+    Counts of what an owner has run and the longest of its lifetimes rise for ever; means of a whole category settle, so
+    that a change far too small to matter leaves all of its training values; the time since an owner's last request
+    follows the traffic; a weekday is not spread over a week that has only begun.
 
-    >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:since_last", "user:ended")]
+    >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:longest", "user:ended")]
     [True, True, False, False]
     >>> [is_comparable(name, ("user",)) for name in ("zone:mean", "weekday")]
     [False, False]
@@ -149,20 +151,33 @@ def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
     key, separator, what = feature.rpartition(":")
     if not separator:
         return feature != "weekday"
-    return key in owner_keys and what not in ("arrived", "ended", "since_last")
+    return key in owner_keys and what not in ("arrived", "ended", "longest", "since_last")
 
 
 def _moved(followed: Followed, at: np.ndarray) -> list[tuple[str, float]]:
-    """Features by their stability index against the rows that their own version was trained on, largest first."""
+    """Features by their stability index against the rows that their own version was trained on, largest first.
+
+    What a feature says of an owner grows with the time that the history has run. So its index is the smaller one of
+    that and of the one against the decisions of the 28 days before the week; it is left out where these are few.
+    """
     sums: dict[str, float] = {}
     for place, model in enumerate(followed.models):
-        rows = followed.table.row[at][followed.table.table[at] == place]
+        is_own = followed.table.table == place
+        rows = followed.table.row[at][is_own[at]]
         if model.reference is None or len(rows) == 0:
             continue
+        from_s = int(followed.week[at[0]]) * WEEK_S - model.phase_s
+        is_before = is_own & (followed.arrival_s < from_s) & (followed.arrival_s >= from_s - BEFORE_DAYS * DAY_S)
+        before = followed.table.row[is_before]
         for idx, name in enumerate(model.features):
             reference = model.reference["features"].get(name)
             if reference is not None and is_comparable(name, model.owner_keys):
-                index = stability_index(followed.features[place][rows, idx], reference)
+                values = followed.features[place][:, idx]
+                index = stability_index(values[rows], reference)
+                if ":" in name and len(before) < N_BEFORE_MIN:
+                    continue
+                if ":" in name:
+                    index = min(index, stability_index(values[rows], feature_reference(values[before])))
                 sums[name] = sums.get(name, 0.0) + index * len(rows) / len(at)
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 

@@ -132,7 +132,8 @@ def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[We
                             tuple((clock(week.from_s), feature, f"{index:.2f}") for week in weeks[-4:]
                                   for feature, index in week.moved), 2,
                             "The last four weeks. 0.1 to 0.25 = moved a little, above 0.25 = moved. Left out: what "
-                            "adds up with time, the time since an owner's last request, means of whole "
+                            "adds up with time, owners' features without 500 earlier decisions to compare "
+                            "with, the time since an owner's last request, means of whole "
                             "categories, the weekday."))
     sections.append(Section("What was joined", "", ("count", "n"),
                             tuple((COUNTS[key], f"{counts[key]:,}") for key in COUNTS if counts.get(key)), 1))

@@ -289,6 +289,14 @@ def test_a_drift_raises_an_alarm_that_says_when_it_began(logged: Logged) -> None
     assert len([alarm for alarm in calm.alarms if alarm.day >= logged.drift_s // DAY_S]) < len(late) + 1
 
 
+def test_no_input_of_a_log_without_drift_has_moved(logged: Logged) -> None:
+    as_of_s = logged.trace.horizon_s - 1
+    weeks = weeks_of(follow(read_log(logged.log, as_of_s), versions_of(logged), as_of_s), None, as_of_s, 3_600)
+    first, last = weeks[0], weeks[-1]
+    assert first.n >= 500 and not [name for name, _ in first.moved if ":" in name]  # nothing before to compare with
+    assert last.moved and [name for name, index in last.moved if index >= 0.25] == []
+
+
 @pytest.mark.parametrize("detector", ["level", "change", "level-or-change", "timer"])
 def test_each_alarm_says_the_day_of_the_change_whichever_detector_raised_it(detector: str) -> None:
     rng = np.random.default_rng(1)
