@@ -468,7 +468,7 @@ def test_a_further_retraining_that_was_cut_off_is_taken_up_once() -> None:
     alarm = ActedAlarm(100, "retrain", DONE, 1)
     begun = ActedAlarm(107, "retrain", BEGUN, 1, reason=FOLLOW_UP)
     again = to_follow_up([alarm, begun], (7, 28), 14, 110)
-    assert again == ActedAlarm(107, "retrain", BEGUN, 2, reason=FOLLOW_UP)
+    assert again is not None and again == ActedAlarm(107, "retrain", BEGUN, 2, reason=FOLLOW_UP)
     assert to_follow_up([alarm, again], (7, 28), 14, 110) is None
     assert to_follow_up([alarm], (7, 28), 14, 122) is None  # more than 14 days late
     old = ActedAlarm(160, "retrain", BEGUN, 1, reason=AGE)

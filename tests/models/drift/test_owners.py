@@ -8,7 +8,7 @@ import pytest
 from sojourn.models.drift import DAY_S, DETECTORS, DriftDay, ScaledCusum, new_owner_days, own_exits
 
 
-def made_requests(seed: int, change_day: int = 1_000, factor: float = 1.0) -> tuple[np.ndarray, ...]:
+def made_requests(seed: int, change_day: int = 1_000, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sixty owners of different lifetimes over 80 days; from a day on each is `factor` times as long."""
     rng = np.random.default_rng(seed)
     arrival_s = np.sort(rng.integers(0, 80 * DAY_S, 6_000))

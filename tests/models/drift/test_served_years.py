@@ -13,7 +13,7 @@ import pytest
 from sojourn.features.synthetic import SyntheticParameters, synthesize
 from sojourn.features.synthetic_drift import Drift
 from sojourn.features.trace import Trace
-from sojourn.models.drift import DAY_S, DETECTORS
+from sojourn.models.drift import DAY_S, DETECTORS, MONITOR_DETECTOR
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def test_alarms_and_models_are_those_of_a_trace_that_ends_there(benchmarks: Any)
     trace = synthesize(12_000, seed=4, days=80, parameters=SyntheticParameters(drift_per_week=0.0),
                        drifts=(Drift("step", 60.0, 4.0),))
     whole = benchmarks.Served.of(trace, 28, 28)
-    result = benchmarks.run(whole, whole.fitted(28), DETECTORS["level-or-change"](), (3,))
+    result = benchmarks.run(whole, whole.fitted(28), DETECTORS[MONITOR_DETECTOR](), (3,))
     assert result.alarms and 60 <= result.alarms[0] <= 66
     end_day = result.alarms[0] + 1
     part = benchmarks.Served.of(known_until(trace, end_day), 28, 28)
     first, again = whole.fitted(28), part.fitted(28)
     assert first.boosted_.text == again.boosted_.text
-    early = benchmarks.run(part, again, DETECTORS["level-or-change"](), (3,))
+    early = benchmarks.run(part, again, DETECTORS[MONITOR_DETECTOR](), (3,))
     assert early.alarms == [day for day in result.alarms if day < end_day]
     assert whole.fitted(end_day).boosted_.text == part.fitted(end_day).boosted_.text
 
