@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.models.drift import MONITOR_DETECTOR
+
 _COLOURS = {"never": "#999999", "timer": "#d95f02", "monitor": "#1b6ca8"}
 
 
@@ -23,8 +25,8 @@ def table_figure(table: Mapping[str, Any], path: Path) -> None:
         near: dict[tuple[float, float], list[str]] = {}  # names of points that lie on one another share a label
         for name, row in table["default"].items():
             x, y = row[none]["alarms_per_year"], 100.0 * row[step]["share_within_7_days"]
-            axes.plot(x, y, "o", color=_COLOURS["monitor"] if name == "level-or-change" else "#555555")
-            place = next((at for at in near if abs(at[0] - x) < 0.15 and abs(at[1] - y) < 5.0), (x, y))
+            axes.plot(x, y, "o", color=_COLOURS["monitor"] if name == MONITOR_DETECTOR else "#555555")
+            place = next((at for at in near if abs(at[0] - x) < 0.3 and abs(at[1] - y) < 5.0), (x, y))
             near.setdefault(place, []).append(name)
         for place, names in near.items():
             axes.annotate("\n".join(names), place, textcoords="offset points", xytext=(7, -2), fontsize=8, va="center")
