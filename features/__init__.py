@@ -1,5 +1,5 @@
 """What is known: readers, the Trace, feature rows and owner history."""
 
-from sojourn.features.trace import Trace
+from sojourn.features.trace import Roles, Trace
 
-__all__ = ["Trace"]
+__all__ = ["Roles", "Trace"]

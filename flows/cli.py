@@ -21,6 +21,9 @@ from sojourn.flows.commands.options import (
     Horizon,
     HostCores,
     HostMemory,
+    MapFile,
+    MapPairs,
+    Timezone,
     plain_errors,
 )
 from sojourn.flows.commands.plan import plan, plan_evaluate
@@ -55,6 +58,9 @@ def retrain(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     since: Annotated[str | None, typer.Option(help=SINCE_HELP)] = None,
     is_shrunk_allowed: Annotated[bool | None, typer.Option(
         "--allow-shrunk", help="Take a source that grows even if it holds less than when it was last read.")] = None,
@@ -79,7 +85,9 @@ def retrain(
     from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
 
-    settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s, since=since,
+    settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s,
+                           column_map=tuple(column_map) if column_map else None, map_file=map_file,
+                           trace_timezone=timezone, since=since,
                            is_shrunk_allowed=is_shrunk_allowed, is_again=is_again, store=store,
                            n_requests=n_requests, seed=seed, n_threads=n_threads, load=load,
                            host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
@@ -134,6 +142,9 @@ def evaluate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     since: Annotated[str | None, typer.Option(help=SINCE_HELP)] = None,
     family: Annotated[list[str] | None, typer.Option(
         help="Families to compare: {families}. [default: all]")] = None,
@@ -153,7 +164,9 @@ def evaluate(
     from sojourn.flows.jobs.preflight import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
 
-    settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s, since=since, store=store,
+    settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s,
+                           column_map=tuple(column_map) if column_map else None, map_file=map_file,
+                           trace_timezone=timezone, since=since, store=store,
                            n_requests=n_requests, seed=seed, n_threads=n_threads,
                            families=tuple(family or LIFETIME_MODELS), long_lived_s=long_lived_s,
                            confirmed_columns=tuple(confirm) if confirm else None, dask=dask,
@@ -175,6 +188,9 @@ def search(
     horizon_s: Annotated[list[int] | None, typer.Option(
         "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
                           "their order. [default: found in the files]")] = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
     store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
@@ -186,6 +202,7 @@ def search(
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
+    from sojourn.flows.trace_source import maps_columns
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
@@ -193,9 +210,14 @@ def search(
         raise ValueError(f"--horizon must be given once for each of the {n_files} files of --on, or not at all, got "
                          f"{len(horizon_s)}")
     horizons = iter(horizon_s or ())
+    columns = {"column_map": tuple(column_map) if column_map else None, "map_file": map_file,
+               "trace_timezone": timezone}
+    if any(columns.values()) and not any(maps_columns(reader) for reader, _ in traces):
+        raise ValueError("--map, --map-file and --timezone must be given with a table, as csv=PATH, got none in --on")
     configs = [load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
                            horizon_s=next(horizons, None) if path else None, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, dask=dask) for reader, path in traces]
+                           n_threads=n_threads, dask=dask, **(columns if maps_columns(reader) else {}))
+               for reader, path in traces]
     for each in configs:
         check_before_work(each)
     keep_prefect_in(configs[0].store)

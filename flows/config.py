@@ -27,7 +27,7 @@ from sojourn.flows.stage_settings import (
     RetentionSettings,
     TrainSettings,
 )
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.trace_source import ColumnOptions, TraceSource, maps_columns
 from sojourn.flows.tracking_uri import TrackingUri
 
 MODEL_NAME = "sojourn-lifetime"
@@ -67,6 +67,12 @@ class TraceSettings(BaseSettings):
     """A reader's name, or `synthetic`."""
     horizon_s: int | None = Field(None, ge=1)
     """When observation ended, seconds on the trace's clock; default: what the reader finds in the file."""
+    column_map: tuple[str, ...] = ()
+    """Of a reader that maps columns: what they are, `OURS=THEIRS` each; replaces what `map_file` says."""
+    map_file: Path | None = None
+    """Of a reader that maps columns: TOML file that says what they are; default: the one beside the table."""
+    trace_timezone: str | None = None
+    """Of a reader that maps columns: IANA name, of times without a zone; default: UTC."""
 
     @field_validator("reader")
     @classmethod
@@ -95,6 +101,27 @@ class TraceSettings(BaseSettings):
     def _horizon_of_a_file(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("trace") is None:
             raise ValueError(f"horizon_s must be given with a trace file, got {value!r} for the synthetic trace")
+        return value
+
+    @field_validator("column_map", "map_file", "trace_timezone")
+    @classmethod
+    def _columns_of_a_table(cls, value: Any, info: ValidationInfo) -> Any:
+        if not value:
+            return value
+        reader = info.data.get("reader", "synthetic")
+        if not maps_columns(reader):
+            raise ValueError(f"{info.field_name} must be given with a reader that maps columns, such as csv, got "
+                             f"reader {reader!r}")
+        if info.field_name == "column_map":
+            from sojourn.features.readers import check_pairs
+
+            check_pairs(value)
+        elif info.field_name == "map_file" and not value.is_file():
+            raise ValueError(f"map_file must be a TOML file, got {str(value)!r}")
+        elif info.field_name == "trace_timezone":
+            from sojourn.features.readers import checked_timezone
+
+            checked_timezone(value)
         return value
 
     @field_validator("store")
@@ -140,6 +167,16 @@ class TraceSettings(BaseSettings):
     def own_recipe(self) -> str:
         """The simulator's recipe that suits the reader's traces."""
         return own_recipe(self.reader)
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """How a table's columns are read."""
+        return ColumnOptions(self.column_map, self.map_file, self.trace_timezone)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The keywords of the reader."""
+        return {"horizon_s": self.horizon_s, **self.columns.keywords()}
 
     @property
     def retention(self) -> RetentionSettings:
@@ -259,7 +296,8 @@ class RetrainConfig(SharedSettings):
     @property
     def source(self) -> TraceSource:
         """Where the trace comes from."""
-        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.is_shrunk_allowed)
+        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.is_shrunk_allowed,
+                           self.columns)
 
     @property
     def ingestion(self) -> IngestSettings:

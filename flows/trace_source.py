@@ -2,11 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PARTS_ABOVE = 2_000_000
 """A synthetic trace of more requests than this is generated, kept and worked on in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOptions:
+    """How the columns of a table are read, for readers that map columns.
+
+    pairs: `OURS=THEIRS`. file: TOML file that says what the columns are; None = the one beside the table, if there is
+    one. timezone: IANA name, of times without a zone; None = UTC, or as the file says.
+    """
+
+    pairs: tuple[str, ...] = ()
+    file: Path | None = None
+    timezone: str | None = None
+
+    def keywords(self) -> dict[str, Any]:
+        """The reader's keywords, of what is given.
+
+        >>> ColumnOptions(("arrival=start",)).keywords()
+        {'columns': ('arrival=start',)}
+        """
+        found = {"columns": self.pairs, "columns_file": self.file, "timezone": self.timezone}
+        return {name: value for name, value in found.items() if value}
+
+    def given(self, reader: str) -> dict[str, Any]:
+        """As `keywords`; ValueError where the reader takes none."""
+        found = self.keywords()
+        if found and not maps_columns(reader):
+            raise ValueError("--map, --map-file and --timezone must be given with a reader that maps columns, such as "
+                             f"csv, got reader {reader!r}")
+        return found
+
+    def files(self, table: Path) -> list[Path]:
+        """The files besides the table that decide how it is read."""
+        if self.file is not None:
+            return [self.file]
+        beside = table.with_name(f"{table.name}.toml")
+        return [beside] if beside.is_file() else []
+
+
+def maps_columns(reader: str) -> bool:
+    """Whether a reader takes column options.
+
+    >>> maps_columns("csv"), maps_columns("swf"), maps_columns("synthetic")
+    (True, False, False)
+    """
+    from sojourn.features.readers import READERS
+
+    return reader in READERS and "columns" in READERS[reader].options
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +65,7 @@ class TraceSource:
     file: the trace's file or folder; None = the synthetic trace. reader: a key of READERS, or `synthetic`.
     horizon_s: when observation ended, seconds on the trace's clock; None = what the reader finds in the file.
     n_requests, seed: of the generator. is_shrunk_allowed: a source that grows may hold less than at its last read.
+    columns: how a table's columns are read.
     """
 
     file: Path | None
@@ -24,6 +74,7 @@ class TraceSource:
     n_requests: int
     seed: int
     is_shrunk_allowed: bool = False
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
 
     @property
     def name(self) -> str:

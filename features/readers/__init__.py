@@ -6,9 +6,11 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.read_report import ReadReport
+from sojourn.features.readers._column_map import check_pairs
 from sojourn.features.readers._declaration import span_s
 from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
 from sojourn.features.readers._parts import KeptParts
+from sojourn.features.readers._stamps import checked_timezone
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
 from sojourn.features.readers.alibaba_2018_instances import read_alibaba_2018_instances
@@ -16,12 +18,14 @@ from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
 from sojourn.features.readers.azure_packing import AZURE_PACKING
 from sojourn.features.readers.azure_vm import AZURE_VM
 from sojourn.features.readers.bitbrains import BITBRAINS
+from sojourn.features.readers.csv_table import CSV
 from sojourn.features.readers.dlrm import DLRM
 from sojourn.features.readers.google_2011 import GOOGLE_2011
 from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.parquet import PARQUET
 from sojourn.features.readers.parquet_days import PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
+from sojourn.features.readers.read_check import check_lines
 from sojourn.features.readers.reader import Reader
 from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
 from sojourn.features.readers.surf import SURF
@@ -33,7 +37,10 @@ __all__ = [
     "KeptParts",
     "Reader",
     "SourceUnavailable",
+    "check_lines",
+    "check_pairs",
     "check_sql",
+    "checked_timezone",
     "n_parquet_rows",
     "read_alibaba_2018_instances",
     "read_trace",
@@ -48,6 +55,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "azure-packing": AZURE_PACKING,
     "azure-vm": AZURE_VM,
     "bitbrains": BITBRAINS,
+    "csv": CSV,
     "dlrm": DLRM,
     "google-2011": GOOGLE_2011,
     "openb": OPENB,
@@ -64,9 +72,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
 def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, ReadReport]:
     """The trace at `path` read by the reader `name`, with that reader's keyword options.
 
-    >>> read_trace("csv", "pods.csv")  # doctest: +ELLIPSIS
+    >>> read_trace("xlsx", "pods.xlsx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: reader must be one of alibaba-2018, ...; got 'csv'
+    ValueError: reader must be one of alibaba-2018, ...; got 'xlsx'
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")

@@ -26,8 +26,8 @@ SIZE_UNITS = MappingProxyType({
     "kB": 1e3 / GIB, "MB": 1e6 / GIB, "GB": 1e9 / GIB, "TB": 1e12 / GIB,
 })  # fmt: skip
 """Unit of plain numbers -> GiB."""
-CPU_UNITS = MappingProxyType({"cores": 1.0, "millicores": 1e-3, "percent": 1e-2})
-"""Unit of plain numbers -> cores."""
+CPU_UNITS = MappingProxyType({"cores": 1.0, "millicores": 1e3, "percent": 1e2})
+"""Unit of plain numbers -> how many are one core."""
 TIME_UNITS = MappingProxyType({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0})
 """Unit of plain numbers -> seconds."""
 
@@ -83,8 +83,9 @@ def is_comma_decimal(text: Sequence[str] | np.ndarray) -> bool:
     (True, False, False)
     """
     cells = _lower(texts(text))
-    commas = _mask(cells, r"^[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})$") | _mask(cells, r"^[+-]?0,[0-9]+$")
-    return bool(commas.any()) and not bool(_mask(cells, r"^[+-]?[0-9]+\.[0-9]+$").any())
+    commas = _mask(cells, r"^[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,[0-9]+$|^[+-]?[0-9.]+\.[0-9]{3},[0-9]+$")
+    points = _mask(cells, r"^[+-]?[0-9]+\.[0-9]+$") & ~_mask(cells, r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$")
+    return bool(commas.any()) and not bool(points.any())
 
 
 def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest: float = MAX_NUMBER) -> Cells:
@@ -182,13 +183,13 @@ def cpu_cores(text: Sequence[str] | np.ndarray, *, unit: str = "cores", is_comma
     [1.5]
     """
     cells = _lower(texts(text))
-    values = _numbers(cells, is_comma) * CPU_UNITS[unit]
+    values = _numbers(cells, is_comma) / CPU_UNITS[unit]
     missing = _is_in(cells, NO_VALUE)
     left = np.flatnonzero(np.isnan(values) & ~missing)
     if len(left):
         found = pc.extract_regex(cells.take(pa.array(left)), _CPU)
-        power = np.array([{"m": 1e-3, "u": 1e-6, "n": 1e-9}.get(prefix, 1.0) for prefix in _field(found, "p")])
-        values[left] = _group(found, "n") * power
+        per_core = np.array([{"m": 1e3, "u": 1e6, "n": 1e9}.get(prefix, 1.0) for prefix in _field(found, "p")])
+        values[left] = _group(found, "n") / per_core
     values[values < 0] = np.nan
     return _done(values, missing)
 

@@ -65,10 +65,17 @@ class TextRows:
         self.refuse(f"{name} not a number", is_bad)
         return np.where(is_bad, np.nan, values)
 
-    def refuse(self, rule: str, is_bad: np.ndarray) -> None:
-        """Leave out the rows where `is_bad` (bool, shape (n,)) that no earlier rule left out."""
+    def refuse(self, rule: str, is_bad: np.ndarray, cell_of: str = "") -> None:
+        """Leave out the rows where `is_bad` (bool, shape (n,)) that no earlier rule left out.
+
+        cell_of: the column whose cell is shown before the row.
+        """
         index = np.flatnonzero(self.is_kept & is_bad)
-        self.ledger.refuse(rule, self.file, self.line[index], [self.raw[i] for i in index])
+        raw = [self.raw[i] for i in index]
+        if cell_of and raw:
+            cells = self._columns[self.names.index(cell_of)]
+            raw = [f"{cell_of}={cells[i].strip()!r} in {row}" for i, row in zip(index, raw, strict=True)]
+        self.ledger.refuse(rule, self.file, self.line[index], raw)
         self.is_kept[index] = False
 
     def repair(self, rule: str, is_repaired: np.ndarray) -> None:

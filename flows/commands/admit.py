@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Horizon, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Horizon, MapFile, MapPairs, Timezone, plain_errors
 
 
 @plain_errors
@@ -15,6 +15,9 @@ def admit(
     trace: Annotated[Path, typer.Argument(help="Trace file or folder: jobs with their cores and run times.")],
     reader: Annotated[str, typer.Option(help=READER_HELP)] = "parquet",
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     policy: Annotated[list[str] | None, typer.Option(
         help="Acceptance: {acceptances}; may be repeated. [default: greedy]")] = None,
     allocation: Annotated[list[str] | None, typer.Option(
@@ -61,7 +64,9 @@ def admit(
     from sojourn.flows.jobs.preflight import check_before_work
 
     settings = load_settings(
-        AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s, policies=policy, allocations=allocation,
+        AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s,
+        column_map=tuple(column_map) if column_map else None, map_file=map_file, trace_timezone=timezone,
+        policies=policy, allocations=allocation,
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
         n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
         busy_w=busy_w, is_sweep=sweep or None, predict=predict, quantiles=quantile, store=store, out=out,

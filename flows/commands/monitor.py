@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import Horizon, plain_errors
+from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Timezone, plain_errors
 
 
 @plain_errors
@@ -18,6 +18,9 @@ def monitor(
         help="Trace of what became of the requests, by their ids. [default: the ends in the log]")] = None,
     reader: Annotated[str | None, typer.Option(help="How to read the outcomes: {readers}.")] = None,
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     as_of_s: Annotated[int | None, typer.Option(
         "--as-of", help="Time of the check, seconds on the predictor's clock; nothing later is read. "
                         "[default: the log's latest]")] = None,
@@ -45,8 +48,10 @@ def monitor(
     if retrain_config is not None and not retrain_config.is_file():
         raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(retrain_config)!r}")
     settings = load_settings(MonitorConfig, config, model_name=name, log=log, trace=outcomes, reader=reader,
-                             horizon_s=horizon_s, as_of_s=as_of_s, alias=alias, detector=detector,
-                             threshold_s=long_lived_s, refractory_days=refractory_days, max_age_days=max_age_days,
+                             horizon_s=horizon_s, column_map=tuple(column_map) if column_map else None,
+                             map_file=map_file, trace_timezone=timezone, as_of_s=as_of_s, alias=alias,
+                             detector=detector, threshold_s=long_lived_s, refractory_days=refractory_days,
+                             max_age_days=max_age_days,
                              retrain_deployment=retrain_deployment, retrain_config=retrain_config, store=store)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.monitor import monitor as run

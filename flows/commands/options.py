@@ -37,6 +37,14 @@ Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
+MapPairs = Annotated[list[str] | None, typer.Option(
+    "--map", help="Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, "
+                  "submit, status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, "
+                  "known_at_end; repeat. [default: guessed by plain names]")]
+MapFile = Annotated[Path | None, typer.Option(
+    help="Of a table: TOML file that says what its columns are. [default: TABLE.toml beside it, if there is one]")]
+Timezone = Annotated[str | None, typer.Option(
+    help="Of a table: IANA name, for times without a zone. [default: UTC]")]
 
 HostCores = Annotated[float | None, typer.Option(
     "--host-cpu-cores", help="Cores of a simulated host, with --host-mem-gib. [default: chosen from the trace]")]

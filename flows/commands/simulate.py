@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Dask, Horizon, HostCores, HostMemory, Reader, plain_errors
+from sojourn.flows.commands.options import (
+    READER_HELP,
+    Dask,
+    Horizon,
+    HostCores,
+    HostMemory,
+    MapFile,
+    MapPairs,
+    Reader,
+    Timezone,
+    plain_errors,
+)
 
 
 @plain_errors
@@ -15,6 +26,9 @@ def simulate(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
     reader: Reader = "parquet",
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     workload: Annotated[str | None, typer.Option(
         help="Recipe: {recipes}. [default: the reader's own, else trace]")] = None,
     policy: Annotated[list[str], typer.Option(
@@ -42,6 +56,7 @@ def simulate(
     from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.reports.model_card import policies_table
     from sojourn.flows.simulated_hosts import shape_options
+    from sojourn.flows.trace_source import ColumnOptions
     from sojourn.simulator import (
         KNOWN_POLICIES,
         POLICIES,
@@ -61,7 +76,8 @@ def simulate(
         if trace is None:
             read = synthesize(n_requests, seed=seed)
         else:
-            read, read_report = read_trace(reader, trace, horizon_s=horizon_s)
+            options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+            read, read_report = read_trace(reader, trace, horizon_s=horizon_s, **options)
             tell_doubts(read_report.lines())
     recipe = workload or own_recipe("synthetic" if trace is None else reader)
     shape = shape_options(host_cpu_cores, host_mem_gib) if recipe == "trace" else {}
@@ -89,6 +105,9 @@ def compare(
     trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, the synthetic trace.")] = None,
     reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     recipe: Annotated[str | None, typer.Option(
         help="Recipe: {recipes}. [default: the reader's own, else trace]")] = None,
     policy: Annotated[list[str] | None, typer.Option(
@@ -125,7 +144,9 @@ def compare(
     from sojourn.flows.compare.presets.reading import check_reads
 
     flags = {
-        "trace": trace, "reader": reader, "horizon_s": horizon_s, "recipe": recipe, "policies": policy,
+        "trace": trace, "reader": reader, "horizon_s": horizon_s,
+        "column_map": tuple(column_map) if column_map else None, "map_file": map_file, "trace_timezone": timezone,
+        "recipe": recipe, "policies": policy,
         "predictors": predictor, "loads": load, "seeds": seeds, "starts": start, "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
         "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import Horizon, Reader, plain_errors
+from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Reader, Timezone, plain_errors
 from sojourn.flows.commands.registry_help import RegistryCommand
 
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
@@ -19,13 +20,18 @@ def trace_describe(
     path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
     reader: Reader = "parquet",
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG): lifetimes, arrivals, use.")] = None,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
     from sojourn.features.readers import read_trace
+    from sojourn.flows.trace_source import ColumnOptions
 
-    trace, report = read_trace(reader, path, horizon_s=horizon_s)
+    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo(report.text())
     typer.echo("")
     typer.echo(describe(trace).text())
@@ -36,6 +42,46 @@ def trace_describe(
         typer.echo(f"\npicture  {picture}")
 
 
+@trace_app.command("check", cls=RegistryCommand)
+@plain_errors
+def trace_check(
+    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    reader: Reader = "csv",
+    horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
+) -> None:
+    """Say what would be read: columns and what they are, first and last time, what is censored and what is refused.
+
+    Of a table whose columns were guessed or given by --map, TABLE.toml is written beside it, to edit; a file that is
+    there stays as it is.
+    """
+    from sojourn.features.readers import check_lines, read_trace
+    from sojourn.flows.trace_source import ColumnOptions
+
+    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
+    typer.echo("\n".join(check_lines(trace, report)))
+    typer.echo("")
+    given = "" if horizon_s is None else f" --horizon {horizon_s}"
+    if "column_map" in trace.meta:
+        written = path.with_name(f"{path.name}.toml") if map_file is None else map_file
+        if written.exists():
+            given += "" if map_file is None else f" --map-file {map_file}"
+            given += "".join(f" --map {shlex.quote(pair)}" for pair in column_map or ())
+            given += "" if timezone is None else f" --timezone {timezone}"
+            typer.echo(f"columns  {written} says what they are; edit it and check again")
+        else:
+            try:
+                written.write_text(trace.meta["column_map"], encoding="utf-8")
+                typer.echo(f"written  {written} says what the columns are; edit it and check again")
+            except OSError as error:
+                typer.echo(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give it "
+                           f"with --map-file:\n\n{trace.meta['column_map']}")
+    typer.echo(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
+
+
 @trace_app.command("convert", cls=RegistryCommand)
 @plain_errors
 def trace_convert(
@@ -43,11 +89,16 @@ def trace_convert(
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     reader: Reader = "swf",
     horizon_s: Horizon = None,
+    column_map: MapPairs = None,
+    map_file: MapFile = None,
+    timezone: Timezone = None,
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
     from sojourn.features.readers import read_trace
+    from sojourn.flows.trace_source import ColumnOptions
 
-    trace, report = read_trace(reader, path, horizon_s=horizon_s)
+    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     trace.save(folder)
     report.write_rejected(folder)
     typer.echo(report.text())

@@ -144,7 +144,9 @@ class CompareConfig(SharedSettings):
 
         configs = {seed: load_config(
             store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,
-            horizon_s=self.horizon_s, n_requests=self.n_requests, test_share=self.test_share,
+            horizon_s=self.horizon_s, column_map=self.column_map or None,
+            map_file=self.map_file and self.map_file.absolute(), trace_timezone=self.trace_timezone,
+            n_requests=self.n_requests, test_share=self.test_share,
             seed=seed if self.trace is None else 0) for seed in self.seeds}
         hashes = {source: input_hash(source) for source in dict.fromkeys(one.source for one in configs.values())}
         return {seed: TraceSpec(one.source, hashes[one.source], one.store, one.test_share, one.valid_share)

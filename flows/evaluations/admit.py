@@ -159,7 +159,7 @@ def _check_out(out: Path) -> None:
 
 def _trace_of(config: AdmitConfig) -> Trace:
     assert config.trace is not None  # the settings refuse it
-    trace, report = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
+    trace, report = read_trace(config.reader, config.trace, **config.reading)
     tell_doubts(report.lines())
     return trace
 

@@ -126,7 +126,7 @@ class AdmitConfig(TraceSettings):
     @property
     def source(self) -> TraceSource:
         """Where the trace comes from."""
-        return TraceSource(self.trace, self.reader, self.horizon_s, 0, self.seed)
+        return TraceSource(self.trace, self.reader, self.horizon_s, 0, self.seed, columns=self.columns)
 
     def entries(self) -> tuple[Entry, ...]:
         """What is compared; the first is the baseline."""

@@ -141,7 +141,7 @@ def _outcomes(config: MonitorConfig, as_of_s: int) -> dict[str, Outcome] | None:
         return None
     from sojourn.features.readers import read_trace
 
-    trace, _ = read_trace(config.reader, config.trace, horizon_s=config.horizon_s)
+    trace, _ = read_trace(config.reader, config.trace, **config.reading)
     return traced_outcomes(trace, as_of_s)
 
 

@@ -43,7 +43,7 @@ def _check_trace(settings: TraceSettings, trace: Path) -> None:
         return
     is_of_requests = settings.reader in READERS  # the others read usage series, for presets that place by usage
     if is_of_requests and sum(path.stat().st_size for path in files) <= READ_UP_TO_BYTES:
-        read_trace(settings.reader, trace, horizon_s=settings.horizon_s)
+        read_trace(settings.reader, trace, **settings.reading)
 
 
 def _holds_bytes(path: Path) -> bool:

@@ -25,7 +25,7 @@ def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Tra
     if kept is not None and READERS[source.reader].is_growing:
         return read_trace(source.reader, source.file, horizon_s=source.horizon_s,
                           kept=KeptParts(kept, trace_code(source)), is_shrunk_allowed=source.is_shrunk_allowed)
-    return read_trace(source.reader, source.file, horizon_s=source.horizon_s)
+    return read_trace(source.reader, source.file, horizon_s=source.horizon_s, **source.columns.keywords())
 
 
 def trace_code(source: TraceSource) -> str:

@@ -23,7 +23,7 @@ from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
 from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
 from sojourn.flows.store.parts_file import note_read, parts_file
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.trace_source import TraceSource, maps_columns
 from sojourn.publishing import sync, sync_tree
 
 _REPORT = "report.txt"
@@ -160,7 +160,7 @@ def _publish(fresh: Path, folder: Path) -> None:
 
 def input_hash(source: TraceSource) -> str:
     """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
-    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source)])
+    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source), *_columns(source)])
 
 
 def content_hash(source: TraceSource) -> str:
@@ -169,7 +169,16 @@ def content_hash(source: TraceSource) -> str:
     Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
     """
     declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides who is censored
-    return _sha256([*sorted(digest for _, digest in _content(source)), *declared])
+    return _sha256([*sorted(digest for _, digest in _content(source)), *declared, *_columns(source)])
+
+
+def _columns(source: TraceSource) -> list[str]:
+    """What decides how a table's columns are read, besides the table."""
+    if source.file is None or not maps_columns(source.reader):
+        return []
+    options = source.columns
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in options.files(source.file)]
+    return [f"columns {' '.join([*options.pairs, *digests])}", f"timezone {options.timezone}"]
 
 
 def _content(source: TraceSource) -> list[tuple[str, str]]:

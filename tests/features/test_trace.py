@@ -40,7 +40,8 @@ def test_rows_are_sorted_by_arrival_with_unknown_starts_first() -> None:
     ({"request_id": [1, 1, 2]}, "request_id must be present and unique, got .*1"),
     ({"request_id": ["a", None, "b"]}, "request_id must be present and unique"),
     ({"departure_s": [5, 4, 30]}, "departure_s must be at or after arrival_s"),
-    ({"departure_s": [5, 400, 30]}, "departure_s must be at or before the horizon 100"),
+    ({"departure_s": [5, 400, 30]}, "horizon_s must be the end of observation in seconds, at or after every "
+                                      "departure_s, got 100; departure_s is 400"),
     ({"arrival_s": [-9, 10, 20], "departure_s": [-1, 20, 30]}, "departure_s must be at or after 0"),
 ])
 def test_refusals_name_the_column_the_rule_and_the_value(columns: dict[str, Any], message: str) -> None:

@@ -32,7 +32,13 @@ def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for(
 @pytest.mark.parametrize(("given", "message"), [
     ({"unknown": 1}, "unknown"),
     ({"families": ("forest",)}, f"families must be among {', '.join(LIFETIME_MODELS)}, got 'forest'"),
-    ({"reader": "csv"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'csv'"),
+    ({"reader": "xlsx"}, f"reader must be one of synthetic, {', '.join(READERS)}, got 'xlsx'"),
+    ({"column_map": ("arrival=start",)}, "column_map must be given with a reader that maps columns, such as csv, got "
+                                         "reader 'synthetic'"),
+    ({"trace": Path("x.swf"), "reader": "swf", "trace_timezone": "UTC"}, "got reader 'swf'"),
+    ({"trace": Path("x.csv"), "reader": "csv", "column_map": ("begin=start",)}, "must be mapped as OURS=THEIRS"),
+    ({"trace": Path("x.csv"), "reader": "csv", "map_file": Path("none.toml")}, "map_file must be a TOML file, got"),
+    ({"trace": Path("x.csv"), "reader": "csv", "trace_timezone": "CEST"}, "timezone must be an IANA name"),
     ({"trace": Path("x.swf")}, "give --reader NAME, got trace 'x.swf' without one"),
     ({"reader": "swf"}, "trace must be given with a reader: give --trace PATH, got reader 'swf' without one"),
     ({"load": 0.0}, "load"),

@@ -55,6 +55,14 @@ def swf(folder: Path, far_s: int | None) -> Path:
     return path
 
 
+def table(folder: Path, far_s: int | None) -> Path:
+    ends: list[int | str] = [1_000 + 100 * idx for idx in range(N - 20)] + [""] * 20
+    ends[7] = ends[7] if far_s is None else far_s
+    path = folder / "vms.csv"
+    path.write_text("id,start,end\n" + "".join(f"v{idx},{idx},{end}\n" for idx, end in enumerate(ends)))
+    return path
+
+
 def google(folder: Path, far_s: int | None) -> Path:
     events = [(600 + idx, idx, 1) for idx in range(N)] + [(2_000 + 10 * idx, idx, 4) for idx in range(N - 20)]
     events[N + 7] = (events[N + 7][0] if far_s is None else far_s, *events[N + 7][1:])
@@ -118,7 +126,8 @@ def bitbrains(folder: Path, far_s: int | None) -> Path:
 
 MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
     "alibaba-2018": batch_tasks, "alibaba-2018-containers": containers, "azure-flavors": flavors,
-    "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "dlrm": dlrm, "google-2011": google,
+    "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "csv": table, "dlrm": dlrm,
+    "google-2011": google,
     "openb": openb, "surf": surf, "swf": swf,
 }  # fmt: skip
 

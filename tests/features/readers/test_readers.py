@@ -20,7 +20,7 @@ from made_files import (
 )
 from made_growing import days_folder, sql_source
 from sojourn.features import readers
-from sojourn.features.readers import READERS, read_trace
+from sojourn.features.readers import READERS, check_lines, read_trace
 from sojourn.features.trace import Trace
 from source_imports import export_order
 
@@ -57,6 +57,17 @@ def swf_file(folder: Path) -> Path:
     return path
 
 
+def csv_file(folder: Path) -> Path:
+    path = folder / "vms.csv"
+    path.write_text("id;user;zone;created;deleted;cpus;memory_mb;time_limit;state\n"
+                    "a;ann;x;2026-11-01 00:00;2026-11-01 02:00;2;4096;3h;DELETED\n"
+                    "b;bob;y;2026-11-01 01:00;NULL;500m;2048;;ACTIVE\n"
+                    "c;;y;2026-11-01 01:00;;1;2048;;PENDING\n"
+                    "d;;y;tomorrow;;1;2048;;ACTIVE\n"
+                    "e;;;2026-11-01 01:30;2026-11-01 01:45;1;;;ACTIVE\n")
+    return path
+
+
 def own_folder(folder: Path) -> Path:
     return read_trace("swf", swf_file(folder))[0].save(folder / "own")
 
@@ -78,7 +89,8 @@ def sample(name: str, folder: Path) -> Path:
               "alibaba-2018-containers": lambda: container_folder(folder / "containers"),
               "bitbrains": lambda: bitbrains_folder(folder / "bitbrains"),
               "openb": lambda: openb_folder(folder / "openb"), "parquet": lambda: own_folder(folder),
-              "swf": lambda: swf_file(folder), "azure-flavors": lambda: flavors_folder(folder / "flavors"),
+              "csv": lambda: csv_file(folder), "swf": lambda: swf_file(folder),
+              "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
@@ -103,6 +115,14 @@ def test_the_report_adds_up(name: str, tmp_path: Path) -> None:
     assert report.n_kept == len(trace) > 0
     assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
     assert len(report.rejected) == report.n_refused
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_check_shows_every_column(name: str, tmp_path: Path) -> None:
+    trace, report = read_trace(name, sample(name, tmp_path))
+    lines = check_lines(trace, report)
+    assert any(line.startswith("horizon  ") for line in lines) and lines[0].startswith("column ")
+    assert sum(" known at end " in line for line in lines) >= len(set(trace.meta["known_at_end"]) - {"state"})
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -1,0 +1,361 @@
+"""Which column of a table is what: as a TOML file or options say, or guessed from plain names."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sojourn.features.readers._cells import CPU_UNITS, SIZE_UNITS, TIME_UNITS
+from sojourn.features.readers._stamps import checked_timezone
+
+SINGLE = ("request_id", "arrival", "departure", "duration", "submit", "status", "cpu_cores", "mem_gib", "gpu",
+          "requested_s")
+"""Meanings that one column has, in `[columns]`."""
+LISTED = MappingProxyType({"owner": "owners", "category": "categories", "number": "numbers", "resource": "resources",
+                           "known_at_end": "known_at_end"})
+"""Option -> key of the TOML file, for meanings that several columns may have."""
+_SAME = MappingProxyType({"id": "request_id", "cpu": "cpu_cores", "mem": "mem_gib",
+                          **{key: option for option, key in LISTED.items()}})
+AT_EDGE = ("auto", "running", "seen")
+_KEYS = (*LISTED.values(), "timezone", "origin", "at_horizon", "at_start", "never_ran", "columns", "units")
+
+_GUESSES: Mapping[str, str] = MappingProxyType({
+    "request_id": "id vm_id vmid request_id job_id jobid task_id pod_id pod_uid instance_id server_id uuid uid vm job",
+    "arrival": "arrival arrival_s arrival_time start started started_at start_time starttime launched_at launch_time "
+               "scheduled_time scheduled_at created created_at creation_time create_time creation_timestamp "
+               "created_time date_created",
+    "departure": "departure departure_s departure_time end ended ended_at end_time endtime finish finished finished_at "
+                 "finish_time stop stopped stopped_at stop_time deleted deleted_at deletion_time deletion_timestamp "
+                 "terminated terminated_at termination_time completed completed_at completion_time",
+    "duration": "duration lifetime elapsed runtime run_time",
+    "submit": "submit submitted submitted_at submit_time submission_time queued_at",
+    "status": "status state phase vm_state job_state pod_phase",
+    "cpu_cores": "cpu_cores cpu cpus cores core vcpu vcpus n_cpus ncpus num_cpus n_cores num_cores vm_cores "
+                 "core_count cpu_count cpu_request cpu_requests requested_cpu req_cpus",
+    "mem_gib": "mem memory ram mem_size memory_size mem_request memory_request memory_requests requested_memory "
+               "req_mem vm_memory",
+    "gpu": "gpu gpus n_gpus num_gpus gpu_count ngpus",
+    "requested_s": "requested_s time_limit timelimit requested_time max_runtime",
+})  # fmt: skip
+"""Meaning -> plain names, the likeliest first; a unit may follow."""
+_OWNERS = ("organization organisation org tenant tenant_id account account_id subscription subscription_id customer",
+           "project project_id project_name namespace group team department",
+           "user user_id username user_name owner uname submitted_by",
+           "deployment deployment_id app app_name application service workload job_name")
+_CATEGORIES = ("zone region availability_zone az flavor flavour flavor_name flavor_id instance_type vm_type "
+               "machine_type sku image image_name queue partition priority priority_class qos os os_type job_type "
+               "cluster")
+_AT_END = re.compile(
+    r"(^|_)(end|ended|finish(ed)?|deleted|deletion|terminat(ed|ion)|stop(ped)?|complet(ed|ion)|departure|exit|exitcode|"
+    r"return_?code|rc|signal|result|outcome|reason|status|state|phase|error|fail(ed|ure)?|used|usage|utilization|"
+    r"utilisation|elapsed|duration|lifetime|runtime|run_time|walltime|cputime|cpu_time|user_?cpu|system_?cpu|total_?cpu|"
+    r"max_?rss|ave_?rss|max_?vm_?size|ave_?cpu|max_cpu|mean_cpu|avg_cpu|p95\w*|energy|consumed\w*|disk_?read|"
+    r"disk_?write|restarts?|preempted|evicted|cost)(_|$)")
+_UNIT_ENDINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
+    "time": {"s": "s", "sec": "s", "secs": "s", "seconds": "s", "ms": "ms", "millis": "ms", "us": "us", "ns": "ns",
+             "min": "min", "mins": "min", "minutes": "min", "h": "h", "hours": "h", "hrs": "h", "d": "d", "days": "d"},
+    "size": {"b": "B", "bytes": "B", "kb": "KiB", "kib": "KiB", "mb": "MiB", "mib": "MiB", "gb": "GiB", "gib": "GiB",
+             "tb": "TiB", "tib": "TiB"},
+    "cpu": {"milli": "millicores", "millicores": "millicores", "m": "millicores", "percent": "percent",
+            "pct": "percent"},
+})  # fmt: skip
+_KIND = MappingProxyType({"arrival": "time", "departure": "time", "duration": "time", "submit": "time",
+                          "requested_s": "time", "mem_gib": "size", "cpu_cores": "cpu"})
+_UNITS_OF: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {"time": TIME_UNITS, "size": SIZE_UNITS, "cpu": CPU_UNITS})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """What each column of a table is.
+
+    columns: a name of SINGLE -> the table's column. owners (coarsest first), categories, numbers, resources,
+    known_at_end: columns with these roles; the last ones are kept without a role. units: column -> unit of its plain
+    numbers. timezone: of times without one; None = UTC. origin_s: Unix second that is second 0 of the trace's clock;
+    None = the first arrival. at_horizon, at_start: what a time at the very end or start of the file means: `running`
+    (ran on, or ran before), `seen` (it ended or began just then), `auto`. never_ran: further states of requests that
+    never ran. guessed: meanings that names alone decided.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    known_at_end: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    timezone: str | None = None
+    origin_s: int | None = None
+    at_horizon: str = "auto"
+    at_start: str = "auto"
+    never_ran: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
+
+    def read(self) -> tuple[str, ...]:
+        """All columns that have a meaning."""
+        listed = (getattr(self, key) for key in LISTED.values())
+        return (*self.columns.values(), *(name for names in listed for name in names))
+
+    def pairs(self) -> str:
+        """One line: our name = the table's column.
+
+        >>> ColumnMap({"arrival": "start"}, owners=("user",)).pairs()
+        'arrival=start, owner=user'
+        """
+        found = [*self.columns.items(), *((option, name) for option, key in LISTED.items()
+                                          for name in getattr(self, key))]
+        return ", ".join(f"{ours}={theirs}" for ours, theirs in found)
+
+    def unit_of(self, meaning: str) -> str | None:
+        """The unit of plain numbers of a meaning's column, as given or by the ending of its name; None = unknown."""
+        column = self.columns[meaning]
+        given = self.units.get(column)
+        if given is not None:
+            return given
+        endings = _UNIT_ENDINGS[_KIND[meaning]]
+        plain = plain_name(column)
+        return next((unit for ending, unit in endings.items() if plain.endswith(f"_{ending}")), None)
+
+    def toml(self, unread: Sequence[str] = ()) -> str:
+        """The map as a TOML file that gives the same map again, with what may be changed. unread: other columns."""
+        lines = ["# What each column of the table is. Edit it; `sojourn trace check` says what would be read.",
+                 "# owners: coarsest first. known_at_end: kept, but never seen by a model."]
+        lines += [f"{key} = {json.dumps(list(getattr(self, key)), ensure_ascii=False)}" for key in LISTED.values()]
+        lines += [f'timezone = "{self.timezone or "UTC"}" # of times without a zone',
+                  f'at_horizon = "{self.at_horizon}" # an end at the last second: running, seen (it ended) or auto',
+                  f'at_start = "{self.at_start}" # a start at the first second: running (before), seen or auto']
+        if self.never_ran:
+            lines.append(f"never_ran = {json.dumps(list(self.never_ran), ensure_ascii=False)}")
+        if self.origin_s is not None:
+            lines.append(f"origin = {datetime.fromtimestamp(self.origin_s, UTC):%Y-%m-%dT%H:%M:%SZ}")
+        if unread:
+            lines.append(f"# not read: {', '.join(unread)}".replace("\n", " "))
+        lines += ["", f"[columns] # {', '.join(SINGLE)}"]
+        lines += [f"{ours} = {json.dumps(theirs, ensure_ascii=False)}" for ours, theirs in self.columns.items()]
+        lines += ["", f"[units] # of plain numbers: {', '.join(TIME_UNITS)}; {', '.join(SIZE_UNITS)}; "
+                      f"{', '.join(CPU_UNITS)}"]
+        lines += [f"{json.dumps(column, ensure_ascii=False)} = {json.dumps(unit)}" for column, unit in
+                  self.units.items()]
+        return "\n".join(lines) + "\n"
+
+
+def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | None = None,
+               timezone: str | None = None) -> ColumnMap:
+    """The map of a table with the columns `names`.
+
+    pairs: `OURS=THEIRS`, which replace what the file says. Without a file, what no pair names is guessed; `OURS=` says
+    that there is none. Columns are found by their exact name, else without regard to capitals, spaces and signs.
+
+    ValueError where a pair or a key is unknown, a column is absent (with those that there are), stands twice in the
+    table or has two meanings, and where none is known for the arrival.
+
+    >>> column_map(["VM ID", "Created", "Deleted", "vCPUs", "Memory_MB", "Project"]).pairs()
+    'request_id=VM ID, arrival=Created, departure=Deleted, cpu_cores=vCPUs, mem_gib=Memory_MB, owner=Project'
+    >>> column_map(["start", "end"], ["arrival=begin"])
+    Traceback (most recent call last):
+    ValueError: the column of arrival must be one of start, end, got 'begin'
+    """
+    given = _of_pairs(pairs)
+    base = ColumnMap() if file is None else read_map(file)
+    columns = {**base.columns, **{ours: theirs[0] for ours, theirs in given.items() if ours in SINGLE}}
+    lists: dict[str, tuple[str, ...]] = {key: given[option] if option in given else getattr(base, key)
+                                         for option, key in LISTED.items()}
+    named = {ours: _column_of(names, theirs, ours) for ours, theirs in columns.items() if theirs}
+    listed = {key: tuple(_column_of(names, theirs, key) for theirs in theirs_of if theirs)
+              for key, theirs_of in lists.items()}
+    guessed: list[str] = []
+    if file is None:
+        guessed = _guess(names, named, listed, frozenset(given))
+    if "arrival" not in named:
+        twice = next((f" ({name!r} stands twice)" for name in names if names.count(name) > 1), "")
+        raise ValueError(f"the column of arrival must be given (--map arrival=COLUMN), one of {_shown(names)}; got "
+                         f"none{twice}")
+    if "departure" in named and "duration" in named:
+        raise ValueError("departure and duration must not both be given, got "
+                         f"{named['departure']!r} and {named['duration']!r}")
+    units = {_column_of(names, column, "units"): unit for column, unit in base.units.items()}
+    found = ColumnMap({ours: named[ours] for ours in SINGLE if ours in named}, **listed, units=units,
+                      timezone=base.timezone if timezone is None else checked_timezone(timezone),
+                      origin_s=base.origin_s, at_horizon=base.at_horizon, at_start=base.at_start,
+                      never_ran=base.never_ran, guessed=tuple(guessed))
+    _check_meanings(found)
+    return found
+
+
+def read_map(file: Path) -> ColumnMap:
+    """The map in a TOML file, its columns not yet looked for; ValueError naming the key that is unknown or of a wrong
+    type."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} must be TOML, got {error}") from error
+    _refuse_unknown(file, "", document, _KEYS)
+    lists = {key: _names(file, key, document.get(key, [])) for key in (*LISTED.values(), "never_ran")}
+    tables: dict[str, dict[str, str]] = {}
+    for key in ("columns", "units"):
+        table = document.get(key, {})
+        if not isinstance(table, dict) or not all(isinstance(value, str) and value for value in table.values()):
+            raise ValueError(f"{file}: {key} must be a table of texts, got {table!r}")
+        tables[key] = table
+    _refuse_unknown(file, "columns.", tables["columns"], SINGLE)
+    for key in ("at_horizon", "at_start"):
+        if document.get(key, "auto") not in AT_EDGE:
+            raise ValueError(f"{file}: {key} must be one of {', '.join(AT_EDGE)}, got {document[key]!r}")
+    zone = document.get("timezone")
+    if zone is not None and not isinstance(zone, str):
+        raise ValueError(f"{file}: timezone must be a text, got {zone!r}")
+    return ColumnMap(tables["columns"], **lists, units=tables["units"],
+                     timezone=None if zone is None else checked_timezone(zone),
+                     origin_s=_origin_s(file, document.get("origin")), at_horizon=document.get("at_horizon", "auto"),
+                     at_start=document.get("at_start", "auto"))
+
+
+def check_pairs(pairs: Iterable[str]) -> tuple[str, ...]:
+    """The pairs; ValueError naming one that is not OURS=THEIRS.
+
+    >>> check_pairs(["arrival=start", "end=stop"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: a column must be mapped as OURS=THEIRS, OURS one of request_id, ..., known_at_end; got 'end=stop'
+    """
+    found = tuple(pairs)
+    _of_pairs(found)
+    return found
+
+
+def plain_name(column: str) -> str:
+    """A column's name in small letters, words parted by underscores.
+
+    >>> plain_name("VM Id"), plain_name("startTime"), plain_name("CPU-Request (m)"), plain_name("memMiB")
+    ('vm_id', 'start_time', 'cpu_request_m', 'mem_mib')
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub("([KMGT])iB", r"_\1ib", column))
+    return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
+
+
+def is_end_name(column: str) -> bool:
+    """Whether a column's name says that it is known only at a request's end.
+
+    >>> is_end_name("exit_code"), is_end_name("MaxRSS"), is_end_name("zone"), is_end_name("used_cpu_s")
+    (True, True, False, True)
+    """
+    return _AT_END.search(plain_name(column)) is not None
+
+
+def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[str, ...]],
+           given: frozenset[str]) -> list[str]:
+    """Fill in what plain names say, and give the meanings that were filled in."""
+    taken = {*named.values(), *(name for found in listed.values() for name in found)}
+    free = {_key(name): name for name in reversed(names) if name and name not in taken and names.count(name) == 1}
+    guessed: list[str] = []
+    ends = {"departure", "duration"}
+    for ours, plain in _GUESSES.items():
+        if ours in given or (ours in ends and ends & (given | {*named})):
+            continue
+        endings = _UNIT_ENDINGS.get(_KIND.get(ours, ""), {})
+        candidates = (_key(name) for each in plain.split()
+                      for name in (each, *(f"{each}_{ending}" for ending in endings)))
+        key = next((key for key in candidates if key in free), None)
+        if key is not None:
+            named[ours] = free.pop(key)
+            guessed.append(ours)
+    for option, is_it in (("owner", None), ("category", lambda name: _key(name) in _keys(_CATEGORIES)),
+                          ("known_at_end", is_end_name)):
+        if option in given:
+            continue
+        if is_it is None:
+            keys = [next((key for key in _keys(names_of) if key in free), None) for names_of in _OWNERS]
+            picked = tuple(free[key] for key in keys if key is not None)
+        else:
+            picked = tuple(sorted(filter(is_it, free.values()), key=names.index))
+        if picked:
+            listed[LISTED[option]] = picked
+            guessed.append(option)
+            for name in picked:
+                del free[_key(name)]
+    return guessed
+
+
+def _key(name: str) -> str:
+    return plain_name(name).replace("_", "")
+
+
+def _keys(names: str) -> list[str]:
+    return [_key(name) for name in names.split()]
+
+
+def _of_pairs(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for pair in pairs:
+        ours, sign, theirs = pair.partition("=")
+        ours = _SAME.get(ours.strip(), ours.strip())
+        if not sign or ours not in (*SINGLE, *LISTED):
+            known = ", ".join((*SINGLE, *LISTED))
+            raise ValueError(f"a column must be mapped as OURS=THEIRS, OURS one of {known}; got {pair!r}")
+        if ours in SINGLE and ours in found:
+            raise ValueError(f"{ours} must be mapped once, got {found[ours][0]!r} and {theirs!r}")
+        found[ours] = (*found.get(ours, ()), theirs.strip())
+    return found
+
+
+def _column_of(names: Sequence[str], wanted: str, what: str) -> str:
+    exact = [name for name in names if name == wanted]
+    found = exact or [name for name in names if plain_name(name) == plain_name(wanted) and plain_name(wanted)]
+    if not found:
+        raise ValueError(f"the column of {what} must be one of {_shown(names)}, got {wanted!r}")
+    if len(found) > 1:
+        raise ValueError(f"the column of {what} must stand once in the table, got {wanted!r} {len(found)} times")
+    return found[0]
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(name[:60] for name in names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
+
+
+def _check_meanings(found: ColumnMap) -> None:
+    read = found.read()
+    twice = next((name for name in read if read.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"a column must have one meaning, got {twice!r} twice: {found.pairs()}")
+    own = {"request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib", "gpu", "submit_s", "lifetime_s"}
+    own |= {"requested_s"} & {*found.columns}
+    roles = [name for key in LISTED.values() for name in getattr(found, key)]
+    taken = next((name for name in roles if name in own), None)
+    if taken is not None:
+        raise ValueError(f"the column {taken!r} must be renamed in the table: its name has a meaning of its own")
+    kind_of = {found.columns[ours]: kind for ours, kind in _KIND.items() if ours in found.columns}
+    for column, unit in found.units.items():
+        units = _UNITS_OF.get(kind_of.get(column, ""), {})
+        if unit not in units:
+            known = ", ".join(units) if units else "none (its numbers have no unit)"
+            raise ValueError(f"the unit of {column!r} must be one of {known}, got {unit!r}")
+
+
+def _origin_s(file: Path, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    elif isinstance(value, date):
+        moment = datetime.combine(value, time(), UTC)
+    else:
+        raise ValueError(f"{file}: origin must be a date such as 2026-01-01, got {value!r}")
+    return int(moment.timestamp())
+
+
+def _names(file: Path, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ValueError(f"{file}: {key} must be a list of texts, got {value!r}")
+    return tuple(value)
+
+
+def _refuse_unknown(file: Path, where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    stranger = next((name for name in given if name not in known), None)
+    if stranger is not None:
+        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{stranger}")

@@ -1,0 +1,271 @@
+"""Blocks of a table as requests: what each mapped column holds, rows refused by rule, what was understood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.readers._cells import (
+    TIME_UNITS,
+    Cells,
+    cpu_cores,
+    durations_s,
+    is_comma_decimal,
+    is_missing,
+    numbers,
+    sizes_gib,
+)
+from sojourn.features.readers._column_map import LISTED, ColumnMap
+from sojourn.features.readers._stamps import StampForm, n_without_zone, stamp_form, stamps_s
+from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows
+
+NEVER_RAN = frozenset((
+    "pending", "queued", "waiting", "held", "hold", "submitted", "scheduling", "configuring", "building", "build",
+    "creating", "provisioning", "requested", "accepted", "unschedulable", "rejected", "revoked", "never_ran",
+))  # fmt: skip
+"""States, in small letters, of requests that never ran."""
+FAILED = frozenset((
+    "error", "failed", "cancelled", "canceled", "aborted", "deleted", "boot_fail", "launch_failed", "node_fail",
+    "preempted", "evicted", "killed", "timeout",
+))  # fmt: skip
+"""States that say so where there is no start."""
+MAX_SIZE = 1e9
+_NO_NAME = frozenset({"", "null", "(null)", "\\n", "nan", "<na>"})
+_N_EXAMPLES = 3
+
+
+@dataclass(slots=True)
+class MappedTable:
+    """What the first blocks of a table decide for all others, and what is counted on the way.
+
+    forms: column -> of its times, once a value is seen. units: meaning -> of its plain numbers. commas: columns with a
+    decimal comma. no_end: words -> rows. n_local: column -> cells without a zone.
+    """
+
+    path: Path
+    map: ColumnMap
+    names: Sequence[str]
+    forms: dict[str, StampForm] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    commas: dict[str, bool] = field(default_factory=dict)
+    no_end: Counter[str] = field(default_factory=Counter)
+    n_local: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    guessed_units: list[str] = field(default_factory=list)
+    seen: set[object] = field(default_factory=set)
+
+    def requests(self, rows: TextRows) -> pd.DataFrame:
+        """The rows of a block that are kept, times in Unix seconds or on the file's own clock."""
+        of = self.map.columns
+        self._look(rows)
+        columns: dict[str, Any] = {}
+        if "status" in of:
+            self._refuse_what_never_ran(rows)
+        arrival = self._times(rows, "arrival")
+        rows.refuse(f"{of['arrival']} missing", arrival.is_missing, of["arrival"])
+        departure = self._ends(rows, arrival)
+        if "submit" in of:
+            submit = self._times(rows, "submit")
+            rows.repair(f"{of['submit']} missing: start taken", submit.is_missing)
+            submitted = np.where(submit.is_missing, arrival.values, submit.values)
+            rows.refuse(f"{of['arrival']} before {of['submit']}", submitted > arrival.values, of["submit"])
+            columns["submit_s"] = submitted
+        end_of = of.get("departure", of.get("duration", ""))
+        rows.refuse(f"{end_of} before {of['arrival']}", departure < arrival.values, end_of)
+        for name in ("cpu_cores", "mem_gib", "gpu"):
+            if name in of:
+                columns[name] = self._amounts(rows, name)
+            elif name != "gpu":
+                columns[name] = np.full(len(rows.raw), 1.0 if name == "cpu_cores" else 0.0)
+        for name in self.map.resources:
+            columns[name] = self._plain(rows, name, is_size=True)
+        names: dict[str, np.ndarray] = {name: self._names(rows, name) for name in (
+            *self.map.owners, *self.map.categories, *self.map.known_at_end)}
+        if "requested_s" in of:
+            limits = durations_s(rows.text(of["requested_s"]), unit_s=self._time_unit_s("requested_s"))
+            rows.refuse(f"{of['requested_s']} must be a duration", limits.is_bad, of["requested_s"])
+            columns["requested_s"] = limits.values
+        for name in self.map.numbers:
+            columns[name] = self._plain(rows, name, is_size=False)
+        if "status" in of and of["status"] not in names:
+            names[of["status"]] = self._names(rows, of["status"])
+        ids = self._ids(rows)
+        rows.refuse_duplicates(f"{of.get('request_id', 'line')} twice", ids, self.seen)
+        kept = rows.is_kept
+        if end_of:
+            words, counts = np.unique(rows.text(end_of)[kept & np.isnan(departure)].astype(str), return_counts=True)
+            self.no_end.update(dict(zip(words.tolist(), counts.tolist(), strict=True)))
+        return pd.DataFrame({
+            "line": rows.line[kept],
+            "request_id": pd.Series(ids[kept], dtype="str"),
+            "arrival_s": np.floor(arrival.values[kept]),
+            "departure_s": np.floor(departure[kept]),
+            **{name: values[kept] for name, values in columns.items()},
+            **{name: pd.Series(values[kept], dtype="str") for name, values in names.items()},
+        })  # fmt: skip
+
+    def resolved(self) -> ColumnMap:
+        """The map with the units that were found."""
+        of = self.map.columns
+        units = {of[meaning]: unit for meaning, unit in self.units.items()}
+        units |= {of[meaning]: self.map.unit_of(meaning) or "s" for meaning in ("duration", "requested_s")
+                  if meaning in of}
+        return replace(self.map, units={**units, **self.map.units})
+
+    def _look(self, rows: TextRows) -> None:
+        """Decide what the cells of a block are the first to show."""
+        of = self.map.columns
+        for meaning in ("arrival", "departure", "submit"):
+            column = of.get(meaning)
+            if column is not None and column not in self.forms:
+                form = self._form(rows, meaning, column)
+                if form is not None:
+                    self.forms[column] = form
+        for column in self.map.read():
+            if len(self.examples.get(column, ())) < _N_EXAMPLES:
+                cells = rows.text(column)
+                shown = list(dict.fromkeys(cells[~is_missing(cells)].tolist()))
+                self.examples[column] = [*self.examples.get(column, ()), *shown][:_N_EXAMPLES]
+        for column in (*self.map.numbers, *self.map.resources, *(of[name] for name in (
+                "cpu_cores", "mem_gib", "gpu", "duration") if name in of)):
+            if column not in self.commas:
+                self.commas[column] = is_comma_decimal(rows.text(column))
+        if "mem_gib" in of and "mem_gib" not in self.units:
+            self._find_unit(rows.text(of["mem_gib"]))
+        if "cpu_cores" in of:
+            self.units["cpu_cores"] = self.map.unit_of("cpu_cores") or "cores"
+
+    def _form(self, rows: TextRows, meaning: str, column: str) -> StampForm | None:
+        try:
+            return stamp_form(column, rows.text(column), self.map.units.get(column))
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
+
+    def _find_unit(self, cells: np.ndarray) -> None:
+        """The unit of plain numbers of memory: as named, else by their size."""
+        unit = self.map.unit_of("mem_gib")
+        if unit is None:
+            values = numbers(cells, is_comma=self.commas[self.map.columns["mem_gib"]]).values
+            values = values[values > 0]
+            if not len(values):
+                return
+            middle = float(np.median(values))
+            unit = "B" if middle >= 1e7 else "KiB" if middle >= 1e6 else "MiB" if middle >= 100 else "GiB"
+            self.guessed_units.append(f"{self.map.columns['mem_gib']}: plain numbers taken as {unit}, by their size")
+        self.units["mem_gib"] = unit
+
+    def _times(self, rows: TextRows, meaning: str) -> Cells:
+        column = self.map.columns[meaning]
+        form = self.forms.get(column)
+        cells = rows.text(column)
+        if form is None:
+            nothing = np.full(len(cells), np.nan)
+            return Cells(nothing, np.ones(len(cells), bool), np.zeros(len(cells), bool))
+        if form.is_dated != self.forms[self.map.columns["arrival"]].is_dated:
+            start = self.map.columns["arrival"]
+            raise ValueError(f"{self.path}: {column} must be on the same clock as {start}, got {form} and "
+                             f"{self.forms[start]}")
+        found = stamps_s(cells, form, self.map.timezone)
+        if form.kind == "iso":
+            self.n_local[column] += n_without_zone(cells)
+        is_bad = found.is_bad
+        if not form.is_dated:
+            is_bad = is_bad | (np.abs(found.values) > MAX_TIME_S)
+        rows.refuse(f"{column} must be a time ({form})", is_bad, column)
+        return found
+
+    def _ends(self, rows: TextRows, arrival: Cells) -> np.ndarray:
+        of = self.map.columns
+        if "duration" in of:
+            cells = rows.text(of["duration"])
+            found = durations_s(cells, unit_s=self._time_unit_s("duration"), is_comma=self.commas[of["duration"]])
+            is_bad = found.is_bad | (found.values > MAX_TIME_S)
+            rows.refuse(f"{of['duration']} must be a duration", is_bad, of["duration"])
+            return arrival.values + found.values
+        if "departure" not in of:
+            return np.full(len(rows.raw), np.nan)
+        found = self._times(rows, "departure")
+        is_none = (found.values == 0) & (arrival.values > 0)
+        return np.where(is_none, np.nan, found.values)
+
+    def _time_unit_s(self, meaning: str) -> float:
+        return TIME_UNITS[self.map.unit_of(meaning) or "s"]
+
+    def _amounts(self, rows: TextRows, meaning: str) -> np.ndarray:
+        column = self.map.columns[meaning]
+        cells, is_comma = rows.text(column), self.commas[column]
+        if meaning == "cpu_cores":
+            found = cpu_cores(cells, unit=self.units["cpu_cores"], is_comma=is_comma)
+            words = "a number of cores from 0 to 1e9"
+        elif meaning == "mem_gib":
+            found = sizes_gib(cells, unit=self.units.get("mem_gib", "GiB"), is_comma=is_comma)
+            words = "a size of memory from 0 to 1e9 GiB"
+        else:
+            found, words = numbers(cells, is_comma=is_comma), "a number from 0 to 1e9"
+        rows.refuse(f"{column} must be {words}", found.is_bad | (found.values > MAX_SIZE) | (found.values < 0), column)
+        rows.repair(f"{column} missing: 0 taken", found.is_missing)
+        return np.where(found.is_missing, 0.0, found.values)
+
+    def _plain(self, rows: TextRows, column: str, *, is_size: bool) -> np.ndarray:
+        found = numbers(rows.text(column), is_comma=self.commas[column])
+        is_bad = found.is_bad
+        if is_size:
+            is_bad = is_bad | (found.values < 0) | (found.values > MAX_SIZE)
+            rows.repair(f"{column} missing: 0 taken", found.is_missing)
+        rows.refuse(f"{column} must be a number{' from 0 to 1e9' if is_size else ''}", is_bad, column)
+        return np.where(found.is_missing, 0.0, found.values) if is_size else found.values
+
+    def _names(self, rows: TextRows, column: str) -> np.ndarray:
+        cells = rows.text(column)
+        return np.where(is_missing(cells, _NO_NAME), "missing", cells)
+
+    def _ids(self, rows: TextRows) -> np.ndarray:
+        column = self.map.columns.get("request_id")
+        lines = np.array([f"line-{line}" for line in rows.line.tolist()], object)
+        if column is None:
+            return lines
+        cells = rows.text(column)
+        is_none = is_missing(cells)
+        rows.repair(f"{column} missing: named by its line", is_none)
+        return np.where(is_none, lines, cells)
+
+    def _refuse_what_never_ran(self, rows: TextRows) -> None:
+        of = self.map.columns
+        cells = rows.text(of["status"])
+        words = pd.Series(cells, dtype="str").str.casefold().str.split(n=1).str[0].fillna("").to_numpy(object)
+        never = NEVER_RAN | {word.casefold() for word in self.map.never_ran}
+        is_never = np.isin(words.astype(str), sorted(never)) | np.isin(
+            np.array([str(cell).casefold() for cell in cells]), sorted(never))
+        is_failed = np.isin(words.astype(str), sorted(FAILED)) & is_missing(rows.text(of["arrival"]))
+        rows.refuse(f"never ran, by {of['status']}", is_never | is_failed, of["status"])
+
+    def unread(self) -> list[str]:
+        read = self.map.read()
+        return [name for name in self.names if name and name not in read]
+
+    def understood(self) -> list[dict[str, Any]]:
+        """For each column that was read: what it is, how its cells were understood, and examples."""
+        of = self.map.columns
+        roles = {column: ours for ours, column in of.items()}
+        for option, key in LISTED.items():
+            roles |= dict.fromkeys(getattr(self.map, key), option.replace("_", " "))
+        found = []
+        for column in self.map.read():
+            kind = "name"
+            if column in self.forms:
+                kind = str(self.forms[column])
+            elif roles[column] in ("cpu_cores", "mem_gib"):
+                kind = self.units.get(roles[column], "sizes with units")
+            elif roles[column] in ("duration", "requested_s"):
+                kind = f"duration, plain numbers in {self.map.unit_of(roles[column]) or 's'}"
+            elif roles[column] in ("number", "resource", "gpu"):
+                kind = "number"
+            found.append({"column": column, "role": roles[column], "kind": kind,
+                          "examples": self.examples.get(column, [])})
+        return found

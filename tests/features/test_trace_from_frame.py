@@ -1,0 +1,97 @@
+"""A trace from a DataFrame: datetimes with and without zones, timedeltas, numbers; errors name column and value."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features import Roles, Trace
+
+START: Any = ["2026-11-01 00:00", "2026-11-01 01:00", "2026-11-01 01:30"]
+END: Any = ["2026-11-01 02:00", None, "2026-11-01 03:00"]
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"created": pd.to_datetime(START), "deleted": pd.to_datetime(END), "user": ["a", "b", "a"],
+                         "cores": [1, 2, 4], **columns})
+
+
+def times(trace: Trace) -> list[list[Any]]:
+    return trace.requests[["arrival_s", "departure_s"]].astype(object).where(
+        trace.requests[["arrival_s", "departure_s"]].notna(), None).to_numpy().tolist()
+
+
+EXPECTED = [[0, 7_200], [3_600, None], [5_400, 10_800]]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_datetimes_of_any_zone_and_unit(zone: str | None, unit: Any) -> None:
+    stamps = {name: pd.Series(pd.to_datetime(given)).dt.tz_localize("UTC").dt.tz_convert(zone or "UTC").dt.as_unit(unit)
+              for name, given in (("created", START), ("deleted", END))}
+    if zone is None:
+        stamps = {name: each.dt.tz_localize(None) for name, each in stamps.items()}
+    trace = Trace.from_frame(frame(**stamps), arrival="created", departure="deleted", cpu_cores="cores",
+                             owners=["user"])
+    assert times(trace) == EXPECTED and trace.horizon_s == 10_800
+    assert trace.roles == Roles(owners=("user",)) and trace.meta["start_unix_s"] == 1_793_491_200
+    assert trace.requests["cpu_cores"].tolist() == [1.0, 2.0, 4.0] and trace.requests["mem_gib"].tolist() == [0.0] * 3
+
+
+def test_objects_timedeltas_and_numbers() -> None:
+    mixed = frame(created=pd.Series([datetime(2026, 11, 1, hour, tzinfo=UTC) for hour in (0, 1, 2)], dtype=object),
+                  life=pd.to_timedelta([7_200, None, 60], unit="s"))
+    assert times(Trace.from_frame(mixed, arrival="created", duration="life")) == [[0, 7_200], [3_600, None],
+                                                                                 [7_200, 7_260]]
+    own = pd.DataFrame({"t": [5.9, -3, np.nan], "d": [10, None, 4.5]}, index=["x", "y", "z"])
+    trace = Trace.from_frame(own, arrival="t", departure="d", horizon=20, mem_gib=4.0)
+    assert trace.horizon_s == 20 and "start_unix_s" not in trace.meta
+    assert trace.requests.set_index("request_id")["departure_s"].fillna(-1).to_dict() == {"x": 10, "y": -1, "z": 4}
+    assert trace.is_start_known().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("horizon", ["2026-11-02", datetime(2026, 11, 2), pd.Timestamp("2026-11-02T01:00+01:00"),
+                                     np.datetime64("2026-11-02")])
+def test_a_horizon_of_datetimes(horizon: Any) -> None:
+    assert Trace.from_frame(frame(), arrival="created", departure="deleted", horizon=horizon).horizon_s == 86_400
+
+
+@pytest.mark.parametrize(("columns", "options", "words"), [
+    ({}, {"arrival": "begin"}, "arrival must be a column of the frame, one of created, deleted, .*; got 'begin'"),
+    ({}, {"arrival": "user"}, r"user must hold datetimes or seconds, got 'a' \(texts: use pandas.to_datetime\)"),
+    ({}, {"departure": "cores"}, "cores must be on the same clock as created: datetimes or numbers both, got int64"),
+    ({"deleted": pd.to_datetime([END[0], "2026-10-31 00:00", None])}, {},
+     "deleted must be at or after created, got 2026-10-31 00:00:00 in row 1"),
+    ({"life": [1, -2, 3]}, {"departure": None, "duration": "life"}, "life must be at least 0, got -2 in row 1"),
+    ({}, {"duration": "cores"}, "departure and duration must not both be given, got 'deleted' and 'cores'"),
+    ({"cores": [1, -2, 4]}, {"cpu_cores": "cores"}, "cores must be finite and at least 0, got -2 in row 1"),
+    ({}, {"cpu_cores": "user"}, "user must hold numbers of cpu_cores, got 'a'"),
+    ({}, {"request_id": "user"}, "user must be present and unique in each row, got 'a'"),
+    ({}, {"owners": ["who"]}, "a role must be a column of the frame, one of .*; got 'who'"),
+    ({}, {"horizon": "2026-11-01 02:30"}, "horizon must be the end of observation, at or after every created and "
+                                          "deleted, got '2026-11-01 02:30'; deleted is 2026-11-01 03:00:00 in row 2"),
+    ({}, {"horizon": 5}, "horizon must be a datetime, as the arrivals are, got 5"),
+    ({}, {"horizon": "soon"}, "horizon must be a datetime, got 'soon'"),
+    ({"created": [1, 2, 3], "deleted": [4, 5, 6]}, {"horizon": "2026-11-02"}, "horizon must be a number of seconds"),
+    ({"created": pd.NaT}, {"departure": None}, "created must hold a time in one row at least, got none"),
+    ({"created": pd.to_datetime("2026-11-01")}, {"departure": None}, "horizon must lie after the first created, got"),
+])  # fmt: skip
+def test_errors_name_column_rule_and_value(columns: dict[str, Any], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Trace.from_frame(frame(**columns), **{"arrival": "created", "departure": "deleted", **options})
+
+
+def test_an_empty_frame_is_refused() -> None:
+    with pytest.raises(ValueError, match="the frame must hold at least one row, got none"):
+        Trace.from_frame(frame().iloc[:0], arrival="created")
+    with pytest.raises(ValueError, match="arrival must be a column that stands once in the frame, got 'created' twice"):
+        Trace.from_frame(pd.concat([frame(), frame()], axis=1), arrival="created")
+
+
+def test_what_is_known_at_the_end_has_no_role() -> None:
+    trace = Trace.from_frame(frame(code=[0, 1, 0]), arrival="created", departure="deleted", known_at_end=["code"])
+    assert trace.meta["known_at_end"] == ["code"] and trace.roles.columns() == () and "code" in trace.requests
