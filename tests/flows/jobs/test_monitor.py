@@ -464,6 +464,33 @@ def test_follow_ups_and_old_models_are_retrained_once_where_it_is_said_how(
     write_record(folder, [])
 
 
+@pytest.mark.slow
+def test_a_deployment_is_run_once_however_often_the_check_is_cut_off(stored: Stored, logged: Logged) -> None:
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+
+    from sojourn.flows.jobs.monitor import monitor
+
+    @flow(name="made-retrain")
+    def made() -> None: ...
+
+    made.to_deployment("weekly").apply()  # a real server keeps it; no worker takes its runs
+    folder = monitor_folder(stored.folder, NAME)
+    write_record(folder, [])
+    config = stored.config(log=logged.drifted, detector="cusum-bands", refractory_days=40,
+                           retrain_deployment="made-retrain/weekly")
+    assert monitor(config).action == "retrain by deployment made-retrain/weekly"
+    (done,) = read_record(folder)
+    assert done.state == DONE and done.note.startswith("flow run ")
+    write_record(folder, [replace(done, state=BEGUN, note="")])  # as a kill after the run was made leaves it
+    assert monitor(config).action == "retrain by deployment made-retrain/weekly"
+    (again,) = read_record(folder)
+    assert (again.n_tries, again.note) == (2, done.note)
+    with get_client(sync_client=True) as client:
+        assert len([run for run in client.read_flow_runs() if run.idempotency_key and NAME in run.idempotency_key]) == 1
+    write_record(folder, [])
+
+
 def test_a_further_retraining_that_was_cut_off_is_taken_up_once() -> None:
     alarm = ActedAlarm(100, "retrain", DONE, 1)
     begun = ActedAlarm(107, "retrain", BEGUN, 1, reason=FOLLOW_UP)
