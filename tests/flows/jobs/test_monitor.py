@@ -474,7 +474,8 @@ def test_a_deployment_is_run_once_however_often_the_check_is_cut_off(stored: Sto
     @flow(name="made-retrain")
     def made() -> None: ...
 
-    made.to_deployment("weekly").apply()  # a real server keeps it; no worker takes its runs
+    deployment: Any = made.to_deployment("weekly")
+    deployment.apply()  # a real server keeps it; no worker takes its runs
     folder = monitor_folder(stored.folder, NAME)
     write_record(folder, [])
     config = stored.config(log=logged.drifted, detector="cusum-bands", refractory_days=40,
