@@ -181,6 +181,9 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
         raise ValueError("departure and duration must not both be given, got "
                          f"{named['departure']!r} and {named['duration']!r}")
     units = {_column_of(names, column, "units"): unit for column, unit in base.units.items()}
+    with_unit = {named[ours] for ours in _KIND if ours in named}
+    if given:  # a pair may have given the column another meaning
+        units = {column: unit for column, unit in units.items() if column in with_unit}
     found = ColumnMap({ours: named[ours] for ours in SINGLE if ours in named}, **listed, units=units,
                       timezone=base.timezone if timezone is None else checked_timezone(timezone),
                       origin_s=base.origin_s, at_horizon=base.at_horizon, at_start=base.at_start,

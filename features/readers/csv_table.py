@@ -99,6 +99,8 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
     if not len(requests) or int(times.max()) <= 0:
         raise ValueError(f"{table.path}: the last time must lie after the first, got one moment alone")
     horizon = horizon_of(times, horizon_s, is_shared=bool(requests["departure_s"].notna().all()))
+    if horizon.most_s not in (None, horizon.time_s):  # no time that the file cut its rows off at
+        horizon = horizon_of(times, horizon_s)
     requests = _at_edges(table, requests, horizon, ledger, is_dated)
     requests = cut_at(requests, horizon, ledger, table.path.name)
     _tell(table, requests, horizon, origin_s if is_dated else None, ledger, file)
