@@ -1,8 +1,10 @@
 """Real files, where the shared data stands beside the repository: counts against the published ones."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sojourn.features.describe import describe
@@ -22,6 +24,30 @@ def test_openb_counts() -> None:
     assert trace.requests["qos"].value_counts().sum() == 7255
     # 151 shapes of which one was never scheduled.
     assert trace.requests["shape"].nunique() == 150
+
+
+def test_a_pod_list_read_as_any_table_is_the_same_trace() -> None:
+    file = DATA / "alibaba-gpu-2023" / "openb_pod_list_default.csv.gz"
+    own, _ = read_trace("openb", DATA / "alibaba-gpu-2023")
+    table, report = read_trace("csv", file, columns=["id=name", "arrival=scheduled_time", "cpu_cores=cpu_milli",
+                                                     "gpu=num_gpu", "owner=", "category=qos"])
+    assert table.horizon_s == own.horizon_s and dict(report.refused) == {"never ran, by pod_phase": 897}
+    names = ["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]
+    left, right = (each.requests[names].sort_values("request_id", ignore_index=True) for each in (own, table))
+    pd.testing.assert_frame_equal(left, right, check_dtype=False)
+
+
+def test_a_table_of_vms_read_as_any_table_is_the_same_trace(tmp_path: Path) -> None:
+    file = DATA / "azure-2017-fixture" / "vmtable.csv.gz"
+    own, _ = read_trace("azure-vm", file)
+    header = b"vm_id,subscription,deployment,created,deleted,max_cpu,mean_cpu,p95_cpu,category,cores,mem_gib\n"
+    (tmp_path / "vms.csv").write_bytes(header + gzip.decompress(file.read_bytes()))
+    table, _ = read_trace("csv", tmp_path / "vms.csv", columns=["owner=subscription", "owner=deployment"])
+    assert table.horizon_s == own.horizon_s and table.roles == own.roles
+    assert set(table.meta["known_at_end"]) == {"max_cpu", "mean_cpu", "p95_cpu"}
+    names = ["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib", "subscription", "deployment"]
+    left, right = (each.requests[names].sort_values("request_id", ignore_index=True) for each in (own, table))
+    pd.testing.assert_frame_equal(left, right, check_dtype=False, check_categorical=False)
 
 
 @pytest.mark.slow

@@ -137,3 +137,10 @@ def test_the_hashes_of_a_trace_hold_its_map(table: Path, tmp_path: Path) -> None
         assert hash_of(sources[0]) == found[0]
     kept = {read_into(tmp_path / "store", each).folder for each in sources[:2]}
     assert len(kept) == 2
+
+
+def test_a_search_takes_a_map_for_its_tables_alone(table: Path) -> None:
+    done = CliRunner().invoke(app, ["search", "--on", "synthetic", *maps()], env={DEBUG: "0"})
+    assert done.exit_code == 2 and "must be given with a table, as csv=PATH" in " ".join(done.output.split())
+    done = CliRunner().invoke(app, ["search", "--on", f"csv={table}", "--map", "arrival=start"], env={DEBUG: "0"})
+    assert done.exit_code == 2 and "the column of arrival must be one of vm, who" in " ".join(done.output.split())
