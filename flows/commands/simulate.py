@@ -54,7 +54,7 @@ def simulate(
     from sojourn.features.synthetic import synthesize
     from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
-    from sojourn.flows.reports.model_card import policies_table
+    from sojourn.flows.reports.run_report import policies_table
     from sojourn.flows.simulated_hosts import shape_options
     from sojourn.flows.trace_source import ColumnOptions
     from sojourn.simulator import (

@@ -12,6 +12,7 @@ from sojourn.flows.environment import be_quiet
 
 be_quiet()
 
+from sojourn import __version__  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags  # noqa: E402
@@ -21,20 +22,20 @@ from sojourn.flows.jobs.retrain_log import log_retrain, retrain_tags  # noqa: E4
 from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.model_card import (  # noqa: E402
-    model_card,
+from sojourn.flows.reports.run_report import (  # noqa: E402
     models_table,
     plain_text,
     policies_table,
     print_run,
     print_standing,
 )
-from sojourn.flows.stages.build_features import build_features  # noqa: E402
+from sojourn.flows.reports.version_card import CardFacts, version_card  # noqa: E402
+from sojourn.flows.stages.build_features import Features, build_features  # noqa: E402
 from sojourn.flows.stages.candidate import candidate_folder, write_candidate  # noqa: E402
 from sojourn.flows.stages.champion import load_rivals  # noqa: E402
 from sojourn.flows.stages.ingest import Ingested, ingesting  # noqa: E402
 from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
-from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
+from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
 from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
 from sojourn.flows.stages.train import Training, learner_of, train  # noqa: E402
 from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
@@ -97,8 +98,9 @@ def retrain(config: RetrainConfig) -> Retrained:
                 to.log_text(to_run, plain_text(tables), TABLES)
                 judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
                                 checked.gates)
-                card = model_card(training.candidate, ingested.name, tags["window"], scores,
-                                  gate_lines(checked.gates), checked.against_lookup.get(training.candidate))
+                card = version_card(_facts(config, ingested, features, training, tags["window"]), scores,
+                                    checked.measures, checked.against_lookup.get(training.candidate),
+                                    evaluation.simulation)
                 if features.sample is not None and whole is not None:
                     card += f"\n{features.sample.text()} {whole.text()}\n"
                     to.log(to_run, {"n_requests_sampled": features.sample.n_sampled}, whole.scores())
@@ -126,6 +128,13 @@ def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
         kept = keep_unsent(config.store, run, name, log)
         raise TrackingError(f"{error}; the run is kept in {kept}, and `sojourn sync` or the next retrain sends it",
                             error.code, is_away=True) from error
+
+
+def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training,
+           window: str) -> CardFacts:
+    split = training.split
+    return CardFacts(config.registered_name, training.candidate, ingested.name, window, len(split.past),
+                     len(split.test), features.encoder.feature_names(), ingested.data_hash, __version__)
 
 
 def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:

@@ -20,7 +20,7 @@ from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
 from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E402
 from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
-from sojourn.flows.stages.promote import Judged, Promotion, gate_lines, promote  # noqa: E402
+from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
 from sojourn.flows.stages.usage_by_file import stored_usage  # noqa: E402
 from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
 from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
@@ -68,7 +68,7 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
         source = _log(tracker, run, config, folder_of_run, sha256, fitted, scores, stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
                         tracker.version_of(config.registered_name, CHAMPION), gates)
-        promotion = promote(tracker, config.store, judged, _card(config, scores) + gate_lines(gates), tags)
+        promotion = promote(tracker, config.store, judged, _card(config, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:
         console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.found}", soft_wrap=True)

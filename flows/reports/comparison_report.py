@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from sojourn.flows.reports.model_card import policies_table
+from sojourn.flows.reports.run_report import policies_table
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.simulator.experiments import caveats
 from sojourn.simulator.measures import COLUMNS

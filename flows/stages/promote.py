@@ -17,6 +17,9 @@ from sojourn.flows.versions.promotion_journal import PromotionOrder, carry_out, 
 from sojourn.flows.versions.repair import sweep_candidates
 from sojourn.flows.versions.rollback import reason_left
 
+MAX_DESCRIPTION = 5_000
+"""Characters that MLflow's database has for a version's description."""
+
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
@@ -46,6 +49,7 @@ class Judged:
 def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapping[str, str]) -> Promotion:
     """Register the bundle as a version and set its alias: `champion` if every gate holds, else `challenger`.
 
+    card: what the version's description says below the verdict.
     Nothing is registered where every gate holds and the champion has the same bytes.
     """
     with store_lock(store), tracker.alone_with(judged.name):
@@ -62,15 +66,37 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
             reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}"
                        for gate in gates}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
-                                   tracker.version_of(judged.name, alias), card + gate_lines(late), {**tags, **reasons})
+                                   tracker.version_of(judged.name, alias), described(gates, card),
+                                   {**tags, **reasons})
             version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
     return Promotion(judged.name, version, alias, gates, is_unchanged)
 
 
-def gate_lines(gates: Sequence[Gate]) -> str:
-    """One Markdown line a gate."""
-    return "".join(f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}\n" for gate in gates)
+def described(gates: Sequence[Gate], card: str) -> str:
+    """A version's description: the verdict, then the card, whose end is cut where MLflow has no room for it."""
+    text = f"{verdict(gates)}\n\n{card}"
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    more = "\n\nThe rest is among the run's metrics.\n"
+    return text[:text.rindex("\n", 0, MAX_DESCRIPTION - len(more))] + more
+
+
+def verdict(gates: Sequence[Gate]) -> str:
+    """Markdown: whether the version may be deployed, and one line a gate, those that failed first.
+
+    >>> print(verdict([Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy", False, "worse")]))
+    **Challenger, not to be deployed**: 1 of 2 gates failed.
+    <BLANKLINE>
+    - **failed** accuracy: worse
+    - passed size of the forest: 1 MB of at most 5
+    """
+    n_failed = sum(not gate.is_passed for gate in gates)
+    said = (f"**Challenger, not to be deployed**: {n_failed} of {len(gates)} gates failed." if n_failed else
+            f"**Champion when it was made**: it passed all {len(gates)} gates.")
+    lines = [f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}"
+             for gate in sorted(gates, key=lambda gate: gate.is_passed)]
+    return "\n".join([said, "", *lines])
 
 
 def _late_gates(tracker: Tracker, judged: Judged) -> tuple[Gate, ...]:

@@ -19,19 +19,26 @@ from sojourn.flows.stages.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Ri
 from sojourn.flows.stages.judge import LOOKUP, Evaluation
 from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
-from sojourn.models.measures import BrierOverAges
+from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures
 from sojourn.models.parity import learner_scores
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.forest import Forest
 
+N_CARD_DRAWS = 200
+"""Draws of owners for the intervals of a model card."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedGates:
-    """The gates, the tags of the best versions so far (`flows.stages.champion`), and each family set against `km`."""
+    """The gates, the tags of the best versions so far (`flows.stages.champion`), and each family set against `km`.
+
+    measures: what the candidate's card shows, each with its 95 % interval over owners.
+    """
 
     gates: tuple[Gate, ...]
     tags: dict[str, str]
     against_lookup: dict[str, Difference]
+    measures: dict[str, tuple[float, float, float]]
 
 
 def check_gates(settings: GateSettings, features: Features, training: Training, evaluation: Evaluation,
@@ -78,7 +85,9 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         tags[SUSPECTS] = ", ".join(suspect.column for suspect in asked)
     against = {family: jury.difference(brier, evaluation.briers[LOOKUP])
                for family, brier in evaluation.briers.items() if family != LOOKUP}
-    return CheckedGates(tuple(gates), tags, against)
+    draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
+    measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
+    return CheckedGates(tuple(gates), tags, against, measures)
 
 
 def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
-from sojourn.models.measures.assessment import Assessment, assess, by_week, of_owners, score_model
+from sojourn.models.measures.assessment import Assessment, assess, by_week, card_measures, of_owners, score_model
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges
@@ -17,7 +17,7 @@ from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, choose_thr
 __all__ = [
     "AGES_S", "MEASURES", "UPTIME_SHARES", "Assessment", "BrierOverAges", "CalibrationPoints", "Concordance",
     "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "assess", "average_precision", "bias_log10",
-    "brier_score", "by_week", "calibration_points", "choose_threshold", "coarsest_owner", "f1", "harrell_c",
-    "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "recall_at_precision", "reliances",
-    "score_model", "uno_c",
+    "brier_score", "by_week", "calibration_points", "card_measures", "choose_threshold", "coarsest_owner", "f1",
+    "harrell_c", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "recall_at_precision",
+    "reliances", "score_model", "uno_c",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.bootstrap import interval
 from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
 from sojourn.models.measures.calibration import Pit
 from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
@@ -65,6 +66,21 @@ def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterab
     drawn = [_scores(resampled, weight) for weight in draws]
     names = [name for name in scores if any(name in values for values in drawn)]
     return Assessment(scores, {name: np.array([values.get(name, math.nan) for values in drawn]) for name in names})
+
+
+def card_measures(table: CurveTable, test: Examples, threshold_s: int,
+                  draws: Iterable[np.ndarray]) -> dict[str, tuple[float, float, float]]:
+    """What a model card shows, each with its 95 % interval over drawn owners, by the names of `assess`.
+
+    Average precision of the trace's own threshold at creation, the error of what remains at 1 h, calibration.
+    draws: row weights (n,).
+    """
+    curve = censoring_curve(test)
+    groups = [_outlives(table, test, curve, 0.0, threshold_s, "creation", "long"),
+              _errors(table, test, curve, 3_600, "age_1h", "remaining"), _calibrated(table, test)]
+    drawn = [_scores(groups, weight) for weight in draws]
+    return {name: (value, *interval(np.array([values.get(name, math.nan) for values in drawn])))
+            for name, value in _scores(groups, None).items()}
 
 
 def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) -> dict[str, list[float]]:
@@ -192,11 +208,16 @@ def _mean_of(name: str, is_asked: np.ndarray, added: np.ndarray, weight: np.ndar
 
 def _distribution(table: CurveTable, test: Examples) -> list[Group]:
     concordance = Concordance.of(test, table.quantile(0.5, 0.0))
-    pit = Pit.of(table, test, np.random.default_rng(0))
 
     def ranked(weight: np.ndarray | None) -> dict[str, float]:
         harrell, uno = concordance.both(weight)
         return {"creation.c_harrell": harrell, "creation.c_uno": uno}
+
+    return [ranked, _calibrated(table, test)]
+
+
+def _calibrated(table: CurveTable, test: Examples) -> Group:
+    pit = Pit.of(table, test, np.random.default_rng(0))
 
     def calibrated(weight: np.ndarray | None) -> dict[str, float]:
         deviation, coverage = pit.deviation_and_coverage(weight)
@@ -204,7 +225,7 @@ def _distribution(table: CurveTable, test: Examples) -> list[Group]:
         return {"creation.pit_deviation": deviation, "creation.coverage_80": coverage,
                 "creation.d_calibration_chi2": statistic}
 
-    return [ranked, calibrated]
+    return calibrated
 
 
 def _registered(table: CurveTable, test: Examples) -> list[Group]:

@@ -157,4 +157,5 @@ def test_requests_of_which_no_host_holds_one_are_refused(folder: Path) -> None:
     from sojourn.flows.jobs.retrain import retrain
 
     with pytest.raises(ValueError, match=r"requests must be at least one, got none \(\d+ larger than every host\)"):
-        retrain(config(folder, made(cpu_cores=1_000.0), "too-large", is_simulated=True, n_replicas=1))
+        retrain(config(folder, made(cpu_cores=1_000.0), "too-large", is_simulated=True, n_replicas=1,
+                       host_cpu_cores=96.0, host_mem_gib=384.0))

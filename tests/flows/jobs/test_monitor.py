@@ -349,7 +349,7 @@ def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: 
     from sojourn.flows.versions.opening import open_store
 
     store = new_store(tmp_path_factory.mktemp("monitored"))
-    tracker = open_store(TraceSettings(store=store))
+    tracker = open_store(TraceSettings.model_validate({"store": store}))
     with tracker.run("made", {}) as run:
         source = tracker.log_section(run, logged.bundle)
     version = tracker.register(NAME, source, run, "", {BUNDLE_TAG: BundleBytes.read(logged.bundle).sha256})

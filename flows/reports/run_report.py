@@ -1,4 +1,4 @@
-"""What a run prints at its end, and the model card that MLflow shows as a version's description."""
+"""What a run prints at its end: tables of models and policies, the gates, where the result lies."""
 
 from __future__ import annotations
 
@@ -132,17 +132,3 @@ def _print_gates(console: Console, promotion: Promotion) -> None:
     for gate in promotion.gates:
         mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
         console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
-
-
-def model_card(family: str, trace: str, window: str, scores: Mapping[str, float], gates: str,
-               against_lookup: Difference | None) -> str:
-    """Markdown for the version's description; what decides stands first."""
-    decides = [("ages.ibs", "**Brier score over ages** (lower = better)")]
-    others = [(name, f"{name} (of observed ends)" if ".mae_" in name and not name.endswith("_ipcw") else name)
-              for name in sorted(scores) if name.startswith(("creation", "age_", "sim"))]
-    rows = [f"| {title} | {scores[name]:.4g} |" for name, title in decides + others if name in scores]
-    if against_lookup is not None:
-        rows.insert(1, f"| its difference to km, %, with 95 % interval | {_against(against_lookup)} |")
-    table = "\n".join(rows)
-    return (f"**{family}** trained on `{trace}`, {window}.\n\n| measure (test window) | value |\n|---|---|\n{table}\n\n"
-            f"Gates:\n\n{gates}\n")

@@ -1,0 +1,47 @@
+"""What a version's description says, in which order, and that MLflow's database has room for it."""
+
+from sojourn.flows.gates.accuracy_gate import Difference
+from sojourn.flows.gates.gate import Gate
+from sojourn.flows.reports.version_card import CardFacts, version_card
+from sojourn.flows.stages.promote import MAX_DESCRIPTION, described
+
+FACTS = CardFacts("sojourn-lifetime", "hazard", "trace.swf", "decided before 9 s, judged on the rest", 1_200, 300,
+                  [f"feature_{k}" for k in range(70)], "0123456789abcdef", "1.2.3")
+GATES = (Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy against km", False, "worse"))
+
+
+def _card(n_scores: int = 3) -> str:
+    scores = {"ages.ibs": 0.07, **{f"creation.made_{k}": float(k) for k in range(n_scores)}}
+    measures = {"creation.ap_long": (0.5, 0.4, 0.6), "creation.coverage_80": (0.79, float("nan"), float("nan"))}
+    return version_card(FACTS, scores, measures, Difference(-14.8, -23.4, -6.7, 4.0), None)
+
+
+def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
+    card = _card()
+    assert "| Brier score over ages against `km`, % (below 0 = better) | -14.8 | -23.4 to -6.7 | owners |" in card
+    assert "at creation (higher = better) | 0.500 | 0.400 to 0.600 | owners |" in card
+    assert "(0.8 = calibrated) | 0.790 | - | owners |" in card  # too few owners for an interval
+    assert 'Predictor.load(".sojourn/bundles/sojourn-lifetime")' in card
+    assert "models:/sojourn-lifetime@champion" in card
+    assert "- requests: 1,200 trained it, 300 later ones judged it" in card
+    assert "- data 0123456789ab, Sojourn 1.2.3" in card
+    assert "- features (70): `feature_0`, " in card
+    assert "`feature_59`, 10 more\n" in card
+    assert card.index("Predictor.load") < card.index("| creation.made_0 | 0 |")
+
+
+def test_the_verdict_stands_first() -> None:
+    text = described(GATES, _card())
+    assert text.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed.\n\n- **failed** accuracy against "
+                           "km: worse\n- passed size of the forest: 1 MB of at most 5\n\n**hazard** of `trace.swf`")
+    assert described(GATES[:1], "").startswith("**Champion when it was made**: it passed all 1 gates.")
+
+
+def test_a_long_card_is_cut_at_a_line_of_its_measures() -> None:
+    text = described(GATES, _card(500))
+    assert len(text) <= MAX_DESCRIPTION
+    body, _, end = text.rpartition("\n\n")
+    assert end == "The rest is among the run's metrics.\n"
+    assert body.endswith(" |")
+    assert described(GATES, _card()) == described(GATES, _card())
+    assert "The rest" not in described(GATES, _card())
