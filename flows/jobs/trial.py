@@ -74,9 +74,13 @@ def material_of(ingested: Ingested, features: Features, training: TrainSettings)
 
 
 def without_test(split: Split) -> Split:
-    """The split with a stub for the refit, which a trial does not need, and nothing of the test window."""
+    """The split with a stub for the refit, which a trial does not need, and nothing of the test window.
+
+    The stub is of ends that were observed from their start, if there are any: a family may learn from no others.
+    """
     train = split.train
-    ends = train.is_event.nonzero()[0][:_N_REFIT]
+    ends = train.is_event.nonzero()[0]
+    ends = ends[np.argsort(train.entry_s[ends] > 0.0, kind="stable")][:_N_REFIT]
     return replace(split, past=train.take(ends), test=split.test.take(np.empty(0, np.int64)))
 
 

@@ -17,6 +17,8 @@ from sojourn.flows.jobs.search import _scores_of_workers, search
 from sojourn.flows.jobs.trial import Material
 from sojourn.flows.outside.dask_workers import cluster
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.stages.build_features import stored_features
+from sojourn.flows.stages.ingest import read_into
 from sojourn.flows.stages.sampled_features import workers_of
 from sojourn.models.lifetime import SEARCH_SPACES
 
@@ -71,6 +73,17 @@ def test_trials_have_the_same_scores_on_workers(tmp_path: Path) -> None:
     asked = [(optuna.trial.FixedTrial({}), defaults)] * 2
     with cluster("local:2") as address, workers_of(address) as workers:
         assert _scores_of_workers(asked, [task], workers) == [[here], [here]]  # type: ignore[arg-type]
+
+
+def test_the_stub_of_the_refit_holds_ends_seen_from_their_start(tmp_path: Path) -> None:
+    """A trace begins with requests that ran before; were the 200 ends all of such, a fit would refuse them."""
+    ingested = read_into(tmp_path, RetrainConfig(n_requests=2_000).source)
+    material = trial.material_of(ingested, stored_features(tmp_path, ingested), RetrainConfig().training)
+    train = material.split.train
+    entry_s = np.where(np.arange(len(train)) < len(train) // 2, 1.0, 0.0)
+    late = replace(material.split, train=replace(train, entry_s=entry_s))
+    past = trial.without_test(late).past
+    assert len(past) == 200 and past.is_event.all() and not past.entry_s.any()
 
 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
