@@ -202,7 +202,7 @@ def search(
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.trace_source import maps_columns
+    from sojourn.flows.mapped_reader import maps_columns
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.dask_address import possible_dask
+from sojourn.flows.mapped_reader import maps_columns
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.simulated_hosts import check_shape
 from sojourn.flows.since import Since
@@ -27,7 +28,7 @@ from sojourn.flows.stage_settings import (
     RetentionSettings,
     TrainSettings,
 )
-from sojourn.flows.trace_source import ColumnOptions, TraceSource, maps_columns
+from sojourn.flows.trace_source import ColumnOptions, TraceSource
 from sojourn.flows.tracking_uri import TrackingUri
 
 MODEL_NAME = "sojourn-lifetime"

@@ -31,31 +31,12 @@ class ColumnOptions:
         found = {"columns": self.pairs, "columns_file": self.file, "timezone": self.timezone}
         return {name: value for name, value in found.items() if value}
 
-    def given(self, reader: str) -> dict[str, Any]:
-        """As `keywords`; ValueError where the reader takes none."""
-        found = self.keywords()
-        if found and not maps_columns(reader):
-            raise ValueError("--map, --map-file and --timezone must be given with a reader that maps columns, such as "
-                             f"csv, got reader {reader!r}")
-        return found
-
     def files(self, table: Path) -> list[Path]:
         """The files besides the table that decide how it is read."""
         if self.file is not None:
             return [self.file]
         beside = table.with_name(f"{table.name}.toml")
         return [beside] if beside.is_file() else []
-
-
-def maps_columns(reader: str) -> bool:
-    """Whether a reader takes column options.
-
-    >>> maps_columns("csv"), maps_columns("swf"), maps_columns("synthetic")
-    (True, False, False)
-    """
-    from sojourn.features.readers import READERS
-
-    return reader in READERS and "columns" in READERS[reader].options
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def simulate(
     """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
+    from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.reports.run_report import policies_table
@@ -76,7 +77,7 @@ def simulate(
         if trace is None:
             read = synthesize(n_requests, seed=seed)
         else:
-            options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+            options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
             read, read_report = read_trace(reader, trace, horizon_s=horizon_s, **options)
             tell_doubts(read_report.lines())
     recipe = workload or own_recipe("synthetic" if trace is None else reader)

@@ -28,9 +28,10 @@ def trace_describe(
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
     from sojourn.features.readers import read_trace
+    from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.trace_source import ColumnOptions
 
-    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo(report.text())
     typer.echo("")
@@ -58,9 +59,10 @@ def trace_check(
     there stays as it is.
     """
     from sojourn.features.readers import check_lines, read_trace
+    from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.trace_source import ColumnOptions
 
-    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo("\n".join(check_lines(trace, report)))
     typer.echo("")
@@ -95,9 +97,10 @@ def trace_convert(
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
     from sojourn.features.readers import read_trace
+    from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.trace_source import ColumnOptions
 
-    options = ColumnOptions(tuple(column_map or ()), map_file, timezone).given(reader)
+    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     trace.save(folder)
     report.write_rejected(folder)

@@ -18,12 +18,13 @@ from rich.markup import escape
 
 from sojourn.features.partitions import is_in_parts, part_files, write_synthetic_parts
 from sojourn.features.readers import READERS, SourceUnavailable
+from sojourn.flows.mapped_reader import maps_columns
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
 from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
 from sojourn.flows.store.parts_file import note_read, parts_file
-from sojourn.flows.trace_source import TraceSource, maps_columns
+from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
 _REPORT = "report.txt"

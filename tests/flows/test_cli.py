@@ -95,9 +95,9 @@ def test_bad_files_end_with_one_line(tmp_path: Path, make: object, words: tuple[
 
 
 def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
-    code, _, err = _run("trace", "describe", tmp_path, "--reader", "csv")
+    code, _, err = _run("trace", "describe", tmp_path, "--reader", "borg")
     assert (code, "openb" in err, "swf" in err) == (2, True, True)
-    code, _, err = _run("retrain", "--reader", "csv")
+    code, _, err = _run("retrain", "--reader", "borg")
     assert code == 2
     assert "synthetic" in err
     code, _, err = _run("retrain", "--trace", tmp_path / "none.swf", "--reader", "swf", "--load", "7")

@@ -95,7 +95,7 @@ def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
     (("--preset", "everything"), f"preset must be one of {', '.join(PRESETS)}, got 'everything'"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
-    (("--reader", "csv"), "reader must be one of synthetic,"),
+    (("--reader", "borg"), "reader must be one of synthetic,"),
     (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),
     (("--predictor", "km", "--start", "cold"), "start must be warm with predictor km, which is learnt from"),
     (("--load", "0"), "load must be above 0 and at most 1, got 0.0"),
