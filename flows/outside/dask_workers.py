@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,8 @@ TIMEOUT_S = 10.0
 """A scheduler answers within so long, or is reported."""
 EMPTY_S = 60.0
 """A cluster without one worker for so long ends the work; a worker that died is started anew within seconds."""
+
+_AT_ONCE_S = 0.1
 
 
 @contextmanager
@@ -72,17 +74,20 @@ def dask_client(address: str, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[An
 
 
 def _end_without_workers(client: Any, empty_s: float, is_over: threading.Event) -> None:
-    """Cancel what was asked for once the cluster has had no worker for `empty_s`."""
+    """Cancel what was asked for once the cluster has had no worker for `empty_s`, and all that is asked for until it
+    has one again: whoever asked goes on to the next thing."""
     n_looks, n_empty = 6, 0
-    while not is_over.wait(empty_s / n_looks):
+    while not is_over.wait(empty_s / n_looks if n_empty < n_looks else _AT_ONCE_S):
         try:
             n_empty = 0 if client.scheduler_info(n_workers=-1)["workers"] else n_empty + 1
-        except Exception:  # the scheduler has gone; the client cancels by itself
-            return
+        except Exception:
+            if client.status in ("closing", "closed"):  # the scheduler has gone; the client cancels by itself
+                return
+            n_empty += 1  # a scheduler that did not answer this time
         if n_empty >= n_looks:
             future: Any = _distributed().Future
-            client.cancel([future(key, client) for key in list(client.futures)], force=True)
-            return
+            with suppress(Exception):  # tried again at the next look
+                client.cancel([future(key, client) for key in list(client.futures)], force=True)
 
 
 def _client(address: str, timeout_s: float) -> Any:
