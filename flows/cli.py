@@ -202,7 +202,7 @@ def search(
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.mapped_reader import maps_columns
+    from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
@@ -210,13 +210,15 @@ def search(
         raise ValueError(f"--horizon must be given once for each of the {n_files} files of --on, or not at all, got "
                          f"{len(horizon_s)}")
     horizons = iter(horizon_s or ())
-    columns = {"column_map": tuple(column_map) if column_map else None, "map_file": map_file,
-               "trace_timezone": timezone}
+    columns = {"column_map": tuple(column_map) if column_map else None, "map_file": map_file}
     if any(columns.values()) and not any(maps_columns(reader) for reader, _ in traces):
-        raise ValueError("--map, --map-file and --timezone must be given with a table, as csv=PATH, got none in --on")
+        raise ValueError("--map and --map-file must be given with a table, as csv=PATH, got none in --on")
+    if timezone and not any(takes_timezone(reader) for reader, _ in traces):
+        raise ValueError("--timezone must be given with csv=PATH or slurm=PATH, got none in --on")
     configs = [load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
                            horizon_s=next(horizons, None) if path else None, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, dask=dask, **(columns if maps_columns(reader) else {}))
+                           n_threads=n_threads, dask=dask, **(columns if maps_columns(reader) else {}),
+                           trace_timezone=timezone if takes_timezone(reader) else None)
                for reader, path in traces]
     for each in configs:
         check_before_work(each)

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from sojourn.flows.dask_address import possible_dask
-from sojourn.flows.mapped_reader import maps_columns
+from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.simulated_hosts import check_shape
 from sojourn.flows.since import Since
@@ -73,7 +73,7 @@ class TraceSettings(BaseSettings):
     map_file: Path | None = None
     """Of a reader that maps columns: TOML file that says what they are; default: the one beside the table."""
     trace_timezone: str | None = None
-    """Of a reader that maps columns: IANA name, of times without a zone; default: UTC."""
+    """Of the readers csv and slurm: IANA name, of times without a zone; default: UTC."""
 
     @field_validator("reader")
     @classmethod
@@ -110,7 +110,11 @@ class TraceSettings(BaseSettings):
         if not value:
             return value
         reader = info.data.get("reader", "synthetic")
-        if not maps_columns(reader):
+        is_zone = info.field_name == "trace_timezone"
+        if is_zone and not takes_timezone(reader):
+            raise ValueError(f"{info.field_name} must be given with a reader of times without a zone, such as csv or "
+                             f"slurm, got reader {reader!r}")
+        if not is_zone and not maps_columns(reader):
             raise ValueError(f"{info.field_name} must be given with a reader that maps columns, such as csv, got "
                              f"reader {reader!r}")
         if info.field_name == "column_map":
@@ -119,7 +123,7 @@ class TraceSettings(BaseSettings):
             check_pairs(value)
         elif info.field_name == "map_file" and not value.is_file():
             raise ValueError(f"map_file must be a TOML file, got {str(value)!r}")
-        elif info.field_name == "trace_timezone":
+        elif is_zone:
             from sojourn.features.readers import checked_timezone
 
             checked_timezone(value)

@@ -1,4 +1,4 @@
-"""Which readers map columns, and what such a reader is told of them.
+"""Which readers map columns or take a zone, and what such a reader is told of them.
 
 Apart from `trace_source`: the registry of readers imports all of them, and an edit of one must not make anew what is
 kept of traces of another.
@@ -23,6 +23,17 @@ def maps_columns(reader: str) -> bool:
     return reader in READERS and "columns" in READERS[reader].options
 
 
+def takes_timezone(reader: str) -> bool:
+    """Whether a reader takes the zone of times that have none.
+
+    >>> takes_timezone("csv"), takes_timezone("slurm"), takes_timezone("swf")
+    (True, True, False)
+    """
+    from sojourn.features.readers import READERS
+
+    return reader in READERS and "timezone" in READERS[reader].options
+
+
 def column_keywords(options: ColumnOptions, reader: str) -> dict[str, Any]:
     """The options as keywords of the reader; ValueError where something is given and the reader takes none.
 
@@ -30,8 +41,10 @@ def column_keywords(options: ColumnOptions, reader: str) -> dict[str, Any]:
     >>> column_keywords(ColumnOptions(("arrival=start",)), "csv")
     {'columns': ('arrival=start',)}
     """
-    found = options.keywords()
-    if found and not maps_columns(reader):
-        raise ValueError("--map, --map-file and --timezone must be given with a reader that maps columns, such as "
-                         f"csv, got reader {reader!r}")
-    return found
+    if (options.pairs or options.file) and not maps_columns(reader):
+        raise ValueError("--map and --map-file must be given with a reader that maps columns, such as csv, got reader "
+                         f"{reader!r}")
+    if options.timezone and not takes_timezone(reader):
+        raise ValueError("--timezone must be given with a reader of times without a zone, such as csv or slurm, got "
+                         f"reader {reader!r}")
+    return options.keywords()

@@ -12,10 +12,10 @@ PARTS_ABOVE = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnOptions:
-    """How the columns of a table are read, for readers that map columns.
+    """How the columns of a table are read, for readers that map columns, and in which zone its times are.
 
     pairs: `OURS=THEIRS`. file: TOML file that says what the columns are; None = the one beside the table, if there is
-    one. timezone: IANA name, of times without a zone; None = UTC, or as the file says.
+    one. timezone: IANA name, of times without a zone; None = UTC, or as the file says; also for slurm.
     """
 
     pairs: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from sojourn.features.readers.parquet_days import PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.read_check import check_lines
 from sojourn.features.readers.reader import Reader
+from sojourn.features.readers.slurm import SLURM
 from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
 from sojourn.features.readers.surf import SURF
 from sojourn.features.readers.swf import SWF
@@ -62,6 +63,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "parquet": PARQUET,
     "parquet-days": PARQUET_DAYS,
     "planetlab": PLANETLAB,
+    "slurm": SLURM,
     "sql": SQL,
     "surf": SURF,
     "swf": SWF,

@@ -101,6 +101,19 @@ def horizon_of(times_s: np.ndarray, declared_s: int | None = None, *, is_shared:
                    declared_s is not None, most_s, n_most)
 
 
+def origin_of(times: np.ndarray) -> int:
+    """The first of these times, whole seconds, without a few that stand far before all others: the horizon's rule,
+    mirrored.
+
+    >>> origin_of(np.append(np.arange(50_000, 51_000), 7)), origin_of(np.array([60, 30]))
+    (50000, 30)
+    """
+    starts = np.sort(times.astype(np.float64)).astype(np.int64)
+    last_s = int(np.quantile(starts, 0.999, method="lower")) + 1
+    ahead = last_s - starts[starts < last_s]
+    return last_s - horizon_of(ahead).time_s if len(ahead) else int(starts[0])
+
+
 def cut_at(requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger, file: str) -> pd.DataFrame:
     """The requests that begin up to the horizon, those that end after it censored; both counted in the ledger.
 

@@ -14,7 +14,7 @@ from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._column_map import ColumnMap, column_map, is_end_name
 from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet, parquet_names, parquet_rows
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of
+from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of
 from sojourn.features.readers._mapped_table import MappedTable
 from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers.reader import Reader
@@ -124,12 +124,7 @@ def _origin_s(table: MappedTable, requests: pd.DataFrame, is_dated: bool) -> int
         return 0
     if table.map.origin_s is not None:
         return table.map.origin_s
-    starts = np.sort(requests["arrival_s"].to_numpy(np.float64)).astype(np.int64)
-    last_s = int(np.quantile(starts, 0.999, method="lower")) + 1
-    ahead = last_s - starts[starts < last_s]
-    if not len(ahead):
-        return int(starts[0])
-    return last_s - horizon_of(ahead).time_s
+    return origin_of(requests["arrival_s"].to_numpy(np.float64))
 
 
 def _at_edges(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger,

@@ -44,7 +44,7 @@ MapPairs = Annotated[list[str] | None, typer.Option(
 MapFile = Annotated[Path | None, typer.Option(
     help="Of a table: TOML file that says what its columns are. [default: TABLE.toml beside it, if there is one]")]
 Timezone = Annotated[str | None, typer.Option(
-    help="Of a table: IANA name, for times without a zone. [default: UTC]")]
+    help="Of a table, or of Slurm's accounting: IANA name, for times without a zone. [default: UTC]")]
 
 HostCores = Annotated[float | None, typer.Option(
     "--host-cpu-cores", help="Cores of a simulated host, with --host-mem-gib. [default: chosen from the trace]")]

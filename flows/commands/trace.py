@@ -81,6 +81,8 @@ def trace_check(
             except OSError as error:
                 typer.echo(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give it "
                            f"with --map-file:\n\n{trace.meta['column_map']}")
+    elif timezone is not None:
+        given += f" --timezone {timezone}"
     typer.echo(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
 
 

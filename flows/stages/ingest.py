@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from sojourn.features.partitions import is_in_parts, part_files, write_synthetic_parts
 from sojourn.features.readers import READERS, SourceUnavailable
-from sojourn.flows.mapped_reader import maps_columns
+from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.progress import console, stage, tell_doubts
 from sojourn.flows.stage_settings import IngestSettings
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
@@ -175,9 +175,11 @@ def content_hash(source: TraceSource) -> str:
 
 def _columns(source: TraceSource) -> list[str]:
     """What decides how a table's columns are read, besides the table."""
-    if source.file is None or not maps_columns(source.reader):
-        return []
     options = source.columns
+    if source.file is None or not takes_timezone(source.reader):
+        return []
+    if not maps_columns(source.reader):
+        return [f"timezone {options.timezone}"]
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in options.files(source.file)]
     return [f"columns {' '.join([*options.pairs, *digests])}", f"timezone {options.timezone}"]
 

@@ -63,6 +63,17 @@ def table(folder: Path, far_s: int | None) -> Path:
     return path
 
 
+def sacct(folder: Path, far_s: int | None) -> Path:
+    ends: list[int | None] = [1_000 + 100 * idx for idx in range(N - 20)] + [None] * 20
+    ends[7] = ends[7] if far_s is None else far_s
+    shown = [("Unknown", "RUNNING") if end is None else (f"{np.datetime64(1_767_600_000 + end, 's')}", "COMPLETED")
+             for end in ends]
+    path = folder / "sacct.txt"
+    path.write_text("JobID|Start|End|State|AllocCPUS\n" + "".join(
+        f"{idx}|{np.datetime64(1_767_600_000 + idx, 's')}|{end}|{state}|1\n" for idx, (end, state) in enumerate(shown)))
+    return path
+
+
 def google(folder: Path, far_s: int | None) -> Path:
     events = [(600 + idx, idx, 1) for idx in range(N)] + [(2_000 + 10 * idx, idx, 4) for idx in range(N - 20)]
     events[N + 7] = (events[N + 7][0] if far_s is None else far_s, *events[N + 7][1:])
@@ -128,7 +139,7 @@ MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
     "alibaba-2018": batch_tasks, "alibaba-2018-containers": containers, "azure-flavors": flavors,
     "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "csv": table, "dlrm": dlrm,
     "google-2011": google,
-    "openb": openb, "surf": surf, "swf": swf,
+    "openb": openb, "slurm": sacct, "surf": surf, "swf": swf,
 }  # fmt: skip
 
 

@@ -68,6 +68,22 @@ def csv_file(folder: Path) -> Path:
     return path
 
 
+def sacct_file(folder: Path) -> Path:
+    path = folder / "sacct.txt"
+    path.write_text("JobID|User|Partition|Submit|Start|End|Elapsed|State|ExitCode|ReqCPUS|AllocTRES|Timelimit\n"
+                    "1|ann|x|2026-01-05T03:00:00|2026-01-05T03:01:00|2026-01-05T03:05:00|00:04:00|COMPLETED|0:0|2"
+                    "|cpu=2,mem=4G,node=1|01:00:00\n"
+                    "1.batch|||2026-01-05T03:01:00|2026-01-05T03:01:00|2026-01-05T03:05:00|00:04:00|COMPLETED|0:0|2"
+                    "|cpu=2,mem=4G,node=1|\n"
+                    "2|bob|y|2026-01-05T03:00:00|2026-01-05T03:02:00|2026-01-05T03:12:00|00:10:00|TIMEOUT|0:0|1"
+                    "|cpu=1,mem=4G,node=1|00:10:00\n"
+                    "3|bob|x|2026-01-05T03:10:00|2026-01-05T03:12:00|Unknown|00:30:00|RUNNING|0:0|1"
+                    "|cpu=1,mem=4G,node=1|UNLIMITED\n"
+                    "4|ann|y|2026-01-05T03:10:00|Unknown|Unknown|00:00:00|PENDING|0:0|1||01:00:00\n"
+                    "5|ann|y|2026-01-05T03:10:00|soon|Unknown|00:00:00|RUNNING|0:0|1|cpu=1|01:00:00\n")
+    return path
+
+
 def own_folder(folder: Path) -> Path:
     return read_trace("swf", swf_file(folder))[0].save(folder / "own")
 
@@ -95,7 +111,8 @@ def sample(name: str, folder: Path) -> Path:
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
               "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf"),
-              "parquet-days": lambda: days_folder(folder / "days"), "sql": lambda: _sql_source(folder)}
+              "parquet-days": lambda: days_folder(folder / "days"), "sql": lambda: _sql_source(folder),
+              "slurm": lambda: sacct_file(folder)}
     return makers[name]()
 
 
@@ -105,8 +122,8 @@ def test_exported_members() -> None:
 
 
 def test_an_unknown_reader_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=f"reader must be one of {', '.join(sorted(READERS))}; got 'slurm'"):
-        read_trace("slurm", "x")
+    with pytest.raises(ValueError, match=f"reader must be one of {', '.join(sorted(READERS))}; got 'nova'"):
+        read_trace("nova", "x")
 
 
 @pytest.mark.parametrize("name", READERS)

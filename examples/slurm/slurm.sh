@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# A real Slurm on one machine, to record what `sacct` prints. Run it as root, on a machine that may be thrown away: it
+# writes to /etc/slurm. Debian: apt-get install slurmctld slurmd slurmdbd slurm-client mariadb-server munge
+# Usage: slurm.sh start FOLDER | slurm.sh record FOLDER | slurm.sh stop FOLDER
+# `start` takes 20 s. `record` submits jobs of every kind, waits for 4 minutes, and writes FOLDER/sacct.txt (-X),
+# FOLDER/sacct_runs.txt (-X -D: each run of a requeued job) and FOLDER/sacct_steps.txt (with steps).
+# The node claims 8 CPUs, 32 GB and 2 GPUs, whatever the machine has.
+set -euo pipefail
+act=$1 at=$(realpath -m "$2") host=$(hostname -s)
+
+start() {
+    mkdir -p "$at"/{db,state,spool} /run/munge /run/mysqld /etc/slurm
+    [ -f /etc/munge/munge.key ] || mungekey --create
+    chown munge: /run/munge /etc/munge/munge.key
+    setpriv --reuid munge --regid munge --clear-groups munged --force --foreground >"$at/munged.log" 2>&1 &
+    echo $! >"$at/munged.pid"
+    chown mysql: "$at/db" /run/mysqld
+    mariadb-install-db --user=mysql --datadir="$at/db" >"$at/db-init.log" 2>&1
+    mariadbd --user=mysql --datadir="$at/db" --socket="$at/db/s.sock" --bind-address=127.0.0.1 --port=33306 \
+        >"$at/db.log" 2>&1 &
+    for _ in $(seq 60); do mariadb-admin --socket="$at/db/s.sock" ping >/dev/null 2>&1 && break; sleep 1; done
+    mariadb --socket="$at/db/s.sock" -e "create database slurm_acct_db;
+        create user 'slurm'@'127.0.0.1' identified by 'local'; create user 'slurm'@'localhost' identified by 'local';
+        grant all on slurm_acct_db.* to 'slurm'@'127.0.0.1'; grant all on slurm_acct_db.* to 'slurm'@'localhost';"
+    cat >/etc/slurm/slurmdbd.conf <<X
+AuthType=auth/munge
+DbdHost=localhost
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort=33306
+StorageUser=slurm
+StoragePass=local
+StorageLoc=slurm_acct_db
+LogFile=$at/dbd.log
+PidFile=$at/dbd.pid
+X
+    chmod 600 /etc/slurm/slurmdbd.conf
+    cat >/etc/slurm/slurm.conf <<X
+ClusterName=toy
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+StateSaveLocation=$at/state
+SlurmdSpoolDir=$at/spool
+SlurmctldLogFile=$at/ctld.log
+SlurmdLogFile=$at/slurmd.log
+SlurmctldPidFile=$at/ctld.pid
+SlurmdPidFile=$at/slurmd.pid
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=1024
+GresTypes=gpu
+SchedulerParameters=bf_interval=1,sched_interval=5,default_queue_depth=1000
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStorageTRES=gres/gpu
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=0
+MpiDefault=none
+MinJobAge=3600
+OverTimeLimit=0
+NodeName=$host NodeAddr=127.0.0.1 CPUs=8 RealMemory=32768 Gres=gpu:2 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=60 PriorityTier=1 State=UP
+PartitionName=long Nodes=ALL MaxTime=UNLIMITED PriorityTier=1 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=60 PriorityTier=9 PreemptMode=OFF State=UP
+X
+    echo "NodeName=$host Name=gpu File=/dev/null,/dev/zero" >/etc/slurm/gres.conf
+    slurmdbd; sleep 4
+    sacctmgr -i add cluster toy || true
+    sacctmgr -i add account physics Description=physics Organization=toy
+    sacctmgr -i add account biology Description=biology Organization=toy
+    sacctmgr -i add user root Account=physics
+    sacctmgr -i add user root Account=biology
+    slurmctld; sleep 4
+    slurmd; sleep 4
+    sinfo
+}
+
+record() {
+    cd "$at"
+    local fields=JobID,JobName,User,Account,Partition,QOS,Submit,Start,End,Elapsed,Suspended,State,ExitCode,Timelimit
+    fields+=,ReqCPUS,AllocCPUS,ReqMem,NNodes,AllocTRES
+    local q=(sbatch --parsable -o /dev/null) other=(--uid=daemon)
+    "${q[@]}" -J done -A physics -n 2 -t 5 --wrap 'srun sleep 3'
+    "${q[@]}" -J fails -A physics -t 5 --wrap 'exit 3'
+    "${q[@]}" -J array -A biology -a 1-3 -t 0:30 "${other[@]}" --wrap 'sleep 2'
+    "${q[@]}" -J gpu -A biology --gres=gpu:2 --mem=4G -t 1-02:03:04 -p long --wrap 'sleep 3'
+    "${q[@]}" -J nolimit -A physics -p long --mem-per-cpu=512M -c 2 "${other[@]}" --wrap 'sleep 4'
+    sleep 15
+    local gone again paused never
+    gone=$("${q[@]}" -J gone -A physics -t 30 -p long --wrap 'sleep 500')
+    again=$("${q[@]}" -J again -A biology -t 5 --requeue --wrap 'sleep 12')
+    paused=$("${q[@]}" -J 'with | bar' -A biology -t 5 --wrap 'sleep 20')
+    "${q[@]}" -J late -A physics -t 1 "${other[@]}" --wrap 'sleep 500'
+    "${q[@]}" -J waits -A physics --begin=now+2hours --wrap true
+    until [ "$(squeue -h -t RUNNING -j "$gone,$again,$paused" | wc -l)" = 3 ]; do sleep 1; done
+    sleep 5
+    scancel "$gone"
+    scontrol requeue "$again"
+    scontrol suspend "$paused"; sleep 6; scontrol resume "$paused"
+    sleep 130  # a requeued job starts again after two minutes; the limit of `late` is one, checked twice a minute
+    "${q[@]}" -J below -A biology -n 8 -t 20 --requeue --wrap 'sleep 40'
+    sleep 12
+    "${q[@]}" -J above -A physics -n 8 -t 5 -p urgent --wrap 'sleep 5'
+    sleep 15
+    # the parts of a heterogeneous job need a node each: it waits
+    "${q[@]}" -J het -A physics --begin=now+1hour -n 1 -t 5 : -n 2 --wrap 'sleep 3'
+    "${q[@]}" -J runs -A physics -n 2 -p urgent "${other[@]}" --wrap 'sleep 3000'
+    sleep 6
+    "${q[@]}" -J full -A physics -n 8 -t 5 --wrap true
+    never=$("${q[@]}" -J never -A physics -n 8 -t 5 --wrap true)
+    sleep 6
+    scancel "$never"
+    sleep 6
+    sacct -a -X -P -S now-1hour -E now+1day -o "$fields" >"$at/sacct.txt"
+    sacct -a -X -D -P -S now-1hour -E now+1day -o "$fields" >"$at/sacct_runs.txt"
+    sacct -a -P -S now-1hour -E now+1day -o "$fields" >"$at/sacct_steps.txt"
+    wc -l "$at"/sacct*.txt
+}
+
+stop() {
+    scancel --state=PENDING; scancel --state=RUNNING; sleep 3
+    for pid in slurmd ctld dbd munged; do [ -f "$at/$pid.pid" ] && kill "$(cat "$at/$pid.pid")" 2>/dev/null || true; done
+    mariadb-admin --socket="$at/db/s.sock" shutdown
+}
+
+case $act in start | record | stop) $act ;; *) echo "act must be start, record or stop, got $act" >&2; exit 2 ;; esac
