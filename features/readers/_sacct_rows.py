@@ -67,7 +67,7 @@ def sacct_rows(path: Path, ledger: ReadLedger, needed: Sequence[Sequence[str]]) 
         n_rows += len(raw) + len(wrong)
         n_good += len(raw)
         if not n_good and not n_steps and n_rows >= N_PROBED:
-            raise _no_row_fits(path, names, *wrong[0])
+            raise _no_row_fits(path, names, wrong[0][0], wrong[0][1])
         ledger.read(len(raw) + len(wrong) + n_steps - n_steps_before)
         ledger.repair(NAME_REPAIR, n_joined)
         ledger.refuse(f"not {len(names)} columns", path.name, np.array([at for at, _ in wrong], np.int64),
@@ -81,7 +81,7 @@ def sacct_rows(path: Path, ledger: ReadLedger, needed: Sequence[Sequence[str]]) 
     if n_steps:
         ledger.note(f"{n_steps:,} lines of steps left out (sacct -X lists none)")
     if not n_good and n_rows and not n_steps:
-        raise _no_row_fits(path, names, *last)
+        raise _no_row_fits(path, names, last[0], last[1])
     if not n_good:
         raise ValueError(f"{path}: must hold at least one job below its header, got none; export it with\n{COMMAND}")
 

@@ -195,9 +195,9 @@ def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     for name in ("alloccpus", "ncpus", "reqcpus"):
         if name in rows.names:
             cells = rows.text(name)
-            found = counts(cells)
-            rows.refuse("CPUs must be a number", np.isnan(found) & (cells != ""), name)
-            cores = np.where(cores > 0, cores, found)
+            cpus = counts(cells)
+            rows.refuse("CPUs must be a number", np.isnan(cpus) & (cells != ""), name)
+            cores = np.where(cores > 0, cores, cpus)
     if "nodelist" in rows.names:
         is_placed &= rows.text("nodelist") != "None assigned"
     for name in ("nnodes", "allocnodes"):

@@ -39,6 +39,8 @@ def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for(
     ({"trace": Path("x.csv"), "reader": "csv", "column_map": ("begin=start",)}, "must be mapped as OURS=THEIRS"),
     ({"trace": Path("x.csv"), "reader": "csv", "map_file": Path("none.toml")}, "map_file must be a TOML file, got"),
     ({"trace": Path("x.csv"), "reader": "csv", "trace_timezone": "CEST"}, "timezone must be an IANA name"),
+    ({"trace": Path("x.txt"), "reader": "slurm", "trace_timezone": "CEST"}, "timezone must be an IANA name"),
+    ({"trace": Path("x.txt"), "reader": "slurm", "column_map": ("arrival=Start",)}, "got reader 'slurm'"),
     ({"trace": Path("x.swf")}, "give --reader NAME, got trace 'x.swf' without one"),
     ({"reader": "swf"}, "trace must be given with a reader: give --trace PATH, got reader 'swf' without one"),
     ({"load": 0.0}, "load"),

@@ -139,7 +139,7 @@ def test_of_a_run_in_two_exports_the_one_that_saw_its_end_counts(tmp_path: Path)
 
 @pytest.mark.parametrize(("row", "rule"), [
     ({"State": "PENDING", "Start": "Unknown", "End": "Unknown"}, "never ran (pending)"),
-    ({"State": "PENDING", "Start": "2026-01-06T00:00:00", "End": "Unknown"}, "never ran (pending)"),  # when it may start
+    ({"State": "PENDING", "Start": "2026-01-06T00:00:00", "End": "Unknown"}, "never ran (pending)"),
     ({"State": "CANCELLED by 1000", "Start": "None", "AllocTRES": ""}, "never ran (cancelled before its start)"),
     ({"State": "CANCELLED by 7", "End": GOOD["Start"], "Elapsed": "00:00:00", "AllocTRES": ""},
      "never ran (cancelled before its start)"),
@@ -272,8 +272,8 @@ def test_an_unknown_state_is_kept_and_said(tmp_path: Path) -> None:
 def test_unix_seconds_are_read(tmp_path: Path) -> None:
     unix = {name: str(int(np.datetime64(GOOD[name]).astype(np.int64))) for name in ("Submit", "Start", "End")}
     path = tmp_path / "unix.txt"
-    path.write_text("|".join(FIELDS) + "\n" + "".join("|".join({**GOOD, **unix, **row}[name] for name in FIELDS) + "\n"
-                                                      for row in ({}, {"JobID": "2", "End": str(int(unix["End"]) + 9)})))
+    rows = [{**GOOD, **unix}, {**GOOD, **unix, "JobID": "2", "End": str(int(unix["End"]) + 9)}]
+    path.write_text("|".join(FIELDS) + "\n" + "".join("|".join(row[name] for name in FIELDS) + "\n" for row in rows))
     trace, _ = read_trace("slurm", path)
     assert trace.requests["departure_s"].tolist() == [0, 9]
 
@@ -288,7 +288,8 @@ def test_unix_seconds_are_read(tmp_path: Path) -> None:
     ("JobID|Start|End|State|NCPUS\n1.batch|Unknown|Unknown|RUNNING|1\n", "must hold at least one job below"),
     ("JobID|Start|End|State|NCPUS\n1|Unknown|Unknown|PENDING|1\n", "at least one run of a job, got none; refused"),
     ("JobID|Start|End|State|NCPUS\n1|7|9|COMPLETED|1\n", r"Start must be dates \(2026-01-05T03:04:05\), got '7'"),
-    ("JobID|Start|End|State|NCPUS\n1|2026-01-05T03:00:00|2026-01-05T03:00:00|FAILED|1\n", "the last time must lie after the first"),
+    ("JobID|Start|End|State|NCPUS\n1|2026-01-05T03:00:00|2026-01-05T03:00:00|FAILED|1\n",
+     "the last time must lie after the first"),
 ])
 def test_what_is_no_export_raises_with_the_file(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "sacct.txt"
