@@ -38,10 +38,10 @@ def write_export(path: Path, n_rows: int) -> None:
         days.tolist(), rest.tolist(), strict=True)]
     cores = 2 ** rng.integers(0, 8, n_rows)
     user = rng.integers(0, 1_500, n_rows)
-    requeued = rng.random(n_rows) < 0.04
+    requeued = rng.random(n_rows) < 0.04  # the next line is the job's second run
     state = np.where(requeued, "REQUEUED", rng.choice(["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED by 1001"], n_rows))
     pd.DataFrame({
-        "JobID": [str(idx - again) for idx, again in enumerate(np.roll(requeued, 1).tolist())],
+        "JobID": [str(idx + again) for idx, again in enumerate(requeued.tolist())],
         "JobName": [f"sim-{idx}" for idx in rng.integers(0, 9_000, n_rows)],
         "User": [f"u{idx}" for idx in user], "Account": [f"a{idx % 40}" for idx in user],
         "Partition": rng.choice(["short", "long", "gpu"], n_rows), "QOS": "normal", "Submit": stamps[0],
