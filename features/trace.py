@@ -7,13 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from sojourn.features.frame_requests import frame_requests
 from sojourn.publishing import publish_folder
 
 FORMAT_VERSION = 1
@@ -117,9 +117,10 @@ class Trace:
                    horizon: Any = None, source: str = "frame") -> Trace:
         """The trace of a DataFrame with a row a request.
 
-        arrival, departure: columns of datetimes (UTC where they have no zone) or of seconds; duration, a column of
-        timedeltas or seconds, may stand for the departure. Without an end, a request still runs at `horizon` (a
-        datetime or seconds, as the arrivals; default: the last time in the frame). request_id: default: the index.
+        arrival, departure: columns of datetimes (UTC where they have no zone), of Unix stamps (s, ms, us or ns, told by
+        their size) or of seconds on a clock of their own; duration, a column of timedeltas or seconds, may stand for
+        the departure. Without an end, a request still runs at `horizon` (a datetime or a number, as the arrivals;
+        default: the last time in the frame). request_id: default: the index.
         cpu_cores, mem_gib, gpu: a column, or one number for all. known_at_end: columns that are kept without a role.
 
         Raises ValueError naming the column, the rule, the value and the row.
@@ -133,7 +134,7 @@ class Trace:
         roles = Roles(tuple(owners), tuple(categories), tuple(numbers), tuple(resources))
         amounts = {"cpu_cores": cpu_cores, "mem_gib": mem_gib, **({} if gpu is None else {"gpu": gpu}),
                    **{name: name for name in resources}}
-        requests, horizon_s, start_unix_s = _frame_requests(
+        requests, horizon_s, start_unix_s = frame_requests(
             frame, arrival=arrival, departure=departure, duration=duration, request_id=request_id, amounts=amounts,
             kept=(*roles.columns(), *known_at_end), horizon=horizon)
         meta: dict[str, Any] = {"source": source, "known_at_end": list(known_at_end)}
@@ -263,136 +264,3 @@ def _refuse(is_bad: np.ndarray, table: pd.DataFrame, name: str, rule: str) -> No
         row = int(np.flatnonzero(is_bad)[0])
         value, request = (table[column].tolist()[row] for column in (name, "request_id"))
         raise ValueError(f"{name} must be {rule}, got {value!r} (request {request!r})")
-
-
-def _frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, duration: str | None,
-                   request_id: str | None, amounts: dict[str, str | float], kept: Sequence[str],
-                   horizon: Any) -> tuple[pd.DataFrame, int, int | None]:
-    """The requests' table, the horizon in seconds, and the Unix second of second 0 where the columns are dated.
-
-    amounts: resource -> column or one number for all. kept: columns that are taken over under their names. Times are
-    datetimes (UTC where they have no zone) or seconds on the frame's own clock; second 0 is the first datetime. Errors
-    name the column, the rule, the value and the row.
-
-    >>> frame = pd.DataFrame({"start": pd.to_datetime(["2026-11-01 00:00", "2026-11-01 01:00"]), "end": pd.NaT})
-    >>> requests, horizon_s, start_unix_s = _frame_requests(
-    ...     frame, arrival="start", departure="end", duration=None, request_id=None, amounts={"cpu_cores": 2.0},
-    ...     kept=(), horizon=pd.Timestamp("2026-11-02"))
-    >>> requests["arrival_s"].tolist(), horizon_s, start_unix_s
-    ([0, 3600], 86400, 1793491200)
-    """
-    if departure is not None and duration is not None:
-        raise ValueError(f"departure and duration must not both be given, got {departure!r} and {duration!r}")
-    if frame.empty:
-        raise ValueError("the frame must hold at least one row, got none")
-    start, is_dated = _times(frame, "arrival", arrival)
-    if np.isnan(start).all():
-        raise ValueError(f"{arrival} must hold a time in one row at least, got none")
-    end = np.full(len(frame), np.nan)
-    if departure is not None:
-        end, is_end_dated = _times(frame, "departure", departure)
-        if is_end_dated != is_dated and not np.isnan(end).all():
-            raise ValueError(f"{departure} must be on the same clock as {arrival}: datetimes or numbers both, got "
-                             f"{frame[departure].dtype} and {frame[arrival].dtype}")
-    elif duration is not None:
-        end = start + _spans(frame, duration)
-    until = departure or duration or ""
-    _refuse_row(frame, until, end < start, f"at or after {arrival}" if departure else "at least 0")
-    origin = float(np.floor(np.nanmin(start))) if is_dated else 0.0
-    last = float(np.nanmax(np.concatenate([start, end])))
-    horizon_at = last if horizon is None else _moment(horizon, is_dated)
-    for name, at in ((until, end), (arrival, start)):
-        is_late = np.floor(at) > np.floor(horizon_at)
-        if is_late.any():
-            row = int(np.flatnonzero(is_late)[0])
-            raise ValueError(f"horizon must be the end of observation, at or after every {arrival} and "
-                             f"{until or 'end'}, got {horizon!r}; {name} is {frame[name].iloc[row]!s} in row "
-                             f"{frame.index[row]!r}")
-    if np.floor(horizon_at) <= origin:
-        shown = frame[arrival].iloc[int(np.nanargmax(start))] if horizon is None else horizon
-        raise ValueError(f"horizon must lie after the first {arrival}, got {shown!r}")
-    ids = frame[_named(frame, "request_id", request_id)] if request_id is not None else pd.Series(frame.index)
-    if ids.isna().any() or ids.duplicated().any():
-        bad = ids[ids.isna() | ids.duplicated()].iloc[0]
-        raise ValueError(f"{request_id or 'the index'} must be present and unique in each row, got {bad!r}")
-    columns: dict[str, Any] = {"request_id": ids.to_numpy()}
-    for name, at in (("arrival_s", start), ("departure_s", end)):
-        columns[name] = pd.Series(np.floor(at) - origin, dtype="Float64").mask(np.isnan(at)).astype("Int64").array
-    for name, given in amounts.items():
-        columns[name] = _amounts(frame, name, given) if isinstance(given, str) else float(given)
-    for name in kept:
-        columns[name] = frame[_named(frame, "a role", name)].array
-    return pd.DataFrame(columns), int(np.floor(horizon_at) - origin), int(origin) if is_dated else None
-
-
-def _named(frame: pd.DataFrame, what: str, column: str) -> str:
-    if column not in frame.columns:
-        raise ValueError(f"{what} must be a column of the frame, one of {', '.join(map(str, frame.columns))}; got "
-                         f"{column!r}")
-    if list(frame.columns).count(column) > 1:
-        raise ValueError(f"{what} must be a column that stands once in the frame, got {column!r} twice")
-    return column
-
-
-def _times(frame: pd.DataFrame, what: str, column: str) -> tuple[np.ndarray, bool]:
-    """Seconds as float64, NaN where missing, and whether they are Unix seconds."""
-    values = frame[_named(frame, what, column)]
-    if values.dtype == object:
-        there = values.dropna()
-        if len(there) and all(isinstance(value, datetime) for value in there):
-            values = pd.to_datetime(values, utc=True)
-    if pd.api.types.is_datetime64_any_dtype(values):
-        zoned = values if values.dt.tz is not None else values.dt.tz_localize("UTC")
-        micros = zoned.dt.tz_convert("UTC").dt.tz_localize(None).dt.as_unit("us")
-        return np.where(values.isna(), np.nan, micros.astype("int64").to_numpy() / 1e6), True
-    if values.isna().all():
-        return np.full(len(frame), np.nan), False
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        shown = values.dropna().iloc[0]
-        raise ValueError(f"{column} must hold datetimes or seconds, got {shown!r} (texts: use pandas.to_datetime)")
-    return _finite(frame, column, values), False
-
-
-def _spans(frame: pd.DataFrame, column: str) -> np.ndarray:
-    values = frame[_named(frame, "duration", column)]
-    if pd.api.types.is_timedelta64_dtype(values):
-        return values.dt.total_seconds().to_numpy(np.float64)
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        raise ValueError(f"{column} must hold timedeltas or seconds, got {values.dropna().iloc[0]!r}")
-    return _finite(frame, column, values)
-
-
-def _finite(frame: pd.DataFrame, column: str, values: pd.Series) -> np.ndarray:
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    _refuse_row(frame, column, np.abs(found) > 1e15, "a number of seconds up to 1e15")
-    return found
-
-
-def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
-    values = frame[_named(frame, what, column)]
-    if not pd.api.types.is_numeric_dtype(values):
-        raise ValueError(f"{column} must hold numbers of {what}, got {values.iloc[0]!r}")
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    _refuse_row(frame, column, ~(np.isfinite(found) & (found >= 0)), "finite and at least 0")
-    return found
-
-
-def _refuse_row(frame: pd.DataFrame, column: str, is_bad: np.ndarray, rule: str) -> None:
-    if is_bad.any():
-        row = int(np.flatnonzero(is_bad)[0])
-        raise ValueError(f"{column} must be {rule}, got {frame[column].iloc[row]!s} in row {frame.index[row]!r}")
-
-
-def _moment(horizon: Any, is_dated: bool) -> float:
-    if isinstance(horizon, str | datetime | np.datetime64) != is_dated:
-        words = "a datetime, as the arrivals are" if is_dated else "a number of seconds, as the arrivals are"
-        raise ValueError(f"horizon must be {words}, got {horizon!r}")
-    if not is_dated:
-        return float(horizon)
-    try:
-        stamp = pd.Timestamp(horizon)
-    except ValueError:
-        raise ValueError(f"horizon must be a datetime, got {horizon!r}") from None
-    if pd.isna(stamp):
-        raise ValueError(f"horizon must be a datetime, got {horizon!r}")
-    return (stamp if stamp.tzinfo is not None else stamp.tz_localize("UTC")).timestamp()

@@ -52,6 +52,7 @@ _SIZE = rf"^(?P<n>{_NUMBER}) ?(?P<p>[kmgtpe]?)(?P<i>i?)(?:b|bytes?)?$"
 _QUANTITY = rf"^(?P<n>{_NUMBER}) ?(?P<p>[numkKMGTPE]?)(?P<i>i?)$"
 _BINARY = MappingProxyType({"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6})
 _DECIMAL = MappingProxyType({"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6})
+_DOTTED = r"^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?: ?[a-z]+)?$"
 _CPU = rf"^(?P<n>{_NUMBER}) ?(?P<p>[num]?) ?(?:cores?|v?cpus?)?$"
 
 
@@ -83,9 +84,38 @@ def is_comma_decimal(text: Sequence[str] | np.ndarray) -> bool:
     (True, False, False)
     """
     cells = _lower(texts(text))
-    commas = _mask(cells, r"^[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,[0-9]+$|^[+-]?[0-9.]+\.[0-9]{3},[0-9]+$")
-    points = _mask(cells, r"^[+-]?[0-9]+\.[0-9]+$") & ~_mask(cells, r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$")
-    return bool(commas.any()) and not bool(points.any())
+    commas = _mask(cells, r"^[+-]?(?:[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})|0,[0-9]+|[0-9.]+\.[0-9]{3},[0-9]+)(?: ?[a-z]+)?$")
+    return bool(commas.any()) and not has_decimal_points(text)
+
+
+def has_decimal_points(text: Sequence[str] | np.ndarray) -> bool:
+    """Whether a column has a number whose point can part no thousands.
+
+    >>> has_decimal_points(["1.5"]), has_decimal_points(["0.125"]), has_decimal_points(["1.500", "2"])
+    (True, True, False)
+    """
+    cells = _lower(texts(text))
+    return bool((_mask(cells, r"^[+-]?[0-9]*\.[0-9]+(?: ?[a-z]+)?$") & ~_mask(cells, _DOTTED)).any())
+
+
+def may_be_dotted(text: Sequence[str] | np.ndarray) -> bool:
+    """Whether all points of a column may part thousands: three digits after each, and no number without them has four.
+
+    >>> may_be_dotted(["512", "1.024"]), may_be_dotted(["1.024", "2.5"]), may_be_dotted(["1.024", "2048"])
+    (True, False, False)
+    """
+    cells = _lower(texts(text))
+    others = _mask(cells, r"\.") & ~_mask(cells, _DOTTED) | _mask(cells, r"^[+-]?[0-9]{4,}(?: ?[a-z]+)?$")
+    return bool(_mask(cells, _DOTTED).any()) and not bool(others.any())
+
+
+def has_two_points(text: Sequence[str] | np.ndarray) -> bool:
+    """Whether a column has a number such as 1.234.567, whose points can only part thousands.
+
+    >>> has_two_points(["1.234.567"]), has_two_points(["1.234"])
+    (True, False)
+    """
+    return bool(_mask(_lower(texts(text)), r"^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?: ?[a-z]+)?$").any())
 
 
 def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest: float = MAX_NUMBER) -> Cells:
@@ -161,7 +191,7 @@ def sizes_gib(text: Sequence[str] | np.ndarray, *, unit: str = "GiB", is_quantit
     missing = _is_in(cells, NO_VALUE)
     left = np.flatnonzero(np.isnan(values) & ~missing)
     if len(left):
-        of = pc.utf8_trim_whitespace(plain) if is_quantity else cells
+        of = _pointed(pc.utf8_trim_whitespace(plain) if is_quantity else cells, is_comma)
         found = pc.extract_regex(of.take(pa.array(left)), _QUANTITY if is_quantity else _SIZE)
         prefixes, is_binary = _field(found, "p"), _field(found, "i") == "i"
         powers = _DECIMAL if is_quantity else _BINARY
@@ -187,7 +217,7 @@ def cpu_cores(text: Sequence[str] | np.ndarray, *, unit: str = "cores", is_comma
     missing = _is_in(cells, NO_VALUE)
     left = np.flatnonzero(np.isnan(values) & ~missing)
     if len(left):
-        found = pc.extract_regex(cells.take(pa.array(left)), _CPU)
+        found = pc.extract_regex(_pointed(cells, is_comma).take(pa.array(left)), _CPU)
         per_core = np.array([{"m": 1e3, "u": 1e6, "n": 1e9}.get(prefix, 1.0) for prefix in _field(found, "p")])
         values[left] = _group(found, "n") / per_core
     values[values < 0] = np.nan
@@ -230,6 +260,15 @@ def _numbers(cells: pa.Array, is_comma: bool, largest: float = MAX_NUMBER) -> np
         plain = pc.if_else(pa.array(is_grouped), pc.replace_substring_regex(few, "[,'_]", ""), few)
         values[left] = _plain(plain, largest)
     return values
+
+
+def _pointed(cells: pa.Array, is_comma: bool) -> pa.Array:
+    """Cells with decimal commas as cells with decimal points and without thousands' points."""
+    if not is_comma:
+        return cells
+    for _ in range(2):  # matches do not overlap
+        cells = pc.replace_substring_regex(cells, r"\.([0-9]{3})([^0-9]|$)", r"\1\2")
+    return pc.replace_substring(cells, ",", ".")
 
 
 def _plain(cells: pa.Array, largest: float) -> np.ndarray:

@@ -27,7 +27,8 @@ AT_EDGE = ("auto", "running", "seen")
 _KEYS = (*LISTED.values(), "timezone", "origin", "at_horizon", "at_start", "never_ran", "columns", "units")
 
 _GUESSES: Mapping[str, str] = MappingProxyType({
-    "request_id": "id vm_id vmid request_id job_id jobid task_id pod_id pod_uid instance_id server_id uuid uid vm job",
+    "request_id": "id vm_id vmid request_id job_id jobid task_id pod_id pod_uid instance_id server_id uuid uid vm job "
+                  "pod instance server vm_name pod_name instance_name server_name name",
     "arrival": "arrival arrival_s arrival_time start started started_at start_time starttime launched_at launch_time "
                "scheduled_time scheduled_at created created_at creation_time create_time creation_timestamp "
                "created_time date_created",
@@ -45,6 +46,9 @@ _GUESSES: Mapping[str, str] = MappingProxyType({
     "requested_s": "requested_s time_limit timelimit requested_time max_runtime",
 })  # fmt: skip
 """Meaning -> plain names, the likeliest first; a unit may follow."""
+_NAMES_OF_ONE = frozenset(["vm", "job", "pod", "instance", "server", "vmname", "podname", "instancename", "servername",
+                           "name"])
+"""Keys of columns that are guessed as the id only where nearly each row has a name of its own."""
 _OWNERS = ("organization organisation org tenant tenant_id account account_id subscription subscription_id customer",
            "project project_id project_name namespace group team department",
            "user user_id username user_name owner uname submitted_by",
@@ -154,7 +158,7 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
     that there is none. Columns are found by their exact name, else without regard to capitals, spaces and signs.
 
     ValueError where a pair or a key is unknown, a column is absent (with those that there are), stands twice in the
-    table or has two meanings, and where none is known for the arrival.
+    table (one that would be guessed, too) or has two meanings, and where none is known for the arrival.
 
     >>> column_map(["VM ID", "Created", "Deleted", "vCPUs", "Memory_MB", "Project"]).pairs()
     'request_id=VM ID, arrival=Created, departure=Deleted, cpu_cores=vCPUs, mem_gib=Memory_MB, owner=Project'
@@ -177,9 +181,6 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
         twice = next((f" ({name!r} stands twice)" for name in names if names.count(name) > 1), "")
         raise ValueError(f"the column of arrival must be given (--map arrival=COLUMN), one of {_shown(names)}; got "
                          f"none{twice}")
-    if "departure" in named and "duration" in named:
-        raise ValueError("departure and duration must not both be given, got "
-                         f"{named['departure']!r} and {named['duration']!r}")
     units = {_column_of(names, column, "units"): unit for column, unit in base.units.items()}
     with_unit = {named[ours] for ours in _KIND if ours in named}
     if given:  # a pair may have given the column another meaning
@@ -251,6 +252,26 @@ def is_end_name(column: str) -> bool:
     return _AT_END.search(plain_name(column)) is not None
 
 
+def duration_named(names: Sequence[str]) -> str | None:
+    """The column whose name says that it is the time from start to end; None = none.
+
+    >>> duration_named(["start", "Elapsed", "user"])
+    'Elapsed'
+    """
+    endings = ("", *_UNIT_ENDINGS["time"])
+    keys = {_key(each + ending) for each in _GUESSES["duration"].split() for ending in endings}
+    return next((name for name in names if _key(name) in keys), None)
+
+
+def is_name_of_one(column: str) -> bool:
+    """Whether the column is an id by guess only where nearly each row has a name of its own.
+
+    >>> is_name_of_one("VM Name"), is_name_of_one("vm_id")
+    (True, False)
+    """
+    return _key(column) in _NAMES_OF_ONE
+
+
 def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[str, ...]],
            given: frozenset[str]) -> list[str]:
     """Fill in what plain names say, and give the meanings that were filled in."""
@@ -258,13 +279,18 @@ def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[
     free = {_key(name): name for name in reversed(names) if name and name not in taken and names.count(name) == 1}
     guessed: list[str] = []
     ends = {"departure", "duration"}
+    once = {_key(name) for name in names if names.count(name) == 1}
+    twice = {_key(name): name for name in names if name and _key(name) not in once}
     for ours, plain in _GUESSES.items():
         if ours in given or (ours in ends and ends & (given | {*named})):
             continue
         endings = _UNIT_ENDINGS.get(_KIND.get(ours, ""), {})
         candidates = (_key(name) for each in plain.split()
                       for name in (each, *(f"{each}_{ending}" for ending in endings)))
-        key = next((key for key in candidates if key in free), None)
+        key = next((key for key in candidates if key in free or key in twice), None)
+        if key in twice:
+            raise ValueError(f"the column of {ours} must stand once in the table, got {twice[key]!r} "
+                             f"{names.count(twice[key])} times (rename one, or --map {ours}=COLUMN)")
         if key is not None:
             named[ours] = free.pop(key)
             guessed.append(ours)
@@ -273,7 +299,12 @@ def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[
         if option in given:
             continue
         if is_it is None:
-            keys = [next((key for key in _keys(names_of) if key in free), None) for names_of in _OWNERS]
+            keys = [next((key for key in _keys(names_of) if key in free or key in twice), None)
+                    for names_of in _OWNERS]
+            again = next((key for key in keys if key in twice), None)
+            if again is not None:
+                raise ValueError(f"the column of owners must stand once in the table, got {twice[again]!r} "
+                                 f"{names.count(twice[again])} times (rename one, or --map owner=COLUMN)")
             picked = tuple(free[key] for key in keys if key is not None)
         else:
             picked = tuple(sorted(filter(is_it, free.values()), key=names.index))

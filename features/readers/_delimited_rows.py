@@ -72,8 +72,8 @@ def delimited_rows(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
     hold separators and line breaks. Rows with another number of cells than the header are refused; one more empty cell
     does not matter.
 
-    Raises ValueError where there is no header with two columns, no row, or the first 20 rows all have a wrong number of
-    cells.
+    Raises ValueError where there is no header with two columns, no row, a byte that is not UTF-8, or the first 20
+    rows all have a wrong number of cells.
     """
     records = _Records(path)
     names, separator = records.names, records.separator
@@ -104,7 +104,7 @@ def delimited_rows(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
         for rule, rows in ((f"not {n} columns", wrong), ("quote not closed", broken)):
             ledger.refuse(rule, path.name, np.array([at for at, _ in rows], np.int64), [line for _, line in rows])
         if raw:
-            yield TextRows(path.name, names, np.array(number, np.int64), raw, cells, ledger)
+            yield TextRows(path.name, names, np.array(number, np.int64), raw, cells, ledger, separator)
     if not n_rows:
         raise ValueError(f"{path}: must hold at least one row below its header, got none")
     if not n_good:
@@ -172,7 +172,7 @@ class _Records:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    for first, lines in line_blocks(path):
+    for first, lines in line_blocks(path, is_strict=True):
         yield from enumerate(lines, first)
 
 

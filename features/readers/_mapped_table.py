@@ -12,17 +12,21 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.readers._cells import (
+    NO_LIMIT,
     TIME_UNITS,
     Cells,
     cpu_cores,
     durations_s,
+    has_decimal_points,
+    has_two_points,
     is_comma_decimal,
     is_missing,
+    may_be_dotted,
     numbers,
     sizes_gib,
 )
-from sojourn.features.readers._column_map import LISTED, ColumnMap
-from sojourn.features.readers._stamps import StampForm, n_without_zone, stamp_form, stamps_s
+from sojourn.features.readers._column_map import LISTED, ColumnMap, duration_named, is_name_of_one
+from sojourn.features.readers._stamps import LocalTimes, StampForm, local_times, stamp_form, stamps_s
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows
 
 NEVER_RAN = frozenset((
@@ -35,9 +39,18 @@ FAILED = frozenset((
     "preempted", "evicted", "killed", "timeout",
 ))  # fmt: skip
 """States that say so where there is no start."""
+ENDED = frozenset((
+    "terminated", "error", "failed", "completed", "complete", "succeeded", "finished", "done", "deleted", "ended",
+    "exited", "cancelled", "canceled", "aborted", "killed", "timeout", "node_fail", "out_of_memory", "evicted",
+    "preempted",
+))  # fmt: skip
+"""States that say that a request has ended."""
 MAX_SIZE = 1e9
 _NO_NAME = frozenset({"", "null", "(null)", "\\n", "nan", "<na>"})
 _N_EXAMPLES = 3
+_OWN_NAME_SHARE = 0.9
+_LEAST_MILLICORES = 100
+_NO_DURATION = NO_LIMIT | {"-1"}
 
 
 @dataclass(slots=True)
@@ -45,7 +58,9 @@ class MappedTable:
     """What the first blocks of a table decide for all others, and what is counted on the way.
 
     forms: column -> of its times, once a value is seen. units: meaning -> of its plain numbers. commas: columns with a
-    decimal comma. no_end: words -> rows. n_local: column -> cells without a zone.
+    decimal comma. no_end: words -> rows. local: column -> what its times have of zones. ended: states that say that a
+    request has ended -> rows without an end. n_with_duration: rows without an end that have a duration, in a column
+    that is not mapped as one. doubts: what was read in one way and may be meant in another.
     """
 
     path: Path
@@ -55,13 +70,19 @@ class MappedTable:
     units: dict[str, str] = field(default_factory=dict)
     commas: dict[str, bool] = field(default_factory=dict)
     no_end: Counter[str] = field(default_factory=Counter)
-    n_local: Counter[str] = field(default_factory=Counter)
+    local: dict[str, LocalTimes] = field(default_factory=dict)
+    ended: Counter[str] = field(default_factory=Counter)
+    n_with_duration: int = 0
+    is_seen: bool = False
     examples: dict[str, list[str]] = field(default_factory=dict)
-    guessed_units: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     seen: set[object] = field(default_factory=set)
 
     def requests(self, rows: TextRows) -> pd.DataFrame:
         """The rows of a block that are kept, times in Unix seconds or on the file's own clock."""
+        if not self.is_seen:
+            self.is_seen = True
+            self._drop_shared_names(rows)
         of = self.map.columns
         self._look(rows)
         columns: dict[str, Any] = {}
@@ -88,7 +109,8 @@ class MappedTable:
         names: dict[str, np.ndarray] = {name: self._names(rows, name) for name in (
             *self.map.owners, *self.map.categories, *self.map.known_at_end)}
         if "requested_s" in of:
-            limits = durations_s(rows.text(of["requested_s"]), unit_s=self._time_unit_s("requested_s"))
+            limits = durations_s(rows.text(of["requested_s"]), unit_s=self._time_unit_s("requested_s"),
+                                 is_comma=self.commas[of["requested_s"]])
             rows.refuse(f"{of['requested_s']} must be a duration", limits.is_bad, of["requested_s"])
             columns["requested_s"] = limits.values
         for name in self.map.numbers:
@@ -101,6 +123,7 @@ class MappedTable:
         if end_of:
             words, counts = np.unique(rows.text(end_of)[kept & np.isnan(departure)].astype(str), return_counts=True)
             self.no_end.update(dict(zip(words.tolist(), counts.tolist(), strict=True)))
+        self._count_ended(rows, kept & np.isnan(departure))
         return pd.DataFrame({
             "line": rows.line[kept],
             "request_id": pd.Series(ids[kept], dtype="str"),
@@ -132,14 +155,64 @@ class MappedTable:
                 cells = rows.text(column)
                 shown = list(dict.fromkeys(cells[~is_missing(cells)].tolist()))
                 self.examples[column] = [*self.examples.get(column, ()), *shown][:_N_EXAMPLES]
-        for column in (*self.map.numbers, *self.map.resources, *(of[name] for name in (
-                "cpu_cores", "mem_gib", "gpu", "duration") if name in of)):
-            if column not in self.commas:
-                self.commas[column] = is_comma_decimal(rows.text(column))
+        self._find_commas(rows)
         if "mem_gib" in of and "mem_gib" not in self.units:
             self._find_unit(rows.text(of["mem_gib"]))
         if "cpu_cores" in of:
-            self.units["cpu_cores"] = self.map.unit_of("cpu_cores") or "cores"
+            self._find_cpu_unit(rows.text(of["cpu_cores"]))
+
+    def _drop_shared_names(self, rows: TextRows) -> None:
+        """A column of names is guessed as the id only where nearly each row has its own."""
+        column = self.map.columns.get("request_id")
+        if column is None or "request_id" not in self.map.guessed or not is_name_of_one(column):
+            return
+        cells = rows.text(column)
+        cells = cells[~is_missing(cells)]
+        n_names = len(set(cells.tolist()))
+        if n_names < _OWN_NAME_SHARE * len(cells):
+            self.map = replace(self.map, columns={ours: theirs for ours, theirs in self.map.columns.items()
+                                                  if ours != "request_id"},
+                               guessed=tuple(each for each in self.map.guessed if each != "request_id"))
+            self.doubts.append(f"{column!r} is not taken as request_id: {n_names:,} names in {len(cells):,} rows "
+                               f"(--map request_id={column} takes it and refuses a name's second row)")
+
+    def _find_commas(self, rows: TextRows) -> None:
+        """Which columns have a decimal comma, by their own cells or by those of the others."""
+        of = self.map.columns
+        found = {column: rows.text(column) for column in (*self.map.numbers, *self.map.resources, *(
+            of[name] for name in ("cpu_cores", "mem_gib", "gpu", "duration", "requested_s") if name in of))
+            if column not in self.commas}
+        own = {column: is_comma_decimal(cells) for column, cells in found.items()}
+        self.commas |= own
+        is_comma_file = any(self.commas.values())
+        is_likely = is_comma_file or (rows.separator == ";" and not any(map(has_decimal_points, found.values())))
+        why = "other columns have decimal commas" if is_comma_file else "semicolons part the columns"
+        large = {of[ours] for ours, unit in (("cpu_cores", "cores"), ("mem_gib", "GiB"), ("mem_gib", "TiB"))
+                 if ours in of and (self.map.unit_of(ours) or ("cores" if ours == "cpu_cores" else "")) == unit}
+        for column, cells in found.items():
+            if own[column] or not may_be_dotted(cells):
+                continue
+            dotted = next(str(cell) for cell in cells if "." in str(cell))
+            self.commas[column] = has_two_points(cells) or (is_likely and column not in large)
+            plain = dotted.replace(".", "")
+            if not self.commas[column]:
+                self.doubts.append(f"{column}: points taken as decimal points, {dotted!r} is a little more than "
+                                   f"{dotted.partition('.')[0]}; if it is {plain}, write it so")
+            else:
+                reason = "a number has two" if has_two_points(cells) else why
+                self.doubts.append(f"{column}: points taken as those of thousands, {dotted!r} is {plain} ({reason}); "
+                                   "if they are decimal points, write another number of digits after them")
+
+    def _count_ended(self, rows: TextRows, is_running: np.ndarray) -> None:
+        """Count what speaks against it that these rows (bool, shape (n,)) still run."""
+        of = self.map.columns
+        if "status" in of:
+            cells = rows.text(of["status"])[is_running]
+            self.ended.update(str(cell) for cell in cells if str(cell).casefold().partition(" ")[0] in ENDED)
+        column = duration_named(rows.names)
+        if "duration" not in of and column is not None:
+            found = durations_s(rows.text(column)[is_running], words=_NO_DURATION)
+            self.n_with_duration += int((found.values > 0).sum())
 
     def _form(self, rows: TextRows, meaning: str, column: str) -> StampForm | None:
         try:
@@ -157,8 +230,21 @@ class MappedTable:
                 return
             middle = float(np.median(values))
             unit = "B" if middle >= 1e7 else "KiB" if middle >= 1e6 else "MiB" if middle >= 100 else "GiB"
-            self.guessed_units.append(f"{self.map.columns['mem_gib']}: plain numbers taken as {unit}, by their size")
+            self.doubts.append(f"{self.map.columns['mem_gib']}: plain numbers taken as {unit}, by their size (set it "
+                               "under [units])")
         self.units["mem_gib"] = unit
+
+    def _find_cpu_unit(self, cells: np.ndarray) -> None:
+        if "cpu_cores" in self.units:
+            return
+        unit = self.map.unit_of("cpu_cores")
+        self.units["cpu_cores"] = unit or "cores"
+        column = self.map.columns["cpu_cores"]
+        values = numbers(cells, is_comma=self.commas[column]).values
+        values = values[values > 0]
+        if unit is None and len(values) and values.min() >= _LEAST_MILLICORES:
+            self.doubts.append(f"{column}: plain numbers from {values.min():,.0f} to {values.max():,.0f} taken as "
+                               "cores look like millicores (set it under [units])")
 
     def _times(self, rows: TextRows, meaning: str) -> Cells:
         column = self.map.columns[meaning]
@@ -173,7 +259,7 @@ class MappedTable:
                              f"{self.forms[start]}")
         found = stamps_s(cells, form, self.map.timezone)
         if form.kind == "iso":
-            self.n_local[column] += n_without_zone(cells)
+            self.local[column] = self.local.get(column, LocalTimes()) + local_times(cells, self.map.timezone)
         is_bad = found.is_bad
         if not form.is_dated:
             is_bad = is_bad | (np.abs(found.values) > MAX_TIME_S)
@@ -182,17 +268,22 @@ class MappedTable:
 
     def _ends(self, rows: TextRows, arrival: Cells) -> np.ndarray:
         of = self.map.columns
+        ends = np.full(len(rows.raw), np.nan)
+        if "departure" in of:
+            found = self._times(rows, "departure")
+            ends = np.where((found.values == 0) & (arrival.values > 0), np.nan, found.values)
         if "duration" in of:
-            cells = rows.text(of["duration"])
-            found = durations_s(cells, unit_s=self._time_unit_s("duration"), is_comma=self.commas[of["duration"]])
-            is_bad = found.is_bad | (found.values > MAX_TIME_S)
-            rows.refuse(f"{of['duration']} must be a duration", is_bad, of["duration"])
-            return arrival.values + found.values
-        if "departure" not in of:
-            return np.full(len(rows.raw), np.nan)
-        found = self._times(rows, "departure")
-        is_none = (found.values == 0) & (arrival.values > 0)
-        return np.where(is_none, np.nan, found.values)
+            column = of["duration"]
+            spans = durations_s(rows.text(column), unit_s=self._time_unit_s("duration"), is_comma=self.commas[column],
+                                words=_NO_DURATION)
+            is_open = np.isnan(ends)
+            is_bad = spans.is_bad | (spans.values > MAX_TIME_S)
+            rows.refuse(f"{column} must be a duration", is_bad & is_open, column)
+            if "departure" in of:
+                rows.repair(f"{of['departure']} missing: {of['arrival']} + {column} taken",
+                            is_open & ~np.isnan(spans.values))
+            ends = np.where(is_open, arrival.values + spans.values, ends)
+        return ends
 
     def _time_unit_s(self, meaning: str) -> float:
         return TIME_UNITS[self.map.unit_of(meaning) or "s"]
@@ -266,6 +357,8 @@ class MappedTable:
                 kind = f"duration, plain numbers in {self.map.unit_of(roles[column]) or 's'}"
             elif roles[column] in ("number", "resource", "gpu"):
                 kind = "number"
+            if column in self.local and self.local[column].n_local:
+                kind += f", {self.local[column].n_local:,} without a zone: {self.map.timezone or 'UTC'}"
             found.append({"column": column, "role": roles[column], "kind": kind,
                           "examples": self.examples.get(column, [])})
         return found

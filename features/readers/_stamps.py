@@ -133,14 +133,41 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
     return Cells(values, missing, np.isnan(values) & ~missing)
 
 
-def n_without_zone(text: Sequence[str] | np.ndarray) -> int:
-    """How many ISO cells have no zone.
+@dataclass(frozen=True, slots=True)
+class LocalTimes:
+    """How many ISO cells a column has, and how many of them have no zone, lie in an hour that a change of clocks
+    repeats, and in one that it leaves out."""
 
-    >>> n_without_zone(["2026-01-01 00:00", "2026-01-01T00:00Z", "x"])
-    1
+    n: int = 0
+    n_local: int = 0
+    n_repeated: int = 0
+    n_left_out: int = 0
+
+    def __add__(self, other: LocalTimes) -> LocalTimes:
+        return LocalTimes(self.n + other.n, self.n_local + other.n_local, self.n_repeated + other.n_repeated,
+                          self.n_left_out + other.n_left_out)
+
+
+def local_times(text: Sequence[str] | np.ndarray, timezone: str | None = None) -> LocalTimes:
+    """How many cells have no zone, and what `stamps_s` had to choose for them.
+
+    >>> local_times(["2026-01-01 00:00", "2026-01-01T00:00Z", "x"])
+    LocalTimes(n=2, n_local=1, n_repeated=0, n_left_out=0)
+    >>> local_times(["2026-10-25 02:30", "2026-03-29 02:30"], "Europe/Berlin")
+    LocalTimes(n=2, n_local=2, n_repeated=1, n_left_out=1)
     """
     values, has_zone = _moments(np.asarray(text, object), None)
-    return int((~np.isnan(values) & ~has_zone).sum())
+    is_in = (values > 0) & (values < LATEST_S)
+    local_s = values[is_in & ~has_zone]
+    if timezone in (None, "UTC") or not len(local_s):
+        return LocalTimes(int(is_in.sum()), len(local_s))
+    index = pd.DatetimeIndex(np.floor(local_s).astype("datetime64[s]"))
+    first = np.ones(len(index), bool)
+    zone = ZoneInfo(str(timezone))
+    there = index.tz_localize(zone, ambiguous=first, nonexistent="NaT")
+    once = index.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward")
+    n_repeated, n_left_out = (int(np.count_nonzero(np.asarray(each.isna(), bool))) for each in (once, there))
+    return LocalTimes(int(is_in.sum()), len(local_s), n_repeated, n_left_out)
 
 
 def checked_timezone(name: str) -> str:

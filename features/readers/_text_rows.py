@@ -30,6 +30,7 @@ class TextRows:
     """One block of rows; refusing narrows `is_kept`, and each refused row goes to the ledger once.
 
     line: line numbers from 1, int64, shape (n,). raw: the n lines as read. cells: n lists of equal length.
+    separator: of the file's cells; "" where it has none.
     """
 
     file: str
@@ -38,6 +39,7 @@ class TextRows:
     raw: list[str]
     cells: list[list[str]]
     ledger: ReadLedger
+    separator: str = ""
     is_kept: np.ndarray = field(init=False)
     _columns: list[tuple[str, ...]] = field(init=False)
 
@@ -156,11 +158,11 @@ def value_rows(file: str, names: Sequence[str], first_row: int, values: Iterable
     return TextRows(file, names, line, [",".join(row) for row in cells], cells, ledger)
 
 
-def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
+def line_blocks(path: Path, *, is_strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Number of the first line and up to 65,536 lines, again and again; bytes not UTF-8 become U+FFFD.
 
-    A gzip is recognised by its first bytes, not by its name. Raises ValueError for a gzip that is cut short or
-    damaged, saying after which line, and for a line above 1 MiB.
+    is_strict: bytes not UTF-8 raise ValueError. A gzip is recognised by its first bytes, not by its name. Raises
+    ValueError for a gzip that is cut short or damaged, saying after which line, and for a line above 1 MiB.
     """
     n_lines = 0
     waiting: list[str] = []
@@ -180,13 +182,28 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
                 so_far = n_lines + len(waiting) + len(pieces) + 1
                 raise ValueError(f"{path}: line {so_far} must be at most {MAX_LINE_BYTES} bytes long")
             if block or pieces != [b""]:
-                waiting += [piece.decode("utf-8", "replace").rstrip("\r") for piece in pieces]
+                try:
+                    texts = [piece.decode("utf-8", "strict" if is_strict else "replace") for piece in pieces]
+                except UnicodeDecodeError:
+                    raise _not_utf_8(path, n_lines + len(waiting) + 1, pieces) from None
+                waiting += [text.rstrip("\r") for text in texts]
             while len(waiting) >= BLOCK_LINES or (not block and waiting):
                 yield n_lines + 1, waiting[:BLOCK_LINES]
                 n_lines += len(waiting[:BLOCK_LINES])
                 waiting = waiting[BLOCK_LINES:]
             if not block:
                 return
+
+
+def _not_utf_8(path: Path, first: int, pieces: Sequence[bytes]) -> ValueError:
+    """Names the first line and byte of the pieces, lines from number `first` on, that are not UTF-8."""
+    for line, piece in enumerate(pieces, first):
+        try:
+            piece.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return ValueError(f"{path}: line {line} must be UTF-8, got the byte 0x{piece[error.start]:02x} as its byte "
+                              f"{error.start + 1}; convert the file, from Latin-1 with: iconv -f LATIN1 -t UTF-8")
+    raise AssertionError("one of the lines is not UTF-8")
 
 
 def _checked_header(path: Path, line: int, fields: list[str], names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet,
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of
 from sojourn.features.readers._mapped_table import MappedTable
+from sojourn.features.readers._table_doubts import doubts
 from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
@@ -162,14 +163,11 @@ def _tell(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, origin_s
     if unread:
         ledger.note(f"not read: {', '.join(unread)}")
     for column, form in table.forms.items():
-        n_local = table.n_local[column]
+        n_local = table.local[column].n_local if column in table.local else 0
         zone = f", {n_local:,} without a zone taken as {table.map.timezone or 'UTC'}" if n_local else ""
         ledger.note(f"{column}: {form}{zone}")
-    for name, words in (("cpu_cores", "1 core"), ("mem_gib", "0 GiB")):
-        if name not in of:
-            ledger.note(f"check: no column is {name}: {words} taken for each request")
-    for line in table.guessed_units:
-        ledger.note(f"check: {line} (set it under [units])")
+    for line in doubts(table, len(requests)):
+        ledger.note(f"check: {line}")
     roles = (*table.map.owners, *table.map.categories, *table.map.numbers)
     for column in roles:
         if is_end_name(column) or column == of.get("status"):

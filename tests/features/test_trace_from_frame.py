@@ -63,7 +63,7 @@ def test_a_horizon_of_datetimes(horizon: Any) -> None:
 @pytest.mark.parametrize(("columns", "options", "words"), [
     ({}, {"arrival": "begin"}, "arrival must be a column of the frame, one of created, deleted, .*; got 'begin'"),
     ({}, {"arrival": "user"}, r"user must hold datetimes or seconds, got 'a' \(texts: use pandas.to_datetime\)"),
-    ({}, {"departure": "cores"}, "cores must be on the same clock as created: datetimes or numbers both, got int64"),
+    ({}, {"departure": "cores"}, r"cores must be on the same clock as created: datetimes .*, got int64"),
     ({"deleted": pd.to_datetime([END[0], "2026-10-31 00:00", None])}, {},
      "deleted must be at or after created, got 2026-10-31 00:00:00 in row 1"),
     ({"life": [1, -2, 3]}, {"departure": None, "duration": "life"}, "life must be at least 0, got -2 in row 1"),
@@ -74,7 +74,7 @@ def test_a_horizon_of_datetimes(horizon: Any) -> None:
     ({}, {"owners": ["who"]}, "a role must be a column of the frame, one of .*; got 'who'"),
     ({}, {"horizon": "2026-11-01 02:30"}, "horizon must be the end of observation, at or after every created and "
                                           "deleted, got '2026-11-01 02:30'; deleted is 2026-11-01 03:00:00 in row 2"),
-    ({}, {"horizon": 5}, "horizon must be a datetime, as the arrivals are, got 5"),
+    ({}, {"horizon": 5}, "horizon must be a datetime or a Unix stamp, as the arrivals are, got 5"),
     ({}, {"horizon": "soon"}, "horizon must be a datetime, got 'soon'"),
     ({"created": [1, 2, 3], "deleted": [4, 5, 6]}, {"horizon": "2026-11-02"}, "horizon must be a number of seconds"),
     ({"created": pd.NaT}, {"departure": None}, "created must hold a time in one row at least, got none"),
@@ -83,6 +83,36 @@ def test_a_horizon_of_datetimes(horizon: Any) -> None:
 def test_errors_name_column_rule_and_value(columns: dict[str, Any], options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Trace.from_frame(frame(**columns), **{"arrival": "created", "departure": "deleted", **options})
+
+
+@pytest.mark.parametrize("per_s", [1, 10**3, 10**6, 10**9])
+def test_numbers_of_the_size_of_unix_stamps_are_stamps(per_s: int) -> None:
+    stamps = pd.DataFrame({"t": [1_767_225_600 * per_s, 1_767_229_200 * per_s], "d": [1_767_232_800 * per_s, None]})
+    for horizon in (None, 1_767_232_800 * per_s, "2026-01-01 02:00"):
+        trace = Trace.from_frame(stamps, arrival="t", departure="d", horizon=horizon)
+        assert times(trace) == [[0, 7_200], [3_600, None]] and trace.horizon_s == 7_200
+        assert trace.meta["start_unix_s"] == 1_767_225_600
+
+
+@pytest.mark.parametrize(("columns", "words"), [
+    ({"created": [1_767_225_600, 1_767_225_600_000], "deleted": None}, "created must hold Unix stamps in one unit"),
+    ({"created": [20_000_000_000, 20_000_000_060], "deleted": None}, "created must hold Unix stamps in one unit"),
+    ({"created": [1_767_225_600, 0], "deleted": None}, "in one unit .* got 0 to 1767225600"),
+    ({"created": [1_767_225_600, 1_767_225_600], "deleted": [60, 60]}, "deleted must be on the same clock as created"),
+    ({"created": pd.to_datetime(["2026-01-01T00:00Z", "2026-01-02T00:00Z"]),
+      "deleted": pd.to_datetime(["2026-01-02"] * 2)},
+     "deleted must have time zones where created has them, and none where it has none"),
+    ({"created": pd.Series([datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1)], dtype=object), "deleted": None},
+     "created must hold datetimes with a time zone or without one, got both"),
+])  # fmt: skip
+def test_times_that_may_mean_two_things_are_refused(columns: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Trace.from_frame(pd.DataFrame(columns), arrival="created", departure="deleted")
+
+
+def test_a_duration_above_100_years_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"life must be a number of seconds up to 3.2e.09, 100 years, got 72"):
+        Trace.from_frame(frame(life=[7_200_000_000_000, 1, 1]), arrival="created", duration="life")
 
 
 def test_an_empty_frame_is_refused() -> None:

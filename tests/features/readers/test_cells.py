@@ -21,7 +21,14 @@ from sojourn.features.readers._cells import (
     numbers,
     sizes_gib,
 )
-from sojourn.features.readers._stamps import StampForm, checked_timezone, n_without_zone, stamp_form, stamps_s
+from sojourn.features.readers._stamps import (
+    LocalTimes,
+    StampForm,
+    checked_timezone,
+    local_times,
+    stamp_form,
+    stamps_s,
+)
 
 NAN = float("nan")
 
@@ -48,6 +55,12 @@ def test_numbers_with_a_decimal_comma(cell: str, value: float) -> None:
 ])  # fmt: skip
 def test_a_decimal_comma_is_told_by_the_whole_column(cells: list[str], is_comma: bool) -> None:
     assert is_comma_decimal(cells) is is_comma
+
+
+def test_units_after_numbers_with_a_decimal_comma() -> None:
+    assert sizes_gib(["1,5 GB", "1.024 MB", "1.048.576K"], is_comma=True).values.tolist() == [1.5, 1.0, 1.0]
+    assert cpu_cores(["1,5 vCPU", "1.500m"], is_comma=True).values.tolist() == [1.5, 1.5]
+    assert is_comma_decimal(["1,5 GB", "2 GB"]) and not is_comma_decimal(["1,5 GB", "1.5 GB"])
 
 
 @pytest.mark.parametrize("cell", ["", " ", "NULL", "None", "Unknown", "-", "nan", "N/A", "\\N", "<none>", "NaT"])
@@ -209,7 +222,15 @@ def test_a_given_unit_decides_what_size_does_not() -> None:
 
 
 def test_cells_without_a_zone_are_counted() -> None:
-    assert n_without_zone(["2026-01-01", "2026-01-01T00:00+01", "2026-01-01T00:00 UTC", "", "x"]) == 1
+    cells = ["2026-01-01", "2026-01-01T00:00+01", "2026-01-01T00:00 UTC", "", "x"]
+    assert local_times(cells) == LocalTimes(3, 1)
+
+
+def test_hours_of_a_change_of_clocks_are_counted() -> None:
+    cells = ["2026-10-25 02:30", "2026-10-25 02:59:59.5", "2026-10-25 03:00", "2026-03-29 02:30", "2026-03-29 03:00",
+             "2026-10-25T02:30Z", "9999-12-31"]
+    assert local_times(cells, "Europe/Berlin") == LocalTimes(6, 5, 2, 1)
+    assert local_times(cells) + local_times(cells, "UTC") == LocalTimes(12, 10)
 
 
 @pytest.mark.parametrize("name", ["CEST", "", "../etc", "Mars/Olympus", "UTC+25", "Europe"])

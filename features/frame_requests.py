@@ -1,0 +1,185 @@
+"""A DataFrame with a row a request as the requests of a trace: its times, sizes and names checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
+"""Unix seconds of our time (1985 to 2103), as the reader `csv` tells them; smaller numbers are a clock of its own."""
+MAX_SPAN_S = 3.2e9
+"""About 100 years."""
+
+
+def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, duration: str | None,
+                   request_id: str | None, amounts: dict[str, str | float], kept: Sequence[str],
+                   horizon: Any) -> tuple[pd.DataFrame, int, int | None]:
+    """The requests' table, the horizon in seconds, and the Unix second of second 0 where the columns are dated.
+
+    amounts: resource -> column or one number for all. kept: columns that are taken over under their names. Times are
+    datetimes (UTC where they have no zone), Unix stamps or seconds on the frame's own clock; second 0 is the first
+    datetime or stamp. Errors name the column, the rule, the value and the row.
+
+    >>> frame = pd.DataFrame({"start": pd.to_datetime(["2026-11-01 00:00", "2026-11-01 01:00"]), "end": pd.NaT})
+    >>> requests, horizon_s, start_unix_s = frame_requests(
+    ...     frame, arrival="start", departure="end", duration=None, request_id=None, amounts={"cpu_cores": 2.0},
+    ...     kept=(), horizon=pd.Timestamp("2026-11-02"))
+    >>> requests["arrival_s"].tolist(), horizon_s, start_unix_s
+    ([0, 3600], 86400, 1793491200)
+    """
+    if departure is not None and duration is not None:
+        raise ValueError(f"departure and duration must not both be given, got {departure!r} and {duration!r}")
+    if frame.empty:
+        raise ValueError("the frame must hold at least one row, got none")
+    start, is_dated = _times(frame, "arrival", arrival)
+    if np.isnan(start).all():
+        raise ValueError(f"{arrival} must hold a time in one row at least, got none")
+    end = np.full(len(frame), np.nan)
+    if departure is not None:
+        end, is_end_dated = _times(frame, "departure", departure)
+        if is_end_dated != is_dated and not np.isnan(end).all():
+            raise ValueError(f"{departure} must be on the same clock as {arrival}: datetimes (or Unix stamps) or "
+                             "seconds from a start of their own both, got "
+                             f"{frame[departure].dtype} and {frame[arrival].dtype}")
+        zones = {_zone_kind(frame[name]) for name in (arrival, departure)} - {None}
+        if len(zones) > 1:
+            raise ValueError(f"{departure} must have time zones where {arrival} has them, and none where it has none "
+                             f"(use tz_localize), got {frame[departure].dtype} and {frame[arrival].dtype}")
+    elif duration is not None:
+        end = start + _spans(frame, duration)
+    until = departure or duration or ""
+    _refuse_row(frame, until, end < start, f"at or after {arrival}" if departure else "at least 0")
+    origin = float(np.floor(np.nanmin(start))) if is_dated else 0.0
+    last = float(np.nanmax(np.concatenate([start, end])))
+    horizon_at = last if horizon is None else _moment(horizon, is_dated)
+    for name, at in ((until, end), (arrival, start)):
+        is_late = np.floor(at) > np.floor(horizon_at)
+        if is_late.any():
+            row = int(np.flatnonzero(is_late)[0])
+            raise ValueError(f"horizon must be the end of observation, at or after every {arrival} and "
+                             f"{until or 'end'}, got {horizon!r}; {name} is {frame[name].iloc[row]!s} in row "
+                             f"{frame.index[row]!r}")
+    if np.floor(horizon_at) <= origin:
+        shown = frame[arrival].iloc[int(np.nanargmax(start))] if horizon is None else horizon
+        raise ValueError(f"horizon must lie after the first {arrival}, got {shown!r}")
+    ids = frame[_named(frame, "request_id", request_id)] if request_id is not None else pd.Series(frame.index)
+    if ids.isna().any() or ids.duplicated().any():
+        bad = ids[ids.isna() | ids.duplicated()].iloc[0]
+        raise ValueError(f"{request_id or 'the index'} must be present and unique in each row, got {bad!r}")
+    columns: dict[str, Any] = {"request_id": ids.to_numpy()}
+    for name, at in (("arrival_s", start), ("departure_s", end)):
+        columns[name] = pd.Series(np.floor(at) - origin, dtype="Float64").mask(np.isnan(at)).astype("Int64").array
+    for name, given in amounts.items():
+        columns[name] = _amounts(frame, name, given) if isinstance(given, str) else float(given)
+    for name in kept:
+        columns[name] = frame[_named(frame, "a role", name)].array
+    return pd.DataFrame(columns), int(np.floor(horizon_at) - origin), int(origin) if is_dated else None
+
+
+def _named(frame: pd.DataFrame, what: str, column: str) -> str:
+    if column not in frame.columns:
+        raise ValueError(f"{what} must be a column of the frame, one of {', '.join(map(str, frame.columns))}; got "
+                         f"{column!r}")
+    if list(frame.columns).count(column) > 1:
+        raise ValueError(f"{what} must be a column that stands once in the frame, got {column!r} twice")
+    return column
+
+
+def _times(frame: pd.DataFrame, what: str, column: str) -> tuple[np.ndarray, bool]:
+    """Seconds as float64, NaN where missing, and whether they are Unix seconds."""
+    values = frame[_named(frame, what, column)]
+    if values.dtype == object:
+        there = values.dropna()
+        if len(there) and all(isinstance(value, datetime) for value in there):
+            if len({value.tzinfo is None for value in there}) > 1:
+                raise ValueError(f"{column} must hold datetimes with a time zone or without one, got both")
+            values = pd.to_datetime(values, utc=True)
+    if pd.api.types.is_datetime64_any_dtype(values):
+        zoned = values if values.dt.tz is not None else values.dt.tz_localize("UTC")
+        micros = zoned.dt.tz_convert("UTC").dt.tz_localize(None).dt.as_unit("us")
+        return np.where(values.isna(), np.nan, micros.astype("int64").to_numpy() / 1e6), True
+    if values.isna().all():
+        return np.full(len(frame), np.nan), False
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        shown = values.dropna().iloc[0]
+        raise ValueError(f"{column} must hold datetimes or seconds, got {shown!r} (texts: use pandas.to_datetime)")
+    found = values.to_numpy(np.float64, na_value=np.nan)
+    unit = _unit(found)
+    if unit:
+        return found / unit, True
+    if unit is None:
+        shown = f"{np.nanmin(found):.17g} to {np.nanmax(found):.17g}"
+        raise ValueError(f"{column} must hold Unix stamps in one unit (s, ms, us or ns, of 1985 to 2103) or seconds "
+                         f"below {FIRST_STAMP_S:.0e} from a start of their own, got {shown} (use pandas.to_datetime)")
+    return found, False
+
+
+def _unit(values: np.ndarray) -> float | None:
+    """How many make a second, where all numbers are Unix stamps in one unit; 0 where none is one; None otherwise."""
+    there = values[np.isfinite(values) & (values != 0)]
+    if (np.abs(there) < FIRST_STAMP_S).all() and np.isfinite(values[~np.isnan(values)]).all():
+        return 0.0
+    return next((unit for unit in (1.0, 1e3, 1e6, 1e9)
+                 if ((values >= FIRST_STAMP_S * unit) & (values < LAST_STAMP_S * unit) | np.isnan(values)).all()), None)
+
+
+def _zone_kind(values: pd.Series) -> bool | None:
+    """Whether datetimes have a zone; None for what is none."""
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return values.dt.tz is not None if values.notna().any() else None
+    first = next((value for value in values if isinstance(value, datetime) and not pd.isna(value)), None)
+    return None if first is None else first.tzinfo is not None
+
+
+def _spans(frame: pd.DataFrame, column: str) -> np.ndarray:
+    values = frame[_named(frame, "duration", column)]
+    if pd.api.types.is_timedelta64_dtype(values):
+        return values.dt.total_seconds().to_numpy(np.float64)
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        raise ValueError(f"{column} must hold timedeltas or seconds, got {values.dropna().iloc[0]!r}")
+    return _finite(frame, column, values)
+
+
+def _finite(frame: pd.DataFrame, column: str, values: pd.Series) -> np.ndarray:
+    found = values.to_numpy(np.float64, na_value=np.nan)
+    _refuse_row(frame, column, np.abs(found) > MAX_SPAN_S, f"a number of seconds up to {MAX_SPAN_S:.1e}, 100 years")
+    return found
+
+
+def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
+    values = frame[_named(frame, what, column)]
+    if not pd.api.types.is_numeric_dtype(values):
+        raise ValueError(f"{column} must hold numbers of {what}, got {values.iloc[0]!r}")
+    found = values.to_numpy(np.float64, na_value=np.nan)
+    _refuse_row(frame, column, ~(np.isfinite(found) & (found >= 0)), "finite and at least 0")
+    return found
+
+
+def _refuse_row(frame: pd.DataFrame, column: str, is_bad: np.ndarray, rule: str) -> None:
+    if is_bad.any():
+        row = int(np.flatnonzero(is_bad)[0])
+        raise ValueError(f"{column} must be {rule}, got {frame[column].iloc[row]!s} in row {frame.index[row]!r}")
+
+
+def _moment(horizon: Any, is_dated: bool) -> float:
+    is_text = isinstance(horizon, str | datetime | np.datetime64)
+    unit = None if is_text else _unit(np.array([horizon], float))
+    if not (is_text or unit) if is_dated else is_text:
+        words = "a datetime or a Unix stamp" if is_dated else "a number of seconds"
+        raise ValueError(f"horizon must be {words}, as the arrivals are, got {horizon!r}")
+    if not is_text:
+        if not is_dated and unit != 0:
+            raise ValueError(f"horizon must be a number of seconds below {FIRST_STAMP_S:.0e}, on the arrivals' clock, "
+                             f"got {horizon!r}")
+        return float(horizon) / (unit or 1.0)
+    try:
+        stamp = pd.Timestamp(horizon)
+    except ValueError:
+        raise ValueError(f"horizon must be a datetime, got {horizon!r}") from None
+    if pd.isna(stamp):
+        raise ValueError(f"horizon must be a datetime, got {horizon!r}")
+    return (stamp if stamp.tzinfo is not None else stamp.tz_localize("UTC")).timestamp()
