@@ -73,8 +73,8 @@ class TraceSummary:
                                        f"{100 * self.censored_core_share:.1f} % of core-hours so far"),
             ("running at 0", f"{_share_text(self.n_running_at_0, n)}, "
                              f"{self.n_unknown_start:,} of unknown start"),
-            ("lifetime, observed", "  ".join(f"q{100 * level:.0f} {duration_text(value)}" for level, value
-                                             in self.lifetime_quantiles_s.items())),
+            ("lifetime, observed", "none: no end was observed" if self.n_censored == n else "  ".join(
+                f"q{100 * level:.0f} {duration_text(value)}" for level, value in self.lifetime_quantiles_s.items())),
             ("lived 1 h or more", f"{100 * self.long_share:.1f} % of requests, "
                                   f"{100 * self.long_core_share:.1f} % of core-hours"),
         ]

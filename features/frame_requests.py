@@ -17,10 +17,11 @@ MAX_SPAN_S = 3.2e9
 
 def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, duration: str | None,
                    request_id: str | None, amounts: dict[str, str | float], kept: Sequence[str],
-                   horizon: Any) -> tuple[pd.DataFrame, int, int | None]:
+                   horizon: Any, roles: Sequence[str] = ()) -> tuple[pd.DataFrame, int, int | None]:
     """The requests' table, the horizon in seconds, and the Unix second of second 0 where the columns are dated.
 
-    amounts: resource -> column or one number for all. kept: columns that are taken over under their names. Times are
+    amounts: resource -> column or one number for all. kept: columns that are taken over under their names;
+    roles: those of them that a model may see. Times are
     datetimes (UTC where they have no zone), Unix stamps or seconds on the frame's own clock; second 0 is the first
     datetime or stamp. Errors name the column, the rule, the value and the row.
 
@@ -33,6 +34,10 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     """
     if departure is not None and duration is not None:
         raise ValueError(f"departure and duration must not both be given, got {departure!r} and {duration!r}")
+    end_role = next((name for name in (departure, duration) if name is not None and name in roles), None)
+    if end_role is not None:
+        raise ValueError(f"owners, categories and numbers must be known when a request begins, got {end_role!r}, which "
+                         "says when it ends")
     if frame.empty:
         raise ValueError("the frame must hold at least one row, got none")
     start, is_dated = _times(frame, "arrival", arrival)

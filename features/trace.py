@@ -136,7 +136,7 @@ class Trace:
                    **{name: name for name in resources}}
         requests, horizon_s, start_unix_s = frame_requests(
             frame, arrival=arrival, departure=departure, duration=duration, request_id=request_id, amounts=amounts,
-            kept=(*roles.columns(), *known_at_end), horizon=horizon)
+            kept=(*roles.columns(), *known_at_end), roles=roles.columns(), horizon=horizon)
         meta: dict[str, Any] = {"source": source, "known_at_end": list(known_at_end)}
         if start_unix_s is not None:
             meta["start_unix_s"] = start_unix_s

@@ -189,7 +189,7 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
                       timezone=base.timezone if timezone is None else checked_timezone(timezone),
                       origin_s=base.origin_s, at_horizon=base.at_horizon, at_start=base.at_start,
                       never_ran=base.never_ran, guessed=tuple(guessed))
-    _check_meanings(found)
+    _check_meanings(found, "" if file is None else f" (also as {file.name} says)")
     return found
 
 
@@ -352,11 +352,11 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(name[:60] for name in names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
 
 
-def _check_meanings(found: ColumnMap) -> None:
+def _check_meanings(found: ColumnMap, source: str) -> None:
     read = found.read()
     twice = next((name for name in read if read.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"a column must have one meaning, got {twice!r} twice: {found.pairs()}")
+        raise ValueError(f"a column must have one meaning, got {twice!r} twice: {found.pairs()}{source}")
     own = {"request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib", "gpu", "submit_s", "lifetime_s"}
     own |= {"requested_s"} & {*found.columns}
     roles = [name for key in LISTED.values() for name in getattr(found, key)]
@@ -374,6 +374,11 @@ def _check_meanings(found: ColumnMap) -> None:
 def _origin_s(file: Path, value: Any) -> int | None:
     if value is None:
         return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"{file}: origin must be a date such as 2026-01-01, got {value!r}") from None
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     elif isinstance(value, date):

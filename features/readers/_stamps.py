@@ -90,7 +90,8 @@ def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = N
     n_known = sum(counts.values())
     if n_known < _KNOWN_SHARE * len(there):
         raise ValueError(f"{name} must be times (ISO 8601, year first, or numbers of Unix time or seconds), got "
-                         f"{str(there[of == ''][0])[:60]!r}")
+                         f"{str(there[of == ''][0])[:60]!r} (a date with the day or month first is not read: write it "
+                         "as 2026-01-31 12:00:00)")
     main = max(counts, key=lambda kind: counts[kind])
     if counts[main] < _MAIN_SHARE * n_known:
         shown = [f"{_WORDS[kind]} ({str(there[of == kind][0])[:40]!r})" for kind in counts]

@@ -91,12 +91,13 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _plain(text: str) -> str:
-    """The text with values as they were given.
+    """The text with values as they were given, control characters escaped.
 
     >>> _plain("trace must be a file, got PosixPath('a b.swf') of <Kind.SWF: 'swf'>, at np.int64(5)")
     "trace must be a file, got 'a b.swf' of 'swf', at 5"
     """
-    return _REPR.sub(lambda found: found[found.lastindex or 0], text)
+    plain = _REPR.sub(lambda found: found[found.lastindex or 0], text)
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in plain)
 
 
 def _written(given: Mapping[str, Any]) -> str:

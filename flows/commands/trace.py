@@ -11,6 +11,8 @@ import typer
 from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Reader, Timezone, plain_errors
 from sojourn.flows.commands.registry_help import RegistryCommand
 
+LEAST_REQUESTS = 10
+"""With fewer, the check names no next command: a retraining would fail."""
 trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
 
 
@@ -32,6 +34,7 @@ def trace_describe(
     from sojourn.flows.trace_source import ColumnOptions
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
+    _check_path(path, reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo(report.text())
     typer.echo("")
@@ -63,6 +66,7 @@ def trace_check(
     from sojourn.flows.trace_source import ColumnOptions
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
+    _check_path(path, reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo("\n".join(check_lines(trace, report)))
     typer.echo("")
@@ -83,7 +87,13 @@ def trace_check(
                            f"with --map-file:\n\n{trace.meta['column_map']}")
     elif timezone is not None:
         given += f" --timezone {timezone}"
-    typer.echo(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
+    if not trace.is_event().any():
+        typer.echo("next     say when requests ended (--map departure=COLUMN or duration=COLUMN): none has an end, and "
+                   "without ends there is nothing to learn")
+    elif len(trace) < LEAST_REQUESTS:
+        typer.echo(f"next     read a longer table: {len(trace)} requests are too few for a model")
+    else:
+        typer.echo(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
 
 
 @trace_app.command("convert", cls=RegistryCommand)
@@ -103,6 +113,7 @@ def trace_convert(
     from sojourn.flows.trace_source import ColumnOptions
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
+    _check_path(path, reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     trace.save(folder)
     report.write_rejected(folder)
@@ -161,3 +172,11 @@ def trace_fetch(
     note = TRACES[name].note
     typer.echo(f"licence  {TRACES[name].licence}{chr(10) + 'note     ' + note if note else ''}")
     typer.echo(f"next     sojourn trace describe {path} --reader {TRACES[name].reader}")
+
+
+def _check_path(path: Path, reader: str) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"trace must be a file or folder, got {str(path)!r}")
+    if reader == "parquet" and path.is_file():
+        raise ValueError(f"reader parquet must be given a folder that sojourn wrote, got the file {str(path)!r} (a "
+                         "table as CSV or Parquet: --reader csv)")

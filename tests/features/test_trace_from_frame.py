@@ -125,3 +125,9 @@ def test_an_empty_frame_is_refused() -> None:
 def test_what_is_known_at_the_end_has_no_role() -> None:
     trace = Trace.from_frame(frame(code=[0, 1, 0]), arrival="created", departure="deleted", known_at_end=["code"])
     assert trace.meta["known_at_end"] == ["code"] and trace.roles.columns() == () and "code" in trace.requests
+
+
+@pytest.mark.parametrize("roles", [{"categories": ["deleted"]}, {"owners": ["deleted"]}, {"numbers": ["deleted"]}])
+def test_the_end_itself_is_no_feature(roles: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be known when a request begins, got 'deleted', which says when it ends"):
+        Trace.from_frame(frame(), arrival="created", departure="deleted", **roles)

@@ -158,3 +158,31 @@ def test_a_duration_stands_for_an_end_that_is_missing_where_it_is_mapped(tmp_pat
 def test_minus_one_is_no_duration(tmp_path: Path) -> None:
     trace, report = read(tmp_path, "id,start,duration,vcpus,mem_mb", "a,0,60,1,1", "b,5,-1,1,1", "c,5,-2,1,1")
     assert trace.requests["departure_s"].fillna(-1).tolist() == [60, -1] and report.n_refused == 1
+
+
+def test_a_horizon_may_be_a_unix_second_of_a_dated_table(tmp_path: Path) -> None:
+    assert read(tmp_path, *CALM, horizon_s=1_793_491_200 + 86_400)[0].horizon_s == 86_400
+    assert read(tmp_path, *CALM, horizon_s=86_400)[0].horizon_s == 86_400
+    for wrong in (1_793_491_200_000, 4_300_000_000):
+        with pytest.raises(ValueError, match="horizon_s must be seconds after 2026-11-01 00:00:00 UTC, or a Unix"):
+            read(tmp_path, *CALM, horizon_s=wrong)
+    with pytest.raises(ValueError, match="horizon_s must be seconds, at most 100 years beyond the last time"):
+        read(tmp_path, "id,start,end", "a,0,60", "b,5,9", horizon_s=3_300_000_000)
+
+
+def test_requests_that_end_at_once_are_counted(tmp_path: Path) -> None:
+    _, report = read(tmp_path, *CALM, "c,2026-11-01T01:00:00Z,2026-11-01T01:00:00.4Z,1,1")
+    assert doubts_of(report) == ["1 of 3 requests end in the second in which they begin"]
+
+
+def test_an_origin_in_quotes_is_a_date_and_a_column_of_two_meanings_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "map.toml"
+    file.write_text('origin = "2026-10-31"\n[columns]\narrival = "start"\ndeparture = "end"\n')
+    assert read(tmp_path, *CALM, columns_file=file)[0].meta["start_unix_s"] == 1_793_491_200 - 86_400
+    with pytest.raises(ValueError, match=r"one meaning, got 'end' twice: .*\(also as map.toml says\)"):
+        read(tmp_path, *CALM, columns_file=file, columns=["category=end"])
+
+
+def test_dates_with_the_day_first_are_refused_with_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"got '01.03.2026 00:34:11' .*write it as 2026-01-31 12:00:00"):
+        read(tmp_path, "id,start,end", "a,01.03.2026 00:34:11,", "b,02.03.2026 00:34:11,")

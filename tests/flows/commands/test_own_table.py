@@ -70,7 +70,7 @@ def test_a_check_where_nothing_can_be_written_shows_the_map(table: Path, monkeyp
 
 def test_a_check_of_another_reader(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
-    log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n" for k in range(1, 6)))
+    log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n" for k in range(1, 16)))
     shown = run("trace", "check", str(log), "--reader", "swf")
     assert "arrival_s" in shown and "second 0" in shown and "next     sojourn retrain --trace" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.swf"]
@@ -145,3 +145,26 @@ def test_a_search_takes_a_map_for_its_tables_alone(table: Path) -> None:
     assert done.exit_code == 2 and "must be given with a table, as csv=PATH" in " ".join(done.output.split())
     done = CliRunner().invoke(app, ["search", "--on", f"csv={table}", "--map", "arrival=start"], env={DEBUG: "0"})
     assert done.exit_code == 2 and "the column of arrival must be one of vm, who" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("id,start\na,0\nb,9\n", "next     say when requests ended (--map departure=COLUMN"),
+    ("id,start,end\na,0,5\nb,3,9\n", "next     read a longer table: 2 requests are too few for a model"),
+])  # fmt: skip
+def test_a_check_names_no_command_that_would_fail(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "vms.csv"
+    path.write_text(text)
+    shown = run("trace", "check", str(path))
+    assert words in shown and "sojourn retrain" not in shown
+
+
+def test_missing_files_and_tables_without_their_reader_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "vms.csv"
+    for command in ("describe", "check", "convert"):
+        more = [str(tmp_path / "out")] if command == "convert" else []
+        found = CliRunner().invoke(app, ["trace", command, str(tmp_path / "no\x1b.csv"), *more, "--reader", "csv"])
+        assert found.exit_code == 2 and "trace must be a file or folder, got '" in found.stderr
+        assert "\x1b" not in found.stderr and "Errno" not in found.stderr
+    path.write_text("id,start\na,0\n")
+    found = CliRunner().invoke(app, ["trace", "describe", str(path)])
+    assert found.exit_code == 2 and "--reader csv)" in found.stderr
