@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -86,25 +85,34 @@ def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.
         pass
 
 
-def _end_once(folder: Path, number: int) -> int:
-    """The number; the first worker that is asked for number 3 is killed at it."""
-    mark = folder / "killed"
-    if number == 3 and not mark.exists():
-        mark.touch()
+# Tasks are made within functions: Dask then sends their code. A worker could not import this file by the name that
+# pytest gives it.
+def _end_once(folder: Path) -> Callable[[int], int]:
+    """Gives back its number; the first worker that is asked for number 3 is killed at it."""
+
+    def task(number: int) -> int:
+        mark = folder / "killed"
+        if number == 3 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        time.sleep(0.05)
+        return number
+
+    return task
+
+
+def _end_always() -> Callable[[int], int]:
+    def task(number: int) -> int:
         os.kill(os.getpid(), 9)
-    time.sleep(0.05)
-    return number
+        return number
 
-
-def _end_always(number: int) -> int:
-    os.kill(os.getpid(), 9)
-    return number
+    return task
 
 
 @pytest.mark.slow
 def test_what_a_killed_worker_was_at_is_done_by_another(tmp_path: Path, address: str) -> None:
     with dask_workers(address) as workers:
-        found = list(run_grouped([[0, 1, 2, 3, 4, 5]], partial(_end_once, tmp_path), workers))
+        found = list(run_grouped([[0, 1, 2, 3, 4, 5]], _end_once(tmp_path), workers))
     assert (tmp_path / "killed").exists()
     assert sorted(found) == [(number, number) for number in range(6)]
 
@@ -112,7 +120,7 @@ def test_what_a_killed_worker_was_at_is_done_by_another(tmp_path: Path, address:
 @pytest.mark.slow
 def test_work_that_kills_every_worker_ends_with_an_error(address: str) -> None:
     with dask_workers(address) as workers:
-        (_, outcome), = run_grouped([[7]], _end_always, workers)
+        (_, outcome), = run_grouped([[7]], _end_always(), workers)
     assert type(outcome).__name__ == "KilledWorker"
 
 
@@ -120,14 +128,17 @@ def test_work_that_kills_every_worker_ends_with_an_error(address: str) -> None:
 def test_what_a_lone_worker_was_at_is_done_once_it_is_back(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     with cluster("local:1") as alone, dask_workers(alone) as workers:
-        found = list(run_grouped([[3, 4]], partial(_end_once, tmp_path), workers))
+        found = list(run_grouped([[3, 4]], _end_once(tmp_path), workers))
     assert (tmp_path / "killed").exists()
     assert sorted(found) == [(3, 3), (4, 4)]
 
 
-def _slow(number: int) -> int:
-    time.sleep(60)
-    return number
+def _slow() -> Callable[[int], int]:
+    def task(number: int) -> int:
+        time.sleep(60)
+        return number
+
+    return task
 
 
 @pytest.mark.slow
@@ -139,7 +150,7 @@ def test_work_on_a_cluster_that_lost_all_workers_ends_with_an_error() -> None:
         with distributed.Client(made, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=60)
         with dask_workers(made.scheduler_address, empty_s=1.0) as workers:
-            work = run_grouped([[0, 1, 2, 3]], _slow, workers)
+            work = run_grouped([[0, 1, 2, 3]], _slow(), workers)
             killed = threading.Timer(0.5, worker.kill)
             killed.start()
             outcomes = dict(work)  # what is asked for after the first was cancelled ends as well
