@@ -180,10 +180,15 @@ def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
 
 
+def own_environment(**more: str) -> dict[str, str]:
+    """The environment without what other tests of the session may have set for Prefect, MLflow or Sojourn."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW", "SOJOURN"))}
+    return {**kept, "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600", **more}
+
+
 @contextmanager
 def scheduled(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect")}
-    environment.pop("PREFECT_API_URL", None)
+    environment = own_environment(PREFECT_HOME=str(folder / "prefect"))
     with (folder / "out.txt").open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", "from sojourn.flows.entry import main; main()", "schedule", "--cron", "* * * * *",
@@ -234,12 +239,12 @@ def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_st
     champion = store / "bundles" / "m"
     before = _champion(store, tmp_path)
     with scheduled(tmp_path) as process:
-        victim = wait_for(lambda: run_of(process), 180)
+        wait_for(lambda: run_of(process), 180)
         settings = load_config(tmp_path / "run.toml", store=store)
         with pytest.raises(ValueError, match=rf"must have one schedule in a store, .*process {process.pid} "):
             run_on_schedule(settings, "* * * * *")
         wait_for(lambda: runs("RUNNING"), 180)  # it is half-way
-        os.kill(int(str(victim)), signal.SIGKILL)
+        os.kill(int(str(wait_for(lambda: run_of(process), 60))), signal.SIGKILL)  # the run, not a helper that has ended
         wait_for(lambda: Predictor.load(champion).version == before and runs("KILLED"), 240)  # by the next run
         wait_for(lambda: Predictor.load(champion).version == before and runs("FINISHED"), 240)
         process.send_signal(signal.SIGTERM)
@@ -259,12 +264,15 @@ def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Calla
     the deployment's for 300 s, which no setting shortens.
     """
     from mlflow import MlflowClient
+    from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from sojourn.flows.outside.prefect_server import prefect_server
 
     store = new_store(tmp_path / "store")
     before = _champion(store, tmp_path)
     client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
+    for name in set(os.environ) - set(own_environment()):
+        monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS", "2")
     document = yaml.safe_load(deployment_file(RetrainConfig(
@@ -283,7 +291,9 @@ def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Calla
         looks.append(Predictor.load(store / "bundles" / "m").version == before)
         return what()
 
-    with prefect_server(tmp_path, is_scheduling=True) as url, ExitStack() as stack:
+    # a server of its own also where the session has one already, which makes no runs of schedules
+    with temporary_settings(restore_defaults={PREFECT_API_URL}), prefect_server(
+            tmp_path, is_scheduling=True) as url, ExitStack() as stack:
         environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "1"}
         command = [sys.executable, "-m", "prefect", "--no-prompt"]
         for arguments in (["work-pool", "create", POOL, "--type", "process"], ["deploy", "--all"]):
