@@ -94,7 +94,7 @@ def _made_of(facts: CardFacts) -> str:
 def _measures(scores: Mapping[str, float], against_lookup: Difference | None) -> str:
     decides = [("ages.ibs", "**Brier score over ages** (lower = better)")]
     others = [(name, f"{name} (of observed ends)" if ".mae_" in name and not name.endswith("_ipcw") else name)
-              for name in sorted(scores) if name.startswith(("creation", "age_", "sim"))]
+              for part in ("sim", "creation", "age_") for name in sorted(scores) if name.startswith(part)]
     rows = [f"| {title} | {scores[name]:.4g} |" for name, title in decides + others if name in scores]
     if against_lookup is not None:
         rows.insert(1, f"| its difference to km, %, with 95 % interval | {against_lookup.mean_pct:+.1f}  "
