@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
-"""Unix seconds of our time (1985 to 2103), as the reader `csv` tells them; smaller numbers are a clock of its own."""
+"""Unix seconds of our time (1985 to 2103), for the reader `csv` too; smaller numbers are on a clock of their own."""
 MAX_SPAN_S = 3.2e9
 """About 100 years."""
 

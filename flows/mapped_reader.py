@@ -18,9 +18,7 @@ def maps_columns(reader: str) -> bool:
     >>> maps_columns("csv"), maps_columns("swf"), maps_columns("synthetic")
     (True, False, False)
     """
-    from sojourn.features.readers import READERS
-
-    return reader in READERS and "columns" in READERS[reader].options
+    return _takes(reader, "columns")
 
 
 def takes_timezone(reader: str) -> bool:
@@ -29,9 +27,7 @@ def takes_timezone(reader: str) -> bool:
     >>> takes_timezone("csv"), takes_timezone("slurm"), takes_timezone("swf")
     (True, True, False)
     """
-    from sojourn.features.readers import READERS
-
-    return reader in READERS and "timezone" in READERS[reader].options
+    return _takes(reader, "timezone")
 
 
 def column_keywords(options: ColumnOptions, reader: str) -> dict[str, Any]:
@@ -48,3 +44,9 @@ def column_keywords(options: ColumnOptions, reader: str) -> dict[str, Any]:
         raise ValueError("--timezone must be given with a reader of times without a zone, such as csv or slurm, got "
                          f"reader {reader!r}")
     return options.keywords()
+
+
+def _takes(reader: str, option: str) -> bool:
+    from sojourn.features.readers import READERS
+
+    return reader in READERS and option in READERS[reader].options

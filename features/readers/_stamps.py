@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.readers._cells import NO_VALUE, TIME_UNITS, Cells, is_missing, numbers, texts
 
 CLOCK, ISO = "clock", "iso"
@@ -21,8 +22,6 @@ LATEST_S = 7_258_118_400
 """2200-01-01: a later time says `never`."""
 _YEAR_10000_S = 253_402_300_800
 _LARGEST = 1e19
-_FIRST_S, _LAST_S = 5e8, 4.2e9
-"""Unix seconds of our time (1985 to 2103); smaller numbers count from a trace's own start."""
 _UNITS = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 _WORDS = MappingProxyType({
     ISO: "ISO 8601", "s": "Unix seconds", "ms": "Unix milliseconds", "us": "Unix microseconds",
@@ -83,9 +82,9 @@ def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = N
     of = np.full(len(there), "", object)
     of[~np.isnan(_moments(there, None)[0])] = ISO
     own = [name for name in _UNITS if unit in (None, name)]
-    of[(np.abs(values) < _FIRST_S) if unit is None else ~np.isnan(values)] = CLOCK
+    of[(np.abs(values) < FIRST_STAMP_S) if unit is None else ~np.isnan(values)] = CLOCK
     for known in own:
-        of[(values * _UNITS[known] >= _FIRST_S) & (values * _UNITS[known] < _LAST_S)] = known
+        of[(values * _UNITS[known] >= FIRST_STAMP_S) & (values * _UNITS[known] < LAST_STAMP_S)] = known
     counts = {kind: int((of == kind).sum()) for kind in _WORDS if (of == kind).any()}
     n_known = sum(counts.values())
     if n_known < _KNOWN_SHARE * len(there):
@@ -127,7 +126,7 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
         is_none = (values <= 0) | (values >= LATEST_S)
         if form.kind != ISO:
             is_none = (values == 0) | ((values >= LATEST_S) & (values < _YEAR_10000_S))
-            is_in = (values >= _FIRST_S) & (values < _LAST_S)
+            is_in = (values >= FIRST_STAMP_S) & (values < LAST_STAMP_S)
             values = np.where(is_in | is_none, values, np.nan)
         missing = missing | is_none
     values = np.where(missing, np.nan, values)

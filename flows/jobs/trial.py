@@ -15,7 +15,7 @@ from sojourn.flows.stages.build_features import Features, stored_features
 from sojourn.flows.stages.ingest import Ingested, read_into
 from sojourn.flows.stages.train import fit_settings
 from sojourn.flows.stages.windows import windows
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.store.code_version import check_same_code, source_hash
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings, SearchSpace
 from sojourn.models.measures import BrierOverAges
 
@@ -54,9 +54,7 @@ def trial_code() -> str:
 
 def worker_score(task: TrialTask) -> float | None:
     """The score of a trial on a worker; None where the forest may grow too large."""
-    if (own := trial_code()) != task.code:
-        raise ValueError(f"a worker must have the code and libraries that asked for {task.code[:12]}, "
-                         f"got those of {own[:12]}")
+    check_same_code(trial_code(), task.code)
     return score(SEARCH_SPACES[task.family], task.values, _kept_material(task.ingestion, task.training))
 
 

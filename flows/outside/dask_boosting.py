@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from sojourn.flows.outside.boost_shard import SETTINGS, machines_file, read_trees, shard_file, trees_file, valid_file
 from sojourn.flows.outside.boost_shard import write_rows as written
 from sojourn.flows.outside.dask_workers import EMPTY_S, dask_client
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.store.code_version import check_same_code, source_hash
 from sojourn.models.lifetime import Learner, Rows, Trees
 
 N_ATTEMPTS = 3
@@ -148,9 +148,7 @@ def free_port() -> int:
 
 def run_rank(work: Rank) -> None:
     """Run one rank in a process of its own until it ends or the attempt is given up; RuntimeError where it failed."""
-    if (own := boosting_code()) != work.code:
-        raise ValueError(f"a worker must have the code and libraries that asked for {work.code[:12]}, "
-                         f"got those of {own[:12]}")
+    check_same_code(boosting_code(), work.code)
     command = [sys.executable, "-m", "sojourn.flows.outside.boost_shard", str(work.folder),
                *map(str, (work.rank, work.attempt, work.n_threads))]
     with (tempfile.TemporaryFile() as errors,

@@ -24,7 +24,7 @@ from sojourn.features.partitions import (
 )
 from sojourn.flows.outside.workers import NewWorker, run_grouped
 from sojourn.flows.stages.feature_rows import read_rows, write_rows
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.store.code_version import check_same_code, source_hash
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import whole_file
 from sojourn.serving.bundle import read_arrays
@@ -82,9 +82,7 @@ def build_partitions(chunks: Chunks, n_requests: int, encoder: Encoder, owners: 
 
 def build_partition(partition: Partition) -> None:
     """Build the rows of one partition; a reader sees its files whole or not at all."""
-    if (own := partition_code()) != partition.code:
-        raise ValueError(f"a worker must have the code and libraries that asked for {partition.code[:12]}, "
-                         f"got those of {own[:12]}")
+    check_same_code(partition_code(), partition.code)
     made = owner_replay(pd.read_parquet(partition.source), partition.encoder)
     write_rows(made.rows, partition.target, made.row)
     with whole_file(partition.history) as temporary:

@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.features.usage import SharedReading, UsageSource, UsageStore, UsageStream, store_usage
 from sojourn.flows.outside.workers import NewWorker, run_grouped
 from sojourn.flows.stages.sampled_features import workers_of
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.store.code_version import check_same_code, source_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,7 @@ def reading_code() -> str:
 
 def done(asked: Asked) -> Any:
     """What the task gives for the item; ValueError where this process has other code."""
-    if (own := reading_code()) != asked.code:
-        raise ValueError(f"a worker must have the code and libraries that asked for {asked.code[:12]}, "
-                         f"got those of {own[:12]}")
+    check_same_code(reading_code(), asked.code)
     return asked.task(asked.item)
 
 

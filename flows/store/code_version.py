@@ -45,6 +45,18 @@ def source_hash(*makers: Made, alone: tuple[str, ...] = ()) -> str:
     return digest.hexdigest()
 
 
+def check_same_code(own: str, asked: str) -> None:
+    """ValueError where this process, a worker, has another hash of the source than the process that gave out the work.
+
+    >>> check_same_code("0" * 64, "f" * 64)
+    Traceback (most recent call last):
+    ValueError: a worker must have the code and libraries that asked for ffffffffffff, got those of 000000000000
+    """
+    if own != asked:
+        raise ValueError(f"a worker must have the code and libraries that asked for {asked[:12]}, "
+                         f"got those of {own[:12]}")
+
+
 def _module(maker: Made) -> str:
     if isinstance(maker, str):
         return maker

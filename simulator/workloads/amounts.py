@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,17 @@ def demand(arrival_s: np.ndarray, departure_s: np.ndarray, need: np.ndarray, hor
     time, level = time[is_kept][order], np.cumsum(change[is_kept][order], axis=0)
     is_last = np.append(np.diff(time) > 0, True)[: len(time)]
     return Demand(time[is_last], level[is_last])
+
+
+def n_hosts_for(peak: np.ndarray, room: np.ndarray, load: float) -> int:
+    """Hosts of one shape that keep a peak at `load`, at least 1; a resource of which a host has none does not count.
+
+    peak, room: int64 (n_resources,), of all requests and of one host. load: above 0.
+
+    >>> n_hosts_for(np.array([40_000, 10]), np.array([8_000, 0]), 0.8)
+    7
+    """
+    return max(1, *(math.ceil(int(most) / (load * int(one))) for most, one in zip(peak, room, strict=True) if one))
 
 
 def binding_order(load: np.ndarray) -> np.ndarray:

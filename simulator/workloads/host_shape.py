@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import RESOURCES, Trace
-from sojourn.simulator.workloads.amounts import demand, whole_amounts
-from sojourn.simulator.workloads.left_out import LEFT_OUT_MAX, LeftOut
+from sojourn.simulator.workloads.amounts import demand, n_hosts_for, whole_amounts
+from sojourn.simulator.workloads.left_out import LEFT_OUT_MAX, LeftOut, core_hours, hours
 from sojourn.simulator.workloads.parts import SPANS_HOSTS
 from sojourn.simulator.workloads.workload import MIN_HOSTS, fits_somewhere
 
@@ -85,7 +85,7 @@ def _candidates(trace: Trace, names: tuple[str, ...]) -> Iterator[HostShape]:
         for part in _PARTS_OF_USUAL:
             yield HostShape({name: size / part for name, size in usual.items()}, "small, so that there are enough")
         return
-    weight = _core_hours(trace)
+    weight = _weight(trace)
     for n_requests, held in _HELD:
         sizes = {}
         for name in names:
@@ -106,11 +106,9 @@ def _round_size(least: float) -> float:
     return next(size for size in (power, 1.5 * power, 2.0 * power) if size >= least)
 
 
-def _core_hours(trace: Trace) -> np.ndarray:
-    """What weighs a request: its cores times its time in the trace; its time alone where no request has a core."""
-    time_s = (trace.end_s() - np.maximum(trace.start_s(), 0)).astype(np.float64)
-    cores = trace.requests["cpu_cores"].to_numpy()
-    return np.asarray(time_s * cores if (cores > 0).any() else time_s, np.float64)
+def _weight(trace: Trace) -> np.ndarray:
+    """What weighs a request: its core-hours; its hours alone where no request has a core."""
+    return core_hours(trace) if (trace.requests["cpu_cores"] > 0).any() else hours(trace)
 
 
 def _weighted_quantile(value: np.ndarray, weight: np.ndarray, share: float) -> float:
@@ -125,5 +123,4 @@ def _n_hosts(trace: Trace, need: np.ndarray, is_kept: np.ndarray, capacity: np.n
     """Hosts that keep the peak of what the trace shows at `load`."""
     start = np.maximum(trace.start_s()[is_kept], 0)
     peak = demand(start, trace.end_s()[is_kept], need[is_kept], trace.horizon_s).lasting_peak(trace.horizon_s)
-    return max(1, *(math.ceil(int(most) / (load * int(room)))
-                    for most, room in zip(peak, capacity, strict=True) if room))
+    return n_hosts_for(peak, capacity, load)

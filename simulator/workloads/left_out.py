@@ -12,6 +12,16 @@ LEFT_OUT_MAX = 0.05
 """Above this share of the core-hours, what is replayed is no longer the trace, and commands warn."""
 
 
+def hours(trace: Trace) -> np.ndarray:
+    """How long each request runs between 0 and the horizon, float64 hours, shape (n,)."""
+    return np.asarray((trace.end_s() - np.maximum(trace.start_s(), 0)) / 3600.0)
+
+
+def core_hours(trace: Trace) -> np.ndarray:
+    """Cores of each request times its hours, float64, shape (n,)."""
+    return np.asarray(trace.requests["cpu_cores"].to_numpy() * hours(trace))
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """Requests that are larger than every host, and their core-hours; of how many. Core-hours end at the horizon.
@@ -28,9 +38,8 @@ class LeftOut:
     @classmethod
     def of(cls, trace: Trace, is_kept: np.ndarray) -> LeftOut:
         """is_kept: bool (n,), the trace's requests that are replayed."""
-        seconds = trace.end_s() - np.maximum(trace.start_s(), 0)
-        core_hours = trace.requests["cpu_cores"].to_numpy() * seconds / 3600.0
-        return cls(int((~is_kept).sum()), len(trace), float(core_hours[~is_kept].sum()), float(core_hours.sum()))
+        each = core_hours(trace)
+        return cls(int((~is_kept).sum()), len(trace), float(each[~is_kept].sum()), float(each.sum()))
 
     @property
     def core_hour_share(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import RESOURCES, Trace
-from sojourn.simulator.workloads.amounts import UNITS_PER, demand, whole_amounts
+from sojourn.simulator.workloads.amounts import UNITS_PER, demand, n_hosts_for, whole_amounts
 from sojourn.simulator.workloads.completion import true_totals
 from sojourn.simulator.workloads.host_shape import USUAL, host_shape
 from sojourn.simulator.workloads.left_out import NOTHING_LEFT_OUT, LeftOut
@@ -224,8 +224,7 @@ def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: 
         steps = demand(np.maximum(start, 0), start + total_s, whole_amounts(trace.requests, trace.resources),
                        trace.horizon_s)
         capacity = whole_amounts(pd.DataFrame([shape]), trace.resources)[0]
-        n_hosts = max(1, *(math.ceil(int(peak) / (load * int(room)))
-                           for peak, room in zip(steps.lasting_peak(trace.horizon_s), capacity, strict=True) if room))
+        n_hosts = n_hosts_for(steps.lasting_peak(trace.horizon_s), capacity, load)
     if n_hosts < 1:
         raise ValueError(f"n_hosts must be at least 1, got {n_hosts!r}")
     sizes = {name: np.full(n_hosts, size) for name, size in shape.items()}
