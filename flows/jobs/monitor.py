@@ -246,10 +246,12 @@ def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: Acte
         if alarm is not None:
             _emit(config, alarm, due)
         if config.retrain_deployment is not None:
-            from prefect.deployments import run_deployment
+            from prefect import deployments
 
-            made: Any = run_deployment(config.retrain_deployment, timeout=0, as_subflow=False,
-                                       idempotency_key=f"sojourn.monitor.{due.reason}.{config.model_name}.{due.day}")
+            run_deployment: Any = deployments.run_deployment
+            made = run_deployment(config.retrain_deployment, timeout=0, as_subflow=False,
+                                  _sync=True,  # where an event loop runs, as in a notebook, it would give a coroutine
+                                  idempotency_key=f"sojourn.monitor.{due.reason}.{config.model_name}.{due.day}")
             note = f"flow run {made.id}"
         elif config.retrain_config is not None:
             from sojourn.flows.jobs.retrain import retrain

@@ -58,7 +58,7 @@ def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",
             settings.registered_name, tags=[own], schedule=Cron(cron, timezone=timezone),
             parameters={"settings": settings_document(settings)}, entrypoint_type=EntrypointType.MODULE_PATH,
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW))
-        assert isinstance(deployment, RunnerDeployment)  # a coroutine only where the caller is one
+        assert isinstance(deployment, RunnerDeployment)  # a coroutine only where an event loop runs
         tell(f"scheduled {settings.registered_name}: {', '.join(f'{time:%Y-%m-%d %H:%M %Z}' for time in times)}, ...")
         tell(f"server    {url}")
         asyncio.run(_carry_out(deployment, own, str(settings.store.absolute())))

@@ -22,9 +22,11 @@ from sojourn.flows.environment import be_quiet
 from watched_pages import Team, Watched
 
 be_quiet()
-@pytest.fixture(scope="session")
+
+
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium, headless."""
+    """The system's Chromium, headless. While it is open an event loop runs in this thread: no longer than one file."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("there is no Chromium here: apt-get install chromium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -474,8 +475,8 @@ def test_a_deployment_is_run_once_however_often_the_check_is_cut_off(stored: Sto
     @flow(name="made-retrain")
     def made() -> None: ...
 
-    deployment: Any = made.to_deployment("weekly")
-    deployment.apply()  # a real server keeps it; no worker takes its runs
+    deployed: Any = made
+    deployed.to_deployment("weekly", _sync=True).apply()  # a real server keeps it; no worker takes its runs
     folder = monitor_folder(stored.folder, NAME)
     write_record(folder, [])
     config = stored.config(log=logged.drifted, detector="cusum-bands", refractory_days=40,
@@ -484,7 +485,11 @@ def test_a_deployment_is_run_once_however_often_the_check_is_cut_off(stored: Sto
     (done,) = read_record(folder)
     assert done.state == DONE and done.note.startswith("flow run ")
     write_record(folder, [replace(done, state=BEGUN, note="")])  # as a kill after the run was made leaves it
-    assert monitor(config).action == "retrain by deployment made-retrain/weekly"
+
+    async def in_a_notebook() -> str:
+        return monitor(config).action
+
+    assert asyncio.run(in_a_notebook()) == "retrain by deployment made-retrain/weekly"
     (again,) = read_record(folder)
     assert (again.n_tries, again.note) == (2, done.note)
     with get_client(sync_client=True) as client:
