@@ -30,7 +30,9 @@ def train(folder: Path) -> Path:
     exported = LIFETIME_MODELS[FAMILY]().fit(split.train, split.valid, split.past, settings).export()
     if exported is None:
         raise ValueError(f"the family of the examples must be one that is served, got {FAMILY!r}")
-    return write_bundle(folder, FAMILY, exported, encoder, history, {"training": {"n_requests": len(trace)}})
+    training = {"to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": trace.horizon_s,
+                "start_unix_s": trace.meta["start_unix_s"]}
+    return write_bundle(folder, FAMILY, exported, encoder, history, {"training": training})
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.flows.commands.admit import admit
+from sojourn.flows.commands.annotate import annotate
 from sojourn.flows.commands.monitor import monitor
 from sojourn.flows.commands.options import (
     READER_HELP,
@@ -47,6 +48,7 @@ app.add_typer(usage_app, name="usage")
 app.command(cls=RegistryCommand)(simulate)
 app.command(cls=RegistryCommand)(compare)
 app.command(cls=RegistryCommand)(admit)
+app.command(cls=RegistryCommand)(annotate)
 app.command(cls=RegistryCommand)(plan)
 app.command(cls=RegistryCommand)(monitor)
 app.command("plan-evaluate", cls=RegistryCommand)(plan_evaluate)

@@ -90,11 +90,18 @@ def _plan_evaluations() -> Iterable[str]:
     return EVALUATIONS
 
 
+def _consumers() -> Iterable[str]:
+    from sojourn.flows.annotation.consumers import CONSUMERS
+
+    return CONSUMERS
+
+
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
     "presets": _presets, "partial_presets": _partial_presets, "usage_readers": _usage_readers,
     "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
     "estimators": _estimators, "plan_evaluations": _plan_evaluations,
+    "consumers": _consumers,
 })  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from learnt_bundle import Learnt, learn
 from made_postgres import PostgresServer, postgres_folder, postgres_server
 from sojourn.flows.environment import be_quiet
 
@@ -23,6 +24,11 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with prefect_server(tmp_path_factory.mktemp("prefect")):
         yield
+
+
+@pytest.fixture(scope="session")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
+    return learn(tmp_path_factory.mktemp("learnt"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""Predictions for other programs: bounds of running requests as annotations, limits of coming jobs, their coverage."""

@@ -1,0 +1,85 @@
+"""From a bundle and a trace to the lines that a consumer reads, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.features.trace import Trace
+from sojourn.flows.annotation.bounds import running_bounds
+from sojourn.flows.annotation.consumers import CONSUMERS
+from sojourn.flows.annotation.coverage_text import coverage_lines
+from sojourn.flows.annotation.held_out import corrected_report, coverage_report
+from sojourn.flows.annotation.replayed import Replayed
+from sojourn.serving import load_bundle
+
+_N_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all that run."""
+
+    bundle: Path
+    consumer: str
+    level: float
+    ids: frozenset[str] | None = None
+    is_corrected: bool = False
+
+    def __post_init__(self) -> None:
+        if self.consumer not in CONSUMERS:
+            raise ValueError(f"--for must be one of {', '.join(CONSUMERS)}, got {self.consumer!r}")
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"quantile must be above 0 and below 1, got {self.level!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """The file's lines, how many of them are bounds, what a person is told, and why not to write ("" = none)."""
+
+    lines: tuple[str, ...]
+    n_bounds: int
+    said: tuple[str, ...]
+    refusal: str
+
+
+def annotated(order: Order, trace: Trace) -> Annotated:
+    """The bounds of what runs at the trace's horizon, and their coverage on what the bundle has not seen.
+
+    Raises BundleError where the bundle cannot be loaded and ValueError where it and the trace do not fit.
+    """
+    bundle = load_bundle(order.bundle)
+    replayed = Replayed.of(bundle, trace)
+    report = (corrected_report if order.is_corrected else coverage_report)(replayed, order.level)
+    bounds = running_bounds(replayed, report.used, order.level)
+    said = [*_told(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
+    if order.ids is not None:
+        gone = sorted(order.ids - {bound.request_id for bound in bounds})
+        if gone:
+            said.append(f"warning   {len(gone):,} of --only do not run in this trace: {', '.join(gone[:_N_NAMED])}")
+        bounds = [bound for bound in bounds if bound.request_id in order.ids]
+    consumer = CONSUMERS[order.consumer]
+    lines = [consumer.line(bound) for bound in bounds]
+    strange = [bound.request_id for bound, line in zip(bounds, lines, strict=True) if line is None]
+    if strange:
+        said.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs ids of "
+                    f"{consumer.ids}: {', '.join(map(repr, strange[:_N_NAMED]))}")
+    kept = tuple(line for line in lines if line is not None)
+    return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
+                     "" if report.is_overall_right else report.faults[0])
+
+
+def _told(replayed: Replayed) -> list[str]:
+    """What was taken for granted of bundle and trace."""
+    n_unknown = int((~replayed.trace.is_start_known()).sum())
+    said = [f"bundle    version {replayed.bundle.version}; held out: requests asked for from second "
+            f"{replayed.held_out_s:,} on, {'after the training window' if replayed.has_own_history else ''}"
+            f"{'' if replayed.has_own_history else 'after the end of its owner history, which goes on'}"]
+    if not replayed.is_clock_known:
+        said.append("check     bundle or trace has no dates: their clocks are taken as one")
+    if replayed.missing:
+        said.append(f"warning   the bundle reads columns that the trace lacks, taken as not known: "
+                    f"{', '.join(replayed.missing)}")
+    if n_unknown:
+        said.append(f"check     {n_unknown:,} requests whose start is not known are left out")
+    return said

@@ -1,0 +1,53 @@
+"""Bounds of lifetimes: what a share of requests like each one does not exceed, given how long it has run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.flows.annotation.replayed import Replayed
+from sojourn.models.curve_table import CurveTable
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A running request's bound. uptime_s: at the trace's horizon; total_s: from its start, above the uptime.
+
+    end_unix_s: when it is reached, or None where the trace has no dates.
+    """
+
+    request_id: str
+    level: float
+    uptime_s: int
+    total_s: int
+    end_unix_s: int | None
+
+    @property
+    def remaining_s(self) -> int:
+        """From the horizon on, at least 1."""
+        return self.total_s - self.uptime_s
+
+
+def total_bounds(table: CurveTable, level: float, uptime_s: np.ndarray | float) -> np.ndarray:
+    """Total lifetimes, float64 (n,) whole seconds, that `level` of the requests alive at the uptime do not exceed."""
+    return np.asarray(uptime_s + np.maximum(table.quantile(level, uptime_s), 1.0), np.float64)
+
+
+def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound]:
+    """A bound of each request that runs at the horizon, in the trace's order.
+
+    level: that the model is asked for; asked: that the user wants, which the bounds name.
+    """
+    idx = replayed.running()
+    idx = idx[np.argsort(replayed.rows.idx_request[idx], kind="stable")]
+    if len(idx) == 0:
+        return []
+    rows, trace = replayed.rows, replayed.trace
+    uptime_s = np.maximum(rows.lifetime_s[idx], 0).astype(np.float64)
+    total_s = total_bounds(replayed.table(rows.features[idx]), level, uptime_s)
+    ids = trace.requests["request_id"].astype(str).to_numpy()[rows.idx_request[idx]]
+    start_unix_s = trace.meta.get("start_unix_s")
+    return [Bound(name, asked, int(uptime), int(total),
+                  None if start_unix_s is None else int(start_unix_s) + int(arrival) + int(total))
+            for name, uptime, total, arrival in zip(ids, uptime_s, total_s, rows.arrival_s[idx], strict=True)]

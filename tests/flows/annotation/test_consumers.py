@@ -1,0 +1,66 @@
+"""Each consumer's line, to the letter, and ids that name nothing it knows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+import pytest
+
+from sojourn.flows.annotation.bounds import Bound
+from sojourn.flows.annotation.consumers import CONSUMERS, go_duration
+
+POD = Bound("web/api-7d9f-x2", 0.9, 1_800, 7_230, 1_767_225_600)
+JOB = Bound("1234_7", 0.95, 1_800, 7_230, 1_767_225_600)
+
+
+@pytest.mark.parametrize(("name", "bound", "words"), [
+    ("karpenter", POD, ["kubectl", "annotate", "pod", "api-7d9f-x2", "-n", "web",
+                        "karpenter.sh/do-not-disrupt=2h30s"]),
+    ("chronos", POD, ["kubectl", "annotate", "pod", "api-7d9f-x2", "-n", "web",
+                      "scheduling.workload.io/expected-duration-seconds=7230"]),
+    ("slurm", JOB, ["scontrol", "update", "JobId=1234_7",
+                    "AdminComment=sojourn: 95 % of such jobs end by 2026-01-01T00:00:00Z (2h30s from their start)"]),
+])
+def test_a_line_is_one_command(name: str, bound: Bound, words: list[str]) -> None:
+    assert shlex.split(CONSUMERS[name].line(bound) or "") == words
+
+
+def test_kai_annotates_the_pod_group_of_the_pod() -> None:
+    """Run by a shell with a `kubectl` that says what it was asked: the group's name is looked up first."""
+    line = CONSUMERS["kai"].line(POD)
+    fake = 'kubectl() { if [ "$1" = get ]; then echo group-of-$3; else echo "$@"; fi; }\n'
+    done = subprocess.run(["sh", "-c", f"{fake}{line}"], capture_output=True, text=True, check=True)
+    assert done.stdout == "annotate podgroup group-of-api-7d9f-x2 -n web kai.scheduler/expected-runtime=2h30s\n"
+
+
+def test_a_second_run_of_a_slurm_job_is_that_job() -> None:
+    assert "JobId=9 " in (CONSUMERS["slurm"].line(Bound("9/2", 0.9, 1, 2, None)) or "")
+
+
+@pytest.mark.parametrize("request_id", ["", "pod", "a/b/c", "Web/api", "web/api;reboot", "web/$(reboot)", "web/-x",
+                                        "web/api\n", "-n/x", "../x", "web/" + "a" * 300])
+@pytest.mark.parametrize("name", ["karpenter", "chronos", "kai"])
+def test_what_is_no_pod_has_no_line(name: str, request_id: str) -> None:
+    assert CONSUMERS[name].line(Bound(request_id, 0.9, 1, 2, None)) is None
+
+
+@pytest.mark.parametrize("request_id", ["", "x", "1;reboot", "0", "-1", "1_2_3", "12+1", "1\n", "1 Priority=9"])
+def test_what_is_no_job_has_no_line(request_id: str) -> None:
+    assert CONSUMERS["slurm"].line(Bound(request_id, 0.9, 1, 2, None)) is None
+
+
+def test_json_takes_any_id() -> None:
+    said = json.loads(CONSUMERS["json"].line(Bound("a b\n'", 0.5, 10, 25, None)) or "")
+    assert said == {"request_id": "a b\n'", "level": 0.5, "uptime_s": 10, "total_s": 25, "remaining_s": 15,
+                    "end_unix_s": None}
+
+
+def test_no_line_replaces_what_stands_there_already() -> None:
+    """A user's own `do-not-disrupt: "true"` must stay: kubectl annotate refuses without --overwrite."""
+    assert not any("--overwrite" in (each.line(POD) or "") for each in CONSUMERS.values())
+
+
+def test_durations_are_gos() -> None:
+    assert [go_duration(s) for s in (0, 1, 60, 3_600, 3_661, 90_000)] == ["0s", "1s", "1m", "1h", "1h1m1s", "25h"]

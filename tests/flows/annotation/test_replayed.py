@@ -1,0 +1,78 @@
+"""A trace as a bundle reads it: which rows are held out, whose history, and on which clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from learnt_bundle import Learnt
+from sojourn.features.trace import Trace
+from sojourn.flows.annotation.replayed import Replayed
+from sojourn.serving import load_bundle
+
+DAY_S = 86_400
+
+
+def _with(trace: Trace, requests: pd.DataFrame, **meta: object) -> Trace:
+    return Trace(requests, trace.horizon_s, trace.roles, meta={**trace.meta, **meta})
+
+
+def test_of_the_training_trace_the_test_window_is_held_out(learnt: Learnt) -> None:
+    found = Replayed.of(load_bundle(learnt.folder), learnt.trace)
+    assert found.has_own_history and found.is_clock_known
+    assert found.held_out_s == learnt.split.test_from_s
+    np.testing.assert_array_equal(found.held_out().idx_row, learnt.split.test.idx_row)
+    np.testing.assert_array_equal(found.rows.features, learnt.rows.features)
+
+
+def test_a_trace_without_the_training_requests_goes_on_from_the_bundles_history(learnt: Learnt) -> None:
+    """The bundle's history knows ends up to its trace's end: what was asked for before is not held out."""
+    later = learnt.trace.select(learnt.trace.start_s() >= learnt.split.test_from_s)
+    found = Replayed.of(load_bundle(learnt.folder), later)
+    assert not found.has_own_history
+    assert found.held_out_s == learnt.trace.horizon_s
+    assert len(found.held_out()) == 0
+
+
+def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
+    """A later export begins three days later: its times are three days less, its dates the same."""
+    requests = learnt.trace.requests.assign(arrival_s=learnt.trace.requests["arrival_s"] - 3 * DAY_S,
+                                            departure_s=learnt.trace.requests["departure_s"] - 3 * DAY_S)
+    requests = requests[~(requests["departure_s"] < 0).fillna(False)]
+    start = int(learnt.trace.meta["start_unix_s"])
+    other = Trace(requests, learnt.trace.horizon_s - 3 * DAY_S, learnt.trace.roles,
+                  meta={**learnt.trace.meta, "start_unix_s": start + 3 * DAY_S})
+    found, same = (Replayed.of(load_bundle(learnt.folder), each) for each in (other, learnt.trace))
+    clock = [found.rows.names.index(name) for name in ("hour", "weekday")]
+    ids = other.requests["request_id"].to_numpy()[found.rows.idx_request]
+    before = dict(zip(learnt.trace.requests["request_id"].to_numpy()[same.rows.idx_request],
+                      same.rows.features[:, clock].tolist(), strict=True))
+    assert found.rows.features[:, clock].tolist() == [before[each] for each in ids]
+    assert found.trace.horizon_s == learnt.trace.horizon_s and found.trace.meta["start_unix_s"] == start
+
+
+def test_a_trace_that_ended_before_the_bundles_began_is_refused(learnt: Learnt) -> None:
+    start = int(learnt.trace.meta["start_unix_s"])
+    old = _with(learnt.trace, learnt.trace.requests, start_unix_s=start - 100 * DAY_S)
+    with pytest.raises(ValueError, match="trace must end after the bundle's training trace began, got one that ended"):
+        Replayed.of(load_bundle(learnt.folder), old)
+
+
+def test_a_column_that_the_trace_lacks_is_not_known(learnt: Learnt) -> None:
+    lean = Trace(learnt.trace.requests.drop(columns="zone"), learnt.trace.horizon_s,
+                 replace(learnt.trace.roles, categories=tuple(
+                     name for name in learnt.trace.roles.categories if name != "zone")), meta=learnt.trace.meta)
+    found = Replayed.of(load_bundle(learnt.folder), lean)
+    assert found.missing == ("zone",)
+    assert len(found.rows) == len(learnt.rows)
+
+
+def test_without_dates_the_clocks_are_one(learnt: Learnt) -> None:
+    meta = {name: value for name, value in learnt.trace.meta.items() if name != "start_unix_s"}
+    undated = Trace(learnt.trace.requests, learnt.trace.horizon_s, learnt.trace.roles, meta=meta)
+    found = Replayed.of(load_bundle(learnt.folder), undated)
+    assert not found.is_clock_known
+    np.testing.assert_array_equal(found.rows.features, learnt.rows.features)

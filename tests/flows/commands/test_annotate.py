@@ -1,0 +1,88 @@
+"""The command: a dry run by default, a file on request, and only where the bounds hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from learnt_bundle import Learnt
+from sojourn.features.trace import Trace
+from sojourn.flows.cli import app
+from sojourn.flows.commands.options import DEBUG
+
+
+@pytest.fixture(scope="module")
+def folder(learnt: Learnt, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace with pods' names."""
+    requests = learnt.trace.requests
+    named = requests.assign(request_id=[f"ns/pod-{name}" for name in requests["request_id"]])
+    return Trace(named, learnt.trace.horizon_s, learnt.trace.roles, meta=learnt.trace.meta).save(
+        tmp_path_factory.mktemp("pods") / "trace")
+
+
+def _run(*words: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["annotate", *words], env={DEBUG: "0"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_dry_run_prints_lines_and_writes_nothing(learnt: Learnt, folder: Path) -> None:
+    before = sorted(folder.parent.iterdir())
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter")
+    n = int((~learnt.rows.is_event).sum())
+    assert code == 0, said
+    assert lines.splitlines()[0] == "#!/bin/sh" and len(lines.splitlines()) == n + 1
+    assert all(line.startswith("kubectl annotate pod pod-") for line in lines.splitlines()[1:])
+    assert f"of {len(learnt.split.test):,} held-out requests end within their 90 % bound" in said
+    assert "by tenth of the predicted median lifetime" in said and f"dry run   {n} lines" in said
+    assert sorted(folder.parent.iterdir()) == before
+
+
+def test_a_file_holds_what_the_dry_run_printed(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
+    words = (str(learnt.folder), "--trace", str(folder), "--any-coverage")
+    _, lines, _ = _run(*words)
+    code, printed, said = _run(*words, "--output", str(tmp_path / "made" / "out.jsonl"))
+    assert (code, printed) == (0, "") and "written" in said
+    assert (tmp_path / "made" / "out.jsonl").read_text() == lines
+    assert all(json.loads(line)["remaining_s"] >= 1 for line in lines.splitlines())
+
+
+def test_bounds_that_do_not_hold_are_not_written(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
+    """What runs alone tells nothing of coverage."""
+    trace = Trace.load(folder)
+    running = trace.select(~trace.is_event()).save(tmp_path / "running")
+    out = tmp_path / "out"
+    words = (str(learnt.folder), "--trace", str(running), "--output", str(out))
+    code, _, said = _run(*words)
+    assert code == 2 and "coverage is not known" in said and "--any-coverage" in said and not out.exists()
+    code, _, _ = _run(*words, "--any-coverage")
+    assert code == 0
+    assert len(out.read_text().splitlines()) == int(Trace.load(running).is_start_known().sum())
+
+
+def test_only_the_listed_are_annotated(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
+    _, lines, _ = _run(str(learnt.folder), "--trace", str(folder))
+    wanted = json.loads(lines.splitlines()[1])["request_id"]
+    listed = tmp_path / "ids"
+    listed.write_text(f"{wanted}\n\nns/gone\n")
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--only", str(listed))
+    assert code == 0 and [json.loads(line)["request_id"] for line in lines.splitlines()] == [wanted]
+    assert "1 of --only do not run in this trace: ns/gone" in said
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--for", "nomad"), "--for must be one of chronos, json, kai, karpenter, slurm, got 'nomad'"),
+    (("--quantile", "1"), "quantile must be above 0 and below 1, got 1.0"),
+    (("--quantile", "nan"), "quantile must be above 0 and below 1, got nan"),
+    (("--reader", "slurm", "--map", "arrival=x"), "reader that maps columns"),
+])
+def test_wrong_options_are_named(learnt: Learnt, folder: Path, words: tuple[str, ...], message: str) -> None:
+    code, _, said = _run(str(learnt.folder), "--trace", str(folder), *words)
+    assert code == 2 and message in " ".join(said.split())
+
+
+def test_ids_that_a_consumer_does_not_know_are_named(learnt: Learnt, folder: Path) -> None:
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "slurm")
+    assert code == 0 and lines == "#!/bin/sh\n" and "requests left out, since --for slurm needs ids of" in said

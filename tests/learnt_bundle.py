@@ -1,0 +1,41 @@
+"""A bundle of the hazard family, learnt from the earlier part of a small trace as `retrain` learns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
+from sojourn.features.split import Split, split_by_time
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.serving.inputs import HistoryState
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A trace, its rows and windows, and the bundle of what was learnt before the test window."""
+
+    trace: Trace
+    rows: FeatureRows
+    split: Split
+    folder: Path
+
+
+def learn(root: Path) -> Learnt:
+    """A bundle in a folder under `root`."""
+    trace = synthesize(3_000, seed=1)
+    encoder = default_encoder(trace)
+    history = HistoryState(encoder.history)
+    rows = build_rows(trace, encoder, history)
+    split = split_by_time(rows)
+    model = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past,
+                                            FitSettings(backoff_keys(encoder), 1, 0, names=rows.names))
+    exported = model.export()
+    assert exported is not None
+    about = {"training": {"to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": trace.horizon_s,
+                          "start_unix_s": trace.meta["start_unix_s"]}}
+    folder = write_bundle(root / "bundle", "hazard", exported, encoder, history, about)
+    return Learnt(trace, rows, split, folder)
