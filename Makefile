@@ -50,7 +50,7 @@ site: $(READY)
 
 # the docs' pictures of MLflow's and Prefect's pages, taken by the tests that look at them
 pictures: $(READY)
-	SOJOURN_UI_PICTURES=docs $(BIN)/pytest -q -p no:xdist tests/ui/test_team_pages.py
+	UI_PICTURES=docs $(BIN)/pytest -q -p no:xdist tests/ui/test_team_pages.py
 
 wheel: $(READY)
 	$(BIN)/python .ci/check_wheel.py

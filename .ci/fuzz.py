@@ -38,7 +38,7 @@ def main() -> int:
             [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m", "hypothesis",
              "-p", "no:cacheprovider", "-r", "fE", "--tb=short", "--hypothesis-profile=fuzz",
              f"--hypothesis-seed={seed}", *options.tests],
-            env={**os.environ, "PYTHONHASHSEED": str(seed), "SOJOURN_FUZZ_UNTIL_S": str(until_s)},
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "FUZZ_UNTIL_S": str(until_s)},
             stdout=subprocess.PIPE, text=True) as run:
             assert run.stdout is not None
             for line in run.stdout:

@@ -28,7 +28,7 @@ N_SEEDS = 3
 def seconds(folder: Path, cache: Path, n_requests: int, n_workers: int) -> float:
     """Of the whole command, with a fresh store in `folder`."""
     arguments = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "compare",
-                 "--store", str(folder / "store"), "--page", str(folder / "page.html"), "--seeds", str(N_SEEDS),
+                 "--store", str(folder / "store"), "--page", str(folder / "page.html"), "--n-seeds", str(N_SEEDS),
                  "--n-requests", str(n_requests), "--n-workers", str(n_workers)]
     for option, values in (("--policy", POLICIES), ("--predictor", PREDICTORS)):
         arguments += [text for value in values for text in (option, value)]

@@ -243,8 +243,9 @@ class RetrainConfig(SharedSettings):
     n_fit_workers: int = Field(1, ge=1, le=64)
     """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
     a little with it."""
-    workload: str | None = None
-    """Simulation recipe; default: the reader's own where that draws requests, else `trace`, the later part."""
+    recipe: str | None = None
+    """Of the simulation, a key of WORKLOADS; default: the reader's own where that draws requests, else `trace`, the
+    later part."""
     host_cpu_cores: float | None = Field(None, gt=0.0)
     """Of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0)
@@ -318,7 +319,7 @@ class RetrainConfig(SharedSettings):
     @property
     def placement(self) -> PlacementSettings:
         """Of the placement simulation."""
-        return PlacementSettings(self.workload or self.own_recipe, self.host_cpu_cores, self.host_mem_gib, self.load,
+        return PlacementSettings(self.recipe or self.own_recipe, self.host_cpu_cores, self.host_mem_gib, self.load,
                                  self.seed, self.n_replicas, self.max_replicas)
 
     @property

@@ -29,7 +29,7 @@ class MonitorConfig(TraceSettings):
     """The version that must be registered; decisions of all versions of the model are taken."""
     as_of_s: int | None = None
     """The time of the check, seconds on the predictor's clock; nothing later is read. Default: the log's latest."""
-    threshold_s: int | None = Field(None, ge=60)
+    long_lived_s: int | None = Field(None, ge=60)
     """What counts as long-lived, seconds; default: what the version was trained with."""
     detector: str = "level-or-owners"
     """A name of `DETECTORS`."""

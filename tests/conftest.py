@@ -16,7 +16,7 @@ from hypothesis.internal.constants_ast import Constants
 from found_examples import example_lines
 
 FOUND = "hypothesis find"
-FUZZ_UNTIL = "SOJOURN_FUZZ_UNTIL_S"
+FUZZ_UNTIL = "FUZZ_UNTIL_S"
 """The second of the epoch after which no test of the fuzz begins."""
 _CLOCK_FREE = {"deadline": None, "database": None, "print_blob": True,
                "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}

@@ -105,7 +105,7 @@ def test_a_policy_needs_no_private_import() -> None:
 def test_a_policy_and_a_metric_are_compared_by_a_preset(house: Path) -> None:
     for text in (pages("Add a policy")[0], pages("Add a metric")[0], pages("Add a preset")[0]):
         follow(house, text)
-    printed = run(house, "compare", "--preset", "fit-by-load", "--policy", "least-requests", "--seeds", "2",
+    printed = run(house, "compare", "--preset", "fit-by-load", "--policy", "least-requests", "--n-seeds", "2",
                   "--n-requests", "2000", "--n-workers", "1", "--store", "store", "--page", "page.html")
     assert "least-requests" in printed
     assert "Most on one host: requests that a host ran at once" in " ".join(printed.split())

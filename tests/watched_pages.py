@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import ConsoleMessage, FloatRect, Page, Request, Response
 
-PICTURES = os.environ.get("SOJOURN_UI_PICTURES")
+PICTURES = os.environ.get("UI_PICTURES")
 """A folder: pictures of the pages are written there (`make pictures`)."""
 _KNOWN = ("/ajax-api/2.0/mlflow/users/current", "/favicon.ico", "telemetry-worker")
 """What MLflow's and Prefect's own pages ask for in vain: an account (there is none), an icon, telemetry (off)."""

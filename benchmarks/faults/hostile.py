@@ -23,7 +23,7 @@ def killed_server(bench: Bench) -> Iterator[Try]:
     def problems() -> list[str]:
         bench.promoted()
         environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
-        environment |= {"SOJOURN_FAULTS": str(bench.folder), "PREFECT_HOME": str(bench.folder / "own")}
+        environment |= {"FAULTS_BENCH": str(bench.folder), "PREFECT_HOME": str(bench.folder / "own")}
         printed = bench.folder / "own.txt"  # no pipe: a server that outlives its run would hold it open
         with printed.open("w") as output:
             run = subprocess.Popen([sys.executable, "-u", "-c", "from sojourn.flows.cli import app; app()",
@@ -49,7 +49,7 @@ def _marked(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("SOJOURN_FAULTS") == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get("FAULTS_BENCH") == mark and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue

@@ -120,8 +120,13 @@ class Launcher:
             Events(store, at, action, log).install()
             _decide_gates(is_promoting)
             from sojourn.flows.cli import app
+            from sojourn.flows.commands.exit_codes import CHALLENGER
 
-            app(list(arguments))
+            try:
+                app(list(arguments))
+            except SystemExit as end:
+                if end.code != CHALLENGER:  # a run whose version is not promoted is whole, too
+                    raise
 
         return self.call(command)
 

@@ -75,7 +75,7 @@ class Bench:
 
     def compare(self) -> list[str]:
         """The command of a tiny comparison."""
-        return ["compare", "--n-requests", "1000", "--seeds", "1", "--policy", "best-fit", "--predictor", "oracle",
+        return ["compare", "--n-requests", "1000", "--n-seeds", "1", "--policy", "best-fit", "--predictor", "oracle",
                 "--n-workers", "1", "--store", str(self.store)]
 
     def empty(self) -> None:

@@ -46,7 +46,7 @@ def _in_compare(bench: Bench) -> list[str]:
     bench.promoted()
     found: list[str] = []
     with looking(bench, found):
-        run = bench.launcher.start([*bench.compare(), "--seeds", "8", "--dask", "local:2"], bench.store)
+        run = bench.launcher.start([*bench.compare(), "--n-seeds", "8", "--dask", "local:2"], bench.store)
         bench.launcher.spared.add(run.pid)
         ends_s = time.monotonic() + _WITHIN_S
         while not any((bench.store / "cells").glob("[!.]*.npz")) and time.monotonic() < ends_s:

@@ -132,6 +132,9 @@ def _sql(file: Path, document: Mapping[str, Any]) -> SqlSource:
     for name in _SQL:
         if not isinstance(texts.get(name), str) or not texts[name].strip():
             raise ValueError(f"{file}: sql.{name} must be a text, got {texts.get(name)!r}")
+    if texts["url_variable"].startswith("SOJOURN_") and not texts["url_variable"].startswith(URL_VARIABLE):
+        raise ValueError(f"{file}: sql.url_variable must begin with {URL_VARIABLE} or not with SOJOURN_, which names "
+                         f"settings, got {texts['url_variable']!r}")
     query = texts["query"].strip().rstrip(";").strip()
     if not re.match(r"(?i)(select|with)\b", query):
         raise ValueError(f"{file}: sql.query must be a SELECT, got {query[:60]!r}")

@@ -7,12 +7,24 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Horizon, MapFile, MapPairs, Timezone, plain_errors
+from sojourn.flows.commands.options import (
+    READER_HELP,
+    ConfigFile,
+    Horizon,
+    MapFile,
+    MapPairs,
+    Seed,
+    StoreFolder,
+    Timezone,
+    is_there,
+    plain_errors,
+)
 
 
 @plain_errors
 def admit(
-    trace: Annotated[Path, typer.Argument(help="Trace file or folder: jobs with their cores and run times.")],
+    trace: Annotated[Path, typer.Argument(
+        callback=is_there, help="Trace file or folder: jobs with their cores and run times.")],
     reader: Annotated[str, typer.Option(help=READER_HELP)] = "parquet",
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
@@ -33,12 +45,12 @@ def admit(
     cores: Annotated[int | None, typer.Option(
         help="Cores that are on. [default: as many as the load of each day fills]")] = None,
     core_limit: Annotated[int | None, typer.Option(help="Leave out jobs on more cores. [default: none]")] = None,
-    days: Annotated[int | None, typer.Option(help="Days with the most jobs, at most. [default: 10]")] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws of slacks for each day. [default: 10]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
+    n_days: Annotated[int | None, typer.Option(help="Days with the most jobs, at most. [default: 10]")] = None,
+    n_draws: Annotated[int | None, typer.Option(help="Draws of slacks for each day. [default: 10]")] = None,
+    seed: Seed = None,
     power: Annotated[Path | None, typer.Option(
         help="CSV file with the power over time, from the start of a day: time_s and cores, or watts; instead of "
-             "--cores.")] = None,
+             "--cores. [default: none]")] = None,
     repeat_power: Annotated[bool, typer.Option("--repeat-power", help="The profile is that of every day.")] = False,
     idle_w: Annotated[float | None, typer.Option(help="Power of an idle core, W. [default: 60]")] = None,
     busy_w: Annotated[float | None, typer.Option(help="Power of a busy core, W. [default: 100]")] = None,
@@ -46,13 +58,15 @@ def admit(
         "--sweep", help="Instead: all rules over cores, slacks and limits of width.")] = False,
     predict: Annotated[str | None, typer.Option(
         help="Instead: accept by quantiles of predicted run times, beside the user's estimate, on the later days: "
-             "{families}, or bundle:FOLDER.")] = None,
+             "{families}, or bundle:FOLDER. [default: none]")] = None,
     quantile: Annotated[list[float] | None, typer.Option(
         help="Of --predict; may be repeated. [default: 0.5 0.75 0.9 0.95]")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG).")] = None,
-    page: Annotated[Path | None, typer.Option(help="HTML page to write, with the tables and pictures.")] = None,
+    config: ConfigFile = None,
+    store: StoreFolder = None,
+    out: Annotated[Path | None, typer.Option(
+        help="Folder for tables (CSV) and pictures (PNG). [default: none]")] = None,
+    page: Annotated[Path | None, typer.Option(
+        help="HTML page to write, with the tables and pictures. [default: none]")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
 ) -> None:
     """Admit jobs that must meet deadlines on a limited number of cores: rules side by side on the same days.
@@ -68,7 +82,7 @@ def admit(
         column_map=tuple(column_map) if column_map else None, map_file=map_file, trace_timezone=timezone,
         policies=policy, allocations=allocation,
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
-        n_days=days, n_draws=draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
+        n_days=n_days, n_draws=n_draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
         busy_w=busy_w, is_sweep=sweep or None, predict=predict, quantiles=quantile, store=store, out=out,
         page=page, n_workers=n_workers)
     check_before_work(settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Horizon, MapFile, MapPairs, Timezone, plain_errors
+from sojourn.flows.commands.options import READER_HELP, Horizon, MapFile, MapPairs, Timezone, is_there, plain_errors
 
 if TYPE_CHECKING:
     from sojourn.features.trace import Trace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def annotate(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     trace: Annotated[Path, typer.Option(
-        help="Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the "
+        callback=is_there, help="Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the "
              "training shows the coverage.")],
     reader: Annotated[str, typer.Option(help=READER_HELP)] = "parquet",
     consumer: Annotated[str, typer.Option("--for", help="Who reads it: {consumers}.")] = "json",
@@ -68,8 +68,6 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
     from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.trace_source import ColumnOptions
 
-    if not path.exists():
-        raise FileNotFoundError(f"trace must be a file or folder, got {str(path)!r}")
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo(f"trace     {len(trace):,} requests of {path.name}, {report.n_refused:,} rows refused", err=True)

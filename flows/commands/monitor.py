@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Timezone, plain_errors
+from sojourn.flows.commands.options import (
+    ConfigFile,
+    Horizon,
+    MapFile,
+    MapPairs,
+    StoreFolder,
+    Timezone,
+    is_there,
+    plain_errors,
+)
 
 
 @plain_errors
@@ -15,8 +24,10 @@ def monitor(
     name: Annotated[str, typer.Argument(help="Registered model.")],
     log: Annotated[Path, typer.Option(help="Folder that the predictor logs its decisions to.")],
     outcomes: Annotated[Path | None, typer.Option(
-        help="Trace of what became of the requests, by their ids. [default: the ends in the log]")] = None,
-    reader: Annotated[str | None, typer.Option(help="How to read the outcomes: {readers}.")] = None,
+        callback=is_there, help="Trace of what became of the requests, by their ids. "
+                                "[default: the ends in the log]")] = None,
+    reader: Annotated[str | None, typer.Option(
+        help="How to read the outcomes: {readers}. [default: none: give one with --outcomes]")] = None,
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
     map_file: MapFile = None,
@@ -34,11 +45,11 @@ def monitor(
         help="Retrain, where it is said how, when the model's data ended so many days ago; 0 = never. "
              "[default: 56]")] = None,
     retrain_deployment: Annotated[str | None, typer.Option(
-        help="On an alarm, run this Prefect deployment: FLOW/DEPLOYMENT.")] = None,
+        help="On an alarm, run this Prefect deployment: FLOW/DEPLOYMENT. [default: none]")] = None,
     retrain_config: Annotated[Path | None, typer.Option(
-        help="On an alarm, retrain with the settings of this TOML file.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+        help="On an alarm, retrain with the settings of this TOML file. [default: none]")] = None,
+    config: ConfigFile = None,
+    store: StoreFolder = None,
 ) -> None:
     """Compare logged decisions with what became of them, week by week, and look for a drift."""
     from sojourn.flows.config import load_settings
@@ -50,7 +61,7 @@ def monitor(
     settings = load_settings(MonitorConfig, config, model_name=name, log=log, trace=outcomes, reader=reader,
                              horizon_s=horizon_s, column_map=tuple(column_map) if column_map else None,
                              map_file=map_file, trace_timezone=timezone, as_of_s=as_of_s, alias=alias,
-                             detector=detector, threshold_s=long_lived_s, refractory_days=refractory_days,
+                             detector=detector, long_lived_s=long_lived_s, refractory_days=refractory_days,
                              max_age_days=max_age_days,
                              retrain_deployment=retrain_deployment, retrain_config=retrain_config, store=store)
     keep_prefect_in(settings.store)

@@ -14,13 +14,13 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from sojourn.flows.commands.exit_codes import REFUSED
+from sojourn.flows.commands.variables import DEBUG, check_variables
 from sojourn.flows.terminal import end_quietly, is_output_closed
 from sojourn.publishing import NO_ROOM
 
 P = ParamSpec("P")
 
-DEBUG = "SOJOURN_DEBUG"
-"""Set to 1, the environment variable has tracebacks printed."""
 _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
                    r"\bnp\.\w+\(([^()]*)\)|<\w+\.\w+: ([^<>]*)>")
 """How Python shows a path, a number of NumPy or a member of an enum; the user gave what stands within."""
@@ -31,9 +31,31 @@ _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 
 READER_HELP = "How to read the trace: {readers}."
-SINCE_HELP = ("Train on requests from then on: 90d or 12h before the trace's end, or an ISO date. "
-              "[default: on all]")
-Store = Annotated[Path, typer.Option(help="Folder of all stores.")]
+
+
+def is_there(path: Path | None) -> Path | None:
+    """The path of what is read; one that is not there ends the command before it loads any library."""
+    if path is not None and not path.exists():
+        typer.echo(f"error: trace must be a file or folder, got {str(path)!r}", err=True)
+        raise typer.Exit(REFUSED)
+    return path
+
+
+TracePath = Annotated[Path | None, typer.Option(
+    "--trace", callback=is_there, help="Trace file or folder. [default: none: a synthetic trace]")]
+TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
+ReaderName = Annotated[str | None, typer.Option(
+    "--reader", help=f"{READER_HELP} [default: none: give one with --trace]")]
+Since = Annotated[str | None, typer.Option(
+    "--since", help="Train on requests from then on: 90d or 12h before the trace's end, or an ISO date. "
+                    "[default: on all]")]
+StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers. [default: 0]")]
+Threads = Annotated[int | None, typer.Option("--n-threads", help="Threads for training. [default: 2]")]
+Confirmed = Annotated[list[str] | None, typer.Option(
+    "--confirm", help="Column that is known at creation, even if the model relies on it heavily; repeat. "
+                      "[default: none]")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
@@ -70,6 +92,7 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
+            check_variables(os.environ)
             command(*args, **kwargs)
             sys.stdout.flush()
         except Exception as error:
@@ -85,7 +108,7 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
             if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
                 problem = ": ".join(filter(None, [problem, _written(kwargs)]))
             typer.echo(f"error: {without_secrets(_plain(problem))}", err=True)
-            raise typer.Exit(2) from error
+            raise typer.Exit(REFUSED) from error
 
     return wrapped
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import plain_errors
+from sojourn.flows.commands.options import StoreFolder, is_there, plain_errors
 
 
 @plain_errors
@@ -23,7 +23,7 @@ def plan(
              "(HTML).")] = Path("plan"),
     replan_at: Annotated[float | None, typer.Option(
         "--replan-at", help="Plan the rest of the day at this time, seconds: what started_s and ended_s say has "
-                            "happened by then stays.")] = None,
+                            "happened by then stays. [default: none]")] = None,
     n_samples: Annotated[int, typer.Option(help="Samples of pairs of duration and usage (K).")] = 25,
     alpha: Annotated[float, typer.Option(help="Share of samples that may break deadlines, 0 to 1.")] = 0.4,
     estimator: Annotated[str, typer.Option(help="Of milp and soru-peak: {estimators}.")] = "p50",
@@ -32,22 +32,26 @@ def plan(
         help="Column of a resource; repeat for several.")] = ["cpu_cores"],  # noqa: B006
     bundle: Annotated[Path | None, typer.Option(
         help="Bundle folder: jobs with few runs get their durations from its lifetime model; the table then has a "
-             "column `request`, the request's attributes as JSON.")] = None,
+             "column `request`, the request's attributes as JSON. "
+             "[default: none]")] = None,
     least_runs: Annotated[int, typer.Option(help="With --bundle: from so many runs on a job's own are used.")] = 5,
     capacity: Annotated[list[float] | None, typer.Option(
-        help="What there is of each resource, in their order: refuses jobs that never fit.")] = None,
+        help="What there is of each resource, in their order: refuses jobs that never fit. "
+             "[default: not looked at]")] = None,
     held_out: Annotated[float, typer.Option(help="Share of each job's runs, the latest, to test on.")] = 0.3,
     n_runs: Annotated[int, typer.Option(help="Days that are drawn from them.")] = 50,
     limit_s: Annotated[float, typer.Option(help="Time limit of a planner, seconds.")] = 30.0,
     work_limit: Annotated[float | None, typer.Option(
-        help="The solver's deterministic limit, about seconds of one core: the same schedule on any machine.")] = None,
+        help="The solver's deterministic limit, about seconds of one core: the same schedule on any machine. "
+             "[default: none]")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     n_workers: Annotated[int, typer.Option(help="Threads of the solver; 1 repeats exactly.")] = 1,
     is_least_moved: Annotated[bool, typer.Option(
         "--least-moved", help="Of the schedules with the lowest peak found, one that moves jobs least.")] = False,
-    store: Annotated[Path, typer.Option(help="Folder of all stores.")] = Path(".sojourn"),
+    store: StoreFolder = None,
 ) -> None:
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
+    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.jobs.plan import FILES, PlanTask, plan_day
     from sojourn.flows.placement.job_table import read_jobs
     from sojourn.flows.placement.model_history import ModelDurations
@@ -69,25 +73,25 @@ def plan(
                       least_runs=least_runs)
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
     plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
-                      held_out, n_runs, store), out)
+                      held_out, n_runs, load_settings(TraceSettings, store=store).store), out)
 
 
 @plain_errors
 def plan_evaluate(
     name: Annotated[str, typer.Argument(help="Which: {plan_evaluations}.")],
     trace: Annotated[Path | None, typer.Option(
-        help="Log of recurring jobs, for `recurring` and `short-history`.")] = None,
+        callback=is_there, help="Log of recurring jobs, for `recurring` and `short-history`. [default: none]")] = None,
     reader: Annotated[str, typer.Option(help="How to read the log.")] = "swf",
     n: Annotated[int | None, typer.Option(help="Seeds a size, or days. [default: the evaluation's own]")] = None,
     limit_s: Annotated[float, typer.Option(help="Time limit of a plan, seconds.")] = 10.0,
     flexibility_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 3_600,
     step_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 60,
     out: Annotated[Path, typer.Option(help="Folder for rows (CSV) and pictures (PNG).")] = Path("plan-evaluation"),
-    store: Annotated[Path, typer.Option(help="Folder of all stores.")] = Path(".sojourn"),
+    store: StoreFolder = None,
 ) -> None:
     """Compare planners: on the synthetic days of the paper, on tight ones, or on recurring jobs of a log."""
+    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.evaluations.planning_run import PlanEvaluation, run_evaluation
 
-    if trace is not None and not trace.exists():
-        raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
-    run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out, store)
+    run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out,
+                   load_settings(TraceSettings, store=store).store)

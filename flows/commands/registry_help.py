@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
 def _readers() -> Iterable[str]:
@@ -114,6 +114,16 @@ class RegistryCommand(TyperCommand):
             if text:
                 parameter.help = with_names(text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+
+class CommandGroup(TyperGroup):
+    """Commands, each with the whole of its first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, " ".join((command.help or "").partition("\n\n")[0].split()))
+                for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def with_names(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, plain_errors
+from sojourn.flows.commands.options import ConfigFile, ReaderName, StoreFolder, plain_errors
 
 
 @plain_errors
@@ -15,11 +15,12 @@ def schedule(
     cron: Annotated[str, typer.Option(help="When: minute hour day month weekday, such as \"0 3 * * 1\".")],
     job: Annotated[str, typer.Option(help="What: retrain, train-usage or monitor.")] = "retrain",
     timezone: Annotated[str, typer.Option(help="IANA name; of the times in --cron.")] = "UTC",
-    trace: Annotated[Path | None, typer.Option(help="Trace, series for train-usage, or outcomes for monitor; "
-                                                    "without one, a synthetic trace, or the log's own ends.")] = None,
-    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with the job's settings.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
+    trace: Annotated[Path | None, typer.Option(
+        help="Trace, series for train-usage, or outcomes for monitor. [default: none: a synthetic trace, or the log's "
+             "own ends]")] = None,
+    reader: ReaderName = None,
+    config: ConfigFile = None,
+    store: StoreFolder = None,
     is_printed: Annotated[bool, typer.Option(
         "--print", help="Print a prefect.yaml for a process work pool instead, and run nothing.")] = False,
 ) -> None:

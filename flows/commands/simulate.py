@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.flows.commands.exit_codes import CLAIM_FAILED
+from sojourn.flows.commands.interruption import keeps
 from sojourn.flows.commands.options import (
-    READER_HELP,
+    ConfigFile,
     Dask,
     Horizon,
     HostCores,
@@ -16,35 +18,41 @@ from sojourn.flows.commands.options import (
     MapFile,
     MapPairs,
     Reader,
+    ReaderName,
+    StoreFolder,
     Timezone,
+    TracePath,
     plain_errors,
 )
 
 
 @plain_errors
 def simulate(
-    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, a synthetic trace.")] = None,
+    trace: TracePath = None,
     reader: Reader = "parquet",
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
     map_file: MapFile = None,
     timezone: Timezone = None,
-    workload: Annotated[str | None, typer.Option(
+    recipe: Annotated[str | None, typer.Option(
         help="Recipe: {recipes}. [default: the reader's own, else trace]")] = None,
     policy: Annotated[list[str], typer.Option(
         help="Policy: {policies}; may be repeated. [default: all]")] = [],  # noqa: B006
     n_requests: Annotated[int, typer.Option(help="Requests of the synthetic trace.")] = 60_000,
     load: Annotated[float, typer.Option(help="Peak load of the hosts, 0 to 1.")] = 0.8,
     noise: Annotated[list[float], typer.Option(
-        help="Also with lognormal noise of this sigma on every lifetime; may be repeated.")] = [],  # noqa: B006
+        help="Also with lognormal noise of this sigma on every lifetime; may be repeated. "
+             "[default: none]")] = [],  # noqa: B006
     recall: Annotated[list[float], typer.Option(
-        help="Also with this share of requests over 2 h known, the others taken for short; may be repeated.")] = [],  # noqa: B006
+        help="Also with this share of requests over 2 h known, the others taken for short; may be repeated. "
+             "[default: none]")] = [],  # noqa: B006
     host_cpu_cores: HostCores = None,
     host_mem_gib: HostMemory = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     stranding: Annotated[int, typer.Option(
         help="Also measure stranded CPU and memory at this many moments, say 8.")] = 0,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG) of empty hosts over time.")] = None,
+    picture: Annotated[Path | None, typer.Option(
+        help="Write a picture (PNG) of empty hosts over time. [default: none]")] = None,
 ) -> None:
     """Replay a trace under each policy with perfect lifetimes (the most that could be gained) or flawed ones.
 
@@ -80,7 +88,7 @@ def simulate(
             options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
             read, read_report = read_trace(reader, trace, horizon_s=horizon_s, **options)
             tell_doubts(read_report.lines())
-    recipe = workload or own_recipe("synthetic" if trace is None else reader)
+    recipe = recipe or own_recipe("synthetic" if trace is None else reader)
     shape = shape_options(host_cpu_cores, host_mem_gib) if recipe == "trace" else {}
     built = build_workload(recipe, read, load=load, seed=seed, **shape)
     tell_doubts(built.doubts())
@@ -102,9 +110,10 @@ def simulate(
 
 
 @plain_errors
+@keeps("finished cells are in the store, and the same command goes on from there")
 def compare(
-    trace: Annotated[Path | None, typer.Option(help="Trace file or folder; without one, the synthetic trace.")] = None,
-    reader: Annotated[str | None, typer.Option(help=READER_HELP)] = None,
+    trace: TracePath = None,
+    reader: ReaderName = None,
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
     map_file: MapFile = None,
@@ -118,7 +127,10 @@ def compare(
              "any; may be repeated. [default: oracle]")] = None,
     load: Annotated[list[float] | None, typer.Option(
         help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
-    seeds: Annotated[str | None, typer.Option(help="How many, or a list (`3,7,9`). [default: 5]")] = None,
+    seed: Annotated[list[int] | None, typer.Option(
+        help="Seed of a pair of replays; may be repeated. [default: 0 to 4]")] = None,
+    n_seeds: Annotated[int | None, typer.Option(
+        help="So many seeds, from 0 on, in place of --seed. [default: none]")] = None,
     start: Annotated[list[str] | None, typer.Option(
         help="cold: the whole trace, from an empty pool; warm: its later part, with what was running; may be repeated. "
              "[default: warm where a predictor is learnt, else cold]")] = None,
@@ -127,14 +139,16 @@ def compare(
     host_mem_gib: HostMemory = None,
     preset: Annotated[str | None, typer.Option(
         help="A named comparison: {presets}. Other options replace its settings. These read only some, and refuse the "
-             "others: {partial_presets}.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
-    page: Annotated[Path | None, typer.Option(help="HTML page to write, with its tables as CSV beside it.")] = None,
+             "others: {partial_presets}. [default: none]")] = None,
+    config: ConfigFile = None,
+    store: StoreFolder = None,
+    page: Annotated[Path | None, typer.Option(
+        help="HTML page to write, with its tables as CSV beside it. [default: none]")] = None,
     price_per_host_hour: Annotated[float | None, typer.Option(
-        help="Price of one host for an hour, in any currency: gains are also said in money.")] = None,
+        help="Price of one host for an hour, in any currency: gains are also said in money. [default: none]")] = None,
     batch_trace: Annotated[Path | None, typer.Option(
-        help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table.")] = None,
+        help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table. "
+             "[default: none]")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
     dask: Dask = None,
 ) -> None:
@@ -148,7 +162,8 @@ def compare(
         "trace": trace, "reader": reader, "horizon_s": horizon_s,
         "column_map": tuple(column_map) if column_map else None, "map_file": map_file, "trace_timezone": timezone,
         "recipe": recipe, "policies": policy,
-        "predictors": predictor, "loads": load, "seeds": seeds, "starts": start, "n_requests": n_requests,
+        "predictors": predictor, "loads": load, "seeds": seed, "n_seeds": n_seeds, "starts": start,
+        "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
         "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask,
         "price_per_host_hour": price_per_host_hour}  # fmt: skip
@@ -162,4 +177,4 @@ def compare(
     check_before_work(settings)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
     if getattr(import_module(module), name)(settings):
-        raise typer.Exit(1)
+        raise typer.Exit(CLAIM_FAILED)

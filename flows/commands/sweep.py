@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.flows.commands.options import plain_errors
+from sojourn.flows.commands.options import ConfigFile, StoreFolder, plain_errors
 
 if TYPE_CHECKING:
     from sojourn.flows.versions.sweep import Removable
@@ -20,8 +19,8 @@ _N_NAMED = 5
 
 @plain_errors
 def sweep(
-    store: Annotated[Path | None, typer.Option(help="Folder of all stores. [default: .sojourn]")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    store: StoreFolder = None,
+    config: ConfigFile = None,
     keep_runs: Annotated[int | None, typer.Option(
         help="Of each model and kind of run so many of the newest keep their artifacts. [default: 10]")] = None,
     keep_days: Annotated[float | None, typer.Option(

@@ -8,24 +8,27 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Reader, Timezone, plain_errors
-from sojourn.flows.commands.registry_help import RegistryCommand
+from sojourn.flows.commands.interruption import keeps
+from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Reader, Timezone, TraceArgument, plain_errors
+from sojourn.flows.commands.registry_help import CommandGroup, RegistryCommand
 
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
-trace_app = typer.Typer(help="Read, describe and convert traces.", no_args_is_help=True)
+trace_app = typer.Typer(cls=CommandGroup, help="Read, describe and convert traces.", no_args_is_help=True,
+                        rich_markup_mode=None)
 
 
 @trace_app.command("describe", cls=RegistryCommand)
 @plain_errors
 def trace_describe(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    path: TraceArgument,
     reader: Reader = "parquet",
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
     map_file: MapFile = None,
     timezone: Timezone = None,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (PNG): lifetimes, arrivals, use.")] = None,
+    picture: Annotated[Path | None, typer.Option(
+        help="Write a picture (PNG): lifetimes, arrivals, use. [default: none]")] = None,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
@@ -49,7 +52,7 @@ def trace_describe(
 @trace_app.command("check", cls=RegistryCommand)
 @plain_errors
 def trace_check(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    path: TraceArgument,
     reader: Reader = "csv",
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
@@ -99,7 +102,7 @@ def trace_check(
 @trace_app.command("convert", cls=RegistryCommand)
 @plain_errors
 def trace_convert(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    path: TraceArgument,
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     reader: Reader = "swf",
     horizon_s: Horizon = None,
@@ -151,6 +154,7 @@ def trace_synth(
 
 @trace_app.command("fetch")
 @plain_errors
+@keeps("what was fetched is; the same command goes on where it stopped")
 def trace_fetch(
     name: Annotated[str | None, typer.Argument(help="Public trace; --list shows them.")] = None,
     folder: Annotated[Path, typer.Option(help="Folder of all fetched traces.")] = Path("traces"),
@@ -175,8 +179,6 @@ def trace_fetch(
 
 
 def _check_path(path: Path, reader: str) -> None:
-    if not path.exists():
-        raise FileNotFoundError(f"trace must be a file or folder, got {str(path)!r}")
     if reader == "parquet" and path.is_file():
         raise ValueError(f"reader parquet must be given a folder that sojourn wrote, got the file {str(path)!r} (a "
                          "table as CSV or Parquet: --reader csv)")

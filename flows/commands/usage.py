@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import plain_errors
-from sojourn.flows.commands.registry_help import RegistryCommand
+from sojourn.flows.commands.options import TraceArgument, plain_errors
+from sojourn.flows.commands.registry_help import CommandGroup, RegistryCommand
 
 if TYPE_CHECKING:
     from sojourn.flows.stages.describe_usage import UsageDescription
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _FILES = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
 """What `describe` writes beside the store `usage`."""
 
-usage_app = typer.Typer(help="See what requests use over time.", no_args_is_help=True)
+usage_app = typer.Typer(cls=CommandGroup,
+                        help="See what requests use over time.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @usage_app.callback()
@@ -28,15 +29,16 @@ def _group() -> None:
 @usage_app.command("describe", cls=RegistryCommand)
 @plain_errors
 def usage_describe(
-    path: Annotated[Path, typer.Argument(help="Trace file or folder.")],
+    path: TraceArgument,
     reader: Annotated[str, typer.Option(help="How to read the usage: {usage_readers}.")] = "parquet",
     option: Annotated[list[str] | None, typer.Option(
-        "--set", help="Option of the reader, as NAME=VALUE (month=2013-7,2013-8); repeat.")] = None,
+        "--set", help="Option of the reader, as NAME=VALUE (month=2013-7,2013-8); repeat. "
+                      "[default: the reader's own]")] = None,
     timezone: Annotated[str, typer.Option(help="IANA name; decides the local time of day.")] = "UTC",
     step_s: Annotated[int, typer.Option(help="Step that waves are fitted on, seconds.")] = 300,
     n_classes: Annotated[int, typer.Option(help="Classes of series with the same day, at most.")] = 20,
     out: Annotated[Path | None, typer.Option(
-        help="Folder for the pictures (PNG), a table of all series and the stored series.")] = None,
+        help="Folder for the pictures (PNG), a table of all series and the stored series. [default: none]")] = None,
 ) -> None:
     """Which requests are periodic and how, and which classes of days there are."""
     from sojourn.features.usage import read_usage

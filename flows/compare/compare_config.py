@@ -22,6 +22,7 @@ from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 
 _OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
+_MOST_SEEDS = 10_000
 
 
 class CompareConfig(SharedSettings):
@@ -42,7 +43,9 @@ class CompareConfig(SharedSettings):
     loads: tuple[float, ...] = (0.8,)
     """Whole-trace peaks of the binding resource over capacity."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Or their number, counted from 0."""
+    """Of the pairs of replays; all different."""
+    n_seeds: int | None = Field(None, ge=1, le=_MOST_SEEDS)
+    """So many seeds, from 0 on, in place of `seeds`."""
     starts: tuple[Start, ...] = ()
     """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
     warm where a predictor is learnt, else cold."""
@@ -62,6 +65,11 @@ class CompareConfig(SharedSettings):
     @classmethod
     def _of_preset(cls, given: dict[str, Any]) -> dict[str, Any]:
         check_reads(given)
+        n_seeds = str(given.get("n_seeds", ""))
+        if n_seeds and "seeds" in given:
+            raise ValueError(f"n_seeds must not be given with seeds, got {n_seeds} and {given['seeds']}")
+        if n_seeds.isdecimal() and 1 <= int(n_seeds) <= _MOST_SEEDS:  # else the field's own rule says what it may be
+            given = {**given, "seeds": tuple(range(int(n_seeds)))}
         name = given.get("preset")
         if name is None:
             return given
@@ -114,21 +122,12 @@ class CompareConfig(SharedSettings):
             raise ValueError(f"load must be above 0 and at most 1, got {bad[0] if bad else 'none'!r}")
         return tuple(dict.fromkeys(value))
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds")
     @classmethod
-    def _seeds(cls, value: Any) -> Any:
-        rule = "seeds must be a number of them, 1 or more, or a list of different ones, 0 or more"
-        try:
-            listed = [int(part) for part in value.split(",") if part] if isinstance(value, str) else value
-            if isinstance(value, str) and "," not in value:
-                listed = int(value)
-            seeds = tuple(range(listed)) if isinstance(listed, int) else tuple(listed)
-            is_good = len(set(seeds)) == len(seeds) and min(seeds) >= 0
-        except (ValueError, TypeError):
-            is_good = False
-        if not is_good:
-            raise ValueError(f"{rule}, got {value!r}")
-        return seeds
+    def _different_seeds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or len(set(value)) < len(value) or min(value) < 0:
+            raise ValueError(f"seeds must be different ones, 0 or more, got {', '.join(map(str, value)) or 'none'}")
+        return value
 
     @property
     def chosen_recipe(self) -> str:

@@ -159,8 +159,8 @@ def _check_joined(config: MonitorConfig, log: DecisionLog, followed: Followed) -
 
 
 def _threshold_s(config: MonitorConfig, followed: Followed) -> int:
-    if config.threshold_s is not None:
-        return config.threshold_s
+    if config.long_lived_s is not None:
+        return config.long_lived_s
     return int(followed.models[-1].training.get("threshold_s", _THRESHOLD_S))
 
 

@@ -100,7 +100,8 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     code, _, err = _run("retrain", "--reader", "borg")
     assert code == 2
     assert "synthetic" in err
-    code, _, err = _run("retrain", "--trace", tmp_path / "none.swf", "--reader", "swf", "--load", "7")
+    (tmp_path / "there.swf").write_text(SWF)
+    code, _, err = _run("retrain", "--trace", tmp_path / "there.swf", "--reader", "swf", "--load", "7")
     assert code == 2
     assert "load" in err
     assert err.count("got ") == 1

@@ -25,7 +25,7 @@ def test_the_base_installation_serves_the_extender() -> None:
     assert out.startswith("usage: sojourn extender [-h]")
 
 
-@pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "x"), ("evaluate",), ("ui",)])
+@pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "."), ("evaluate",), ("ui",)])
 def test_other_commands_name_their_extra(arguments: tuple[str, ...]) -> None:
     code, _, error = run_without(OF_PIPELINE, *arguments)
     assert code == 2

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from sojourn.flows.commands.options import DEBUG, plain_errors
+from sojourn.flows.commands.options import plain_errors
+from sojourn.flows.commands.variables import DEBUG
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig, load_config
 from sojourn.flows.outside.tracking import Tracker

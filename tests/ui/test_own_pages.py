@@ -32,7 +32,7 @@ def _cut(watched: Watched) -> list[str]:
 def test_the_page_of_a_comparison(watched: Watched, tmp_path: Path, sojourn: Callable[..., str]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 600)
     sojourn("compare", "--trace", str(log), "--reader", "swf", "--policy", "nilas", "--predictor", "oracle",
-            "--seeds", "2", "--n-workers", "1", "--store", str(tmp_path / "store"),
+            "--n-seeds", "2", "--n-workers", "1", "--store", str(tmp_path / "store"),
             "--page", str(tmp_path / "page.html"))
     watched.page.goto((tmp_path / "page.html").as_uri())
     watched.page.get_by_text("nilas").first.wait_for()

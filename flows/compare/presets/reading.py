@@ -8,7 +8,8 @@ from typing import Any
 
 from sojourn.flows.compare.presets import PRESETS
 
-_OPTION = MappingProxyType({"policies": "policy", "predictors": "predictor", "loads": "load", "starts": "start"})
+_OPTION = MappingProxyType({"policies": "policy", "predictors": "predictor", "loads": "load", "seeds": "seed",
+                            "starts": "start"})
 """Of a setting, where it has another name."""
 _WITHOUT_OPTION = frozenset({"tracking_uri", "test_share"})
 
@@ -30,7 +31,8 @@ seeds, got a.html
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     reads = PRESETS[name].reads
     for key in given:
-        if reads is not None and key not in ("preset", *reads):
+        read = "seeds" if key == "n_seeds" else key
+        if reads is not None and read not in ("preset", *reads):
             raise ValueError(f"{key} must not be given with preset {name}, which reads only {', '.join(reads)}, got "
                              f"{given[key]}")
 
@@ -39,7 +41,7 @@ def partial_presets() -> list[str]:
     """The presets that read only some options, those that read the same ones together, and these options.
 
     >>> partial_presets()[2]
-    'period-a period-b period-c period-d (--store --trace --reader --seeds)'
+    'period-a period-b period-c period-d (--store --trace --reader --seed)'
     """
     by_reads: dict[tuple[str, ...], list[str]] = {}
     for name, preset in PRESETS.items():

@@ -24,7 +24,7 @@ def _run(*arguments: object) -> tuple[int, str, str]:
 def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path]) -> None:
     log, out, store = swf_log(tmp_path / "jobs.swf", 300), tmp_path / "out", new_store(tmp_path / "store")
     code, text, _ = _run(log, "--reader", "swf", "--allocation", "best-fit", "--allocation", "balanced", "--backfill",
-                         "--slack", 0.2, "--slack", 0.8, "--draws", 3, "--cores", 6, "--out", out, "--store", store,
+                         "--slack", 0.2, "--slack", 0.8, "--n-draws", 3, "--cores", 6, "--out", out, "--store", store,
                          "--page", tmp_path / "page.html")
     assert code == 0
     page = (tmp_path / "page.html").read_text()
@@ -37,7 +37,7 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
     assert len(runs) == 2 * 2 * 3 * 4 and len(summary) == 2 * 4
     assert (runs["n_cores"] == 6).all() and (runs["ratio"] >= 1).all()
     again = _run(log, "--reader", "swf", "--allocation", "best-fit", "--allocation", "balanced", "--backfill",
-                 "--slack", 0.2, "--slack", 0.8, "--draws", 3, "--cores", 6, "--out", out, "--store", store)
+                 "--slack", 0.2, "--slack", 0.8, "--n-draws", 3, "--cores", 6, "--out", out, "--store", store)
     assert again[0] == 0
     assert pd.read_csv(out / "admission.csv").drop(columns="took_s").equals(runs.drop(columns="took_s"))
     from sojourn.flows.config import load_config
@@ -115,7 +115,7 @@ def test_power_of_a_day_is_repeated(tmp_path: Path, new_store: Callable[[Path], 
                                                 for hour in range(24)))
     loads = {}
     for name, options in (("once", ()), ("repeated", ("--repeat-power",))):
-        code, text, _ = _run(log, "--reader", "swf", "--power", power, *options, "--draws", 2, "--out",
+        code, text, _ = _run(log, "--reader", "swf", "--power", power, *options, "--n-draws", 2, "--out",
                              tmp_path / name, "--store", new_store(tmp_path / "store"))
         assert code == 0 and "cores by the power profile" in text
         loads[name] = float(pd.read_csv(tmp_path / name / "admission.csv")["accepted_load_pct"].mean())

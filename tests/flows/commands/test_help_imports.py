@@ -1,4 +1,4 @@
-"""What help loads: a library of this list would take longer than all else that a help page needs."""
+"""What help, and the refusal of a trace that is not there, load: a library of this list would take longer than all else that a help page needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.flows.entry import main
 try:
     main()
 except SystemExit as end:
-    assert end.code == 0, end.code
+    assert end.code == {code}, end.code
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}} & set({heavy!r})))
 print("own", *sorted(name for name in sys.modules if name.startswith("sojourn.")))
 """
@@ -30,11 +30,21 @@ print("own", *sorted(name for name in sys.modules if name.startswith("sojourn.")
     (["versions", "--help"], ["pydantic"]),
 ])  # fmt: skip
 def test_help_loads_no_heavy_library(arguments: list[str], loaded_by_typer: list[str]) -> None:
-    code = _ASK.format(arguments=["sojourn", *arguments], heavy=HEAVY)
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    page, loaded = _loaded(arguments, 0)
+    assert "Usage: sojourn" in page
+    assert loaded == loaded_by_typer
+
+
+def test_a_trace_that_is_not_there_is_told_before_libraries_are_loaded() -> None:
+    assert _loaded(["retrain", "--trace", "/no/such/file", "--reader", "swf"], 2) == ("", ["pydantic"])
+
+
+def _loaded(arguments: list[str], code: int) -> tuple[str, list[str]]:
+    """What a command prints that ends with this code, and which of the heavy libraries it loads."""
+    text = _ASK.format(arguments=["sojourn", *arguments], heavy=HEAVY, code=code)
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
     *page, loaded, own = found.splitlines()
-    assert "Usage: sojourn" in "\n".join(page)
-    assert loaded.split()[1:] == loaded_by_typer
     outside = [name for name in own.split()[1:] if name.startswith(("sojourn.features", "sojourn.models",
                                                                     "sojourn.serving", "sojourn.simulator"))]
     assert outside == []
+    return "\n".join(page), loaded.split()[1:]

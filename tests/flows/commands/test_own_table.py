@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.commands.variables import DEBUG
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig, load_config
 from sojourn.flows.evaluations.admit_config import AdmitConfig

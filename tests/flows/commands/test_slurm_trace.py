@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.commands.variables import DEBUG
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages.configured_trace import configured_trace
 from sojourn.flows.stages.ingest import content_hash

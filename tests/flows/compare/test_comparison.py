@@ -188,7 +188,7 @@ def test_a_host_map_has_the_states_of_its_own_policy(tmp_path: Path, monkeypatch
 @pytest.mark.slow
 def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     store, page = tmp_path / "store", tmp_path / "results.md"
-    arguments = ["compare", "--store", str(store), "--n-requests", "1500", "--seeds", "2", "--n-workers", "1",
+    arguments = ["compare", "--store", str(store), "--n-requests", "1500", "--n-seeds", "2", "--n-workers", "1",
                  "--preset", "recall-sweep", "--predictor", "recall:0.8", "--policy", "nilas"]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output

@@ -15,8 +15,8 @@ def test_the_preset_from_the_command_line(tmp_path: Path) -> None:
     store, page = tmp_path / "store", tmp_path / "results.md"
     done = CliRunner().invoke(app, [
         "compare", "--preset", "ab-pool", "--policy", "nilas-60s", "--n-requests", "1000", "--recipe", "trace",
-        "--host-cpu-cores", "32", "--host-mem-gib", "128", "--seeds", "2", "--load", "0.6", "--load", "0.8", "--store",
-        str(store)])
+        "--host-cpu-cores", "32", "--host-mem-gib", "128", "--n-seeds", "2", "--load", "0.6", "--load", "0.8",
+        "--store", str(store)])
     assert done.exit_code == 0, done.output
     assert done.stdout.count("A/B in one pool, and pre/post") == 2
     assert "load 0.6; 2 seeds" in done.stdout.replace("\n", " ")

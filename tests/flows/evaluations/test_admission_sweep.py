@@ -106,7 +106,7 @@ def test_a_job_without_an_estimate_is_planned_for_a_day() -> None:
 def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path],
                                      options: tuple[str, ...]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 800, days=6)
-    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--days", "2", "--draws", "1",
+    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--n-days", "2", "--n-draws", "1",
                                       "--out", str(tmp_path / "out"), "--store", str(new_store(tmp_path / "store"))])
     assert result.exit_code == 0, result.output
     assert "lower = better" in " ".join(result.stdout.split())

@@ -47,7 +47,7 @@ def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixtur
     quick = {name: made[name if not name.startswith("ctcl") else "ctcl own maximum 12h"] for name in
              ("trace", "k8s", "demand-blind", "ctcl 20c-12h", "ctcl 10c-24h", BEST)}
     monkeypatch.setattr("sojourn.flows.evaluations.ctcl_table.rows", lambda: quick)
-    config = load_settings(CompareConfig, None, preset="ctcl-table", n_requests=1_000, seeds="2", store=tmp_path)
+    config = load_settings(CompareConfig, None, preset="ctcl-table", n_requests=1_000, n_seeds=2, store=tmp_path)
     assert run_ctcl_table(config) == 0
     out = capsys.readouterr().out
     for title in ("Table IV: resource efficiency", "Table V: batch requests rescheduled", "Claims of the paper"):

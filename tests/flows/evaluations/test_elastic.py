@@ -51,7 +51,7 @@ def test_types_are_the_distinct_shapes_and_cost_their_share_of_cores() -> None:
 @pytest.mark.slow
 def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_settings(CompareConfig, None, preset="elastic", policies=["nilas"], predictors=["oracle", "km"],
-                           n_requests=1_500, seeds="2", store=tmp_path)
+                           n_requests=1_500, n_seeds=2, store=tmp_path)
     assert run_elastic(config) == 0
     out = capsys.readouterr().out
     # regret and each timer, for best-fit and nilas, with both predictors where they are asked

@@ -29,7 +29,7 @@ def test_every_order_is_held_against_the_traces_of_its_scope() -> None:
 
 @pytest.mark.slow
 def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = load_settings(CompareConfig, None, preset="lars", policies=["best-fit"], n_requests=1_000, seeds="2",
+    config = load_settings(CompareConfig, None, preset="lars", policies=["best-fit"], n_requests=1_000, n_seeds=2,
                            loads=[0.8, 0.6], store=tmp_path)
     assert run_lars(config) == 0
     out = capsys.readouterr().out

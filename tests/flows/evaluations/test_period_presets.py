@@ -116,7 +116,7 @@ def test_ratios_by_share_are_to_no_periodic_model() -> None:
 def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str],
                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    config = load_settings(CompareConfig, None, preset="period-a", seeds="3", store=tmp_path)
+    config = load_settings(CompareConfig, None, preset="period-a", n_seeds=3, store=tmp_path)
     assert run_period_a(config) == 0
     out = capsys.readouterr().out
     assert out.count("Optimum") == 2

@@ -1,0 +1,79 @@
+"""What commands end with: a challenger, a missing trace, a port in use, Ctrl-C."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from made_bundles import make
+from sojourn.flows.cli import app
+from sojourn.flows.commands.exit_codes import CHALLENGER, INTERRUPTED, REFUSED
+from sojourn.flows.outside.mlflow_database import ready_database
+
+
+@pytest.mark.parametrize(("alias", "code"), [("champion", 0), ("challenger", CHALLENGER), ("", CHALLENGER)])
+@pytest.mark.parametrize("command", ["retrain", "train-usage"])
+def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, command: str, tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    name = command.replace("-", "_")
+    done = SimpleNamespace(promotion=SimpleNamespace(alias=alias))
+    monkeypatch.setattr(f"sojourn.flows.jobs.{name}.{name}", lambda settings: done)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    arguments = [command, "--store", str(tmp_path)] + (["made", "--reader", "synthetic"] if "-" in command else [])
+    assert CliRunner().invoke(app, arguments).exit_code == code
+
+
+@pytest.mark.parametrize("command", ["retrain --reader swf --trace", "evaluate --reader swf --trace",
+                                     "simulate --reader swf --trace", "compare --reader swf --trace", "admit",
+                                     "trace describe", "trace check", "trace convert", "usage describe",
+                                     "plan-evaluate recurring --trace"])
+def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    done = CliRunner().invoke(app, [*command.split(), gone])
+    assert (done.exit_code, done.stderr) == (REFUSED, f"error: trace must be a file or folder, got {gone!r}\n")
+
+
+def test_pages_on_a_port_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready_database(tmp_path / "mlflow.db", tmp_path / "artifacts")
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the server must not be started"))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        done = CliRunner().invoke(app, ["ui", "--store", str(tmp_path), "--port", str(port)])
+    assert done.exit_code == REFUSED
+    assert f"error: port must be one that is free, got {port} (" in done.stderr
+
+
+@pytest.mark.parametrize(("command", "stopped", "words"), [
+    ("retrain", "jobs.retrain.retrain", "the champion is as it was; what was read of the trace is kept"),
+    ("evaluate", "jobs.study.study", "what was read of the trace is kept in the store, and the next run takes it"),
+    ("search", "jobs.search.search", "finished trials are in the store, and the same command goes on from there"),
+    ("compare", "compare.comparison.run_comparison", "finished cells are in the store, and the same command goes on"),
+])
+def test_ctrl_c_says_what_is_kept(command: str, stopped: str, words: str, tmp_path: Path,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"sojourn.flows.{stopped}", stop)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    done = CliRunner().invoke(app, [command, "--store", str(tmp_path)])
+    assert done.exit_code == INTERRUPTED
+    assert done.stderr.startswith(f"\ninterrupted: {words}")
+
+
+def test_a_variable_that_nothing_reads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = str(make(tmp_path).folders["hazard"])
+    for name in ("SOJOURN_SERVICE_HOST", "SOJOURN_EXTENDER_PORT_8888_TCP_ADDR", "SOJOURN_SQL_URL_2", "SOJOURN_PRESET",
+                 "SOJOURN_QUANTILES", "sojourn_load"):
+        monkeypatch.setenv(name, "x")
+    assert CliRunner().invoke(app, ["predict", bundle, "{}"]).exit_code == 0
+    monkeypatch.setenv("SOJOURN_TRACKING_URL", "http://me:secret@host")
+    done = CliRunner().invoke(app, ["predict", bundle, "{}"])
+    assert done.exit_code == REFUSED
+    assert done.stderr == ("error: a variable SOJOURN_... must be a setting (such as SOJOURN_TRACKING_URI), got "
+                           "SOJOURN_TRACKING_URL\n")

@@ -1,0 +1,87 @@
+"""Help: every option has a line and says its default, which is the one of the settings; help is there at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from pydantic_core import PydanticUndefined
+from typer.testing import CliRunner
+
+from sojourn.flows.cli import app
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.config import RetrainConfig, TraceSettings
+from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.usage_config import TrainUsageConfig
+
+SETTINGS: dict[str, type[TraceSettings]] = {
+    "retrain": RetrainConfig, "evaluate": RetrainConfig, "search": RetrainConfig, "compare": CompareConfig,
+    "admit": AdmitConfig, "monitor": MonitorConfig, "train-usage": TrainUsageConfig, "sweep": TraceSettings,
+}  # fmt: skip
+_OTHER_NAMES = {"policy": "policies", "predictor": "predictors", "load": "loads", "slack": "slacks",
+                "allocation": "allocations", "quantile": "quantiles", "family": "families"}
+_SAID = re.compile(r"\[default: (?P<value>.+)\]$")
+TOLD = {("evaluate", "family"), ("admit", "reader"), ("compare", "n_workers"), ("admit", "n_workers"),
+        ("compare", "policy"), ("train-usage", "reader")}
+"""Defaults in other words than the setting's."""
+
+
+def options(command: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command's name with each of its parameters."""
+    command = typer.main.get_command(app) if command is None else command
+    for parameter in command.params:
+        yield name, parameter
+    for child, own in getattr(command, "commands", {}).items():
+        yield from options(own, f"{name} {child}".strip())
+
+
+def said(parameter: Any) -> str | None:
+    """The default that help says in words."""
+    found = _SAID.search(parameter.help or "")
+    return None if found is None else found["value"]
+
+
+ALL = [pytest.param(name, each, id=f"{name} {each.name}") for name, each in options() if each.name != "help"]
+
+
+@pytest.mark.parametrize(("command", "parameter"), ALL)
+def test_every_option_has_a_line_and_a_default(command: str, parameter: Any) -> None:
+    assert parameter.help, "it must have a help text"
+    if parameter.param_type_name == "argument" or parameter.required or (
+            parameter.is_flag and not parameter.secondary_opts):  # a flag is off
+        return
+    default = parameter.default
+    is_shown = default is not None and default != [] and default != () and parameter.show_default
+    assert is_shown or said(parameter) is not None, f"it must say its default, got {parameter.help!r}"
+
+
+@pytest.mark.parametrize(("command", "parameter"), ALL)
+def test_a_default_in_words_is_the_one_of_the_settings(command: str, parameter: Any) -> None:
+    words, kind = said(parameter), SETTINGS.get(command)
+    name = "seeds" if (command, parameter.name) == ("compare", "seed") else parameter.name
+    field = None if kind is None else kind.model_fields.get(_OTHER_NAMES.get(name, name))
+    if words is None or field is None or (command, parameter.name) in TOLD:
+        return
+    default = field.get_default(call_default_factory=True)
+    if default in (None, PydanticUndefined, (), "synthetic"):
+        assert not re.fullmatch(r"[\d.]+", words), words
+        return
+    text = " ".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+    text = "simulate" if default is True else text.removesuffix(".0")
+    assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text
+
+
+def test_the_page_shows_the_defaults() -> None:
+    shown = " ".join(CliRunner().invoke(app, ["compare", "--help"]).stdout.split())
+    assert "[default: 0.8]" in shown and "[default: .sojourn]" in shown
+    top = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert "Compare policies x predictors x loads x seeds in pairs; finished cells are not run again." in top
+
+
+def test_the_version_is_printed() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, "sojourn 0.1.0\n")
