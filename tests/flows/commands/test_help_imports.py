@@ -1,4 +1,4 @@
-"""What help, and the refusal of a trace that is not there, load: a library of this list would take longer than all else that a help page needs."""
+"""What help, and the refusal of a missing trace, load: a library of this list would take longer than all else there."""
 
 from __future__ import annotations
 
