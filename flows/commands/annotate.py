@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.flows.commands.options import READER_HELP, Horizon, MapFile, MapPairs, Timezone, is_there, plain_errors
+from sojourn.flows.commands.options import (
+    READER_HELP,
+    Horizon,
+    MapFile,
+    MapPairs,
+    Timezone,
+    is_there,
+    plain_errors,
+)
 
 if TYPE_CHECKING:
     from sojourn.features.trace import Trace
@@ -17,7 +25,8 @@ if TYPE_CHECKING:
 def annotate(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     trace: Annotated[Path, typer.Option(
-        callback=is_there, help="Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the "
+        callback=is_there,
+        help="Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the "
              "training shows the coverage.")],
     reader: Annotated[str, typer.Option(help=READER_HELP)] = "parquet",
     consumer: Annotated[str, typer.Option("--for", help="Who reads it: {consumers}.")] = "json",

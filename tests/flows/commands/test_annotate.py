@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from learnt_bundle import Learnt
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.commands.variables import DEBUG
 
 
 @pytest.fixture(scope="module")
