@@ -21,6 +21,7 @@ from sojourn.features.readers.bitbrains import BITBRAINS
 from sojourn.features.readers.csv_table import CSV
 from sojourn.features.readers.dlrm import DLRM
 from sojourn.features.readers.google_2011 import GOOGLE_2011
+from sojourn.features.readers.kubernetes import KUBERNETES
 from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.parquet import PARQUET
 from sojourn.features.readers.parquet_days import PARQUET_DAYS
@@ -59,6 +60,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "csv": CSV,
     "dlrm": DLRM,
     "google-2011": GOOGLE_2011,
+    "kubernetes": KUBERNETES,
     "openb": OPENB,
     "parquet": PARQUET,
     "parquet-days": PARQUET_DAYS,

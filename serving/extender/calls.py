@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sojourn.serving.extender.drains import Drains
 from sojourn.serving.extender.nodes import Nodes
-from sojourn.serving.extender.pods import (
+from sojourn.serving.pods import (
     listed_items,
     node_name,
     pod_uid,

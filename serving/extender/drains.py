@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn.serving.extender.pods import listed_items, mapping, node_name, shown_field, unix_s
+from sojourn.serving.pods import listed_items, mapping, node_name, shown_field, unix_s
 
 DEFAULT_ANNOTATION = "sojourn/drain-by"
 N_DRAINS_MAX = 100_000

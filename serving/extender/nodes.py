@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sojourn.serving.extender import pods
+from sojourn.serving import pods
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.predictor import Predictor
 

@@ -19,6 +19,7 @@ from made_files import (
     vm_table,
 )
 from made_growing import days_folder, sql_source
+from made_pods import recording
 from sojourn.features import readers
 from sojourn.features.readers import READERS, check_lines, read_trace
 from sojourn.features.trace import Trace
@@ -112,7 +113,7 @@ def sample(name: str, folder: Path) -> Path:
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
               "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf"),
               "parquet-days": lambda: days_folder(folder / "days"), "sql": lambda: _sql_source(folder),
-              "slurm": lambda: sacct_file(folder)}
+              "slurm": lambda: sacct_file(folder), "kubernetes": lambda: recording(folder)}
     return makers[name]()
 
 

@@ -17,7 +17,7 @@ from sojourn.serving.extender import nodes
 from sojourn.serving.extender.drains import Drains
 from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Nodes, node_scores
 from sojourn.serving.extender.pod_columns import PodColumns
-from sojourn.serving.extender.pods import finished_unix_s, unix_s
+from sojourn.serving.pods import finished_unix_s, unix_s
 
 NOW_S = SIX_OCLOCK_S
 

@@ -1,0 +1,189 @@
+"""Sights of pods, put together: when each began and ended, as lists, events and containers tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from sojourn.features.readers._horizon import horizon_of
+from sojourn.features.readers._pod_sights import PodSight, pod_values
+
+_NEVER = math.inf
+
+
+@dataclass(slots=True)
+class PodLife:
+    """What is known of one pod; Unix seconds, NaN or None where it does not say.
+
+    names, sizes, requested_s: as they were when it was first seen, see POD_NAMES and POD_SIZES.
+
+    seen_s: the last time at which it had not ended. ended_s: its end, where it is known to the second. gone_s: a time
+    by which it was gone, of a pod that was deleted. from_s: a time from which it was being deleted.
+    """
+
+    uid: str
+    label: str
+    namespace: str
+    node: str
+    file: str
+    line: int
+    names: tuple[str, ...]
+    sizes: tuple[float, ...]
+    requested_s: float
+    created_s: float
+    placed_s: float | None
+    started_s: float | None
+    is_turned_away: bool
+    phase: str
+    n_restarts: int
+    seen_s: float = -math.inf
+    ended_s: float | None = None
+    from_s: float = -math.inf
+    gone_s: float = _NEVER
+
+    @property
+    def arrival_s(self) -> float | None:
+        """When it began to take room on its node, as far as is known."""
+        return self.placed_s if self.started_s is None else self.started_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its end has been seen."""
+        return self.ended_s is not None or self.gone_s < _NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """after_s, by_s: the end lies between them; equal where it is known. Both are infinite for a pod that still ran."""
+
+    after_s: float
+    by_s: float
+
+
+@dataclass(slots=True)
+class PodLives:
+    """All pods of a recording. part_of_node: node and sizes of pods that belong to one. lists_s: times of lists."""
+
+    lives: dict[str, PodLife] = field(default_factory=dict)
+    part_of_node: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    lists_s: list[float] = field(default_factory=list)
+    last_s: float = -math.inf
+    _everywhere_s: list[float] = field(default_factory=list)
+    _of_namespace_s: dict[str, list[float]] = field(default_factory=dict)
+    _interned: dict[str, str] = field(default_factory=dict)
+
+    def add(self, sight: PodSight, pod: Any, file: str, line: int) -> PodLife | None:
+        """Take in a pod as it was seen; None for one that belongs to its node. RefusedPod as `pod_values`."""
+        if sight.is_of_node:
+            if sight.node and sight.uid not in self.part_of_node:
+                self.part_of_node[sight.uid] = sight.node, pod_values(pod)[1]
+            return None
+        life = self.lives.get(sight.uid)
+        if life is None:
+            names, sizes, requested_s = pod_values(pod)
+            names = tuple(self._interned.setdefault(name, name) for name in names)
+            life = PodLife(sight.uid, sight.label, names[0], sight.node, file, line, names, sizes, requested_s,
+                           math.nan if sight.created_s is None else sight.created_s, sight.placed_s,
+                           sight.started_s, sight.is_turned_away, sight.phase, sight.n_restarts)
+            self.lives[sight.uid] = life
+        elif sight.ended_s is None and life.ended_s is not None:
+            return life  # an older list, read later
+        life.node = sight.node or life.node
+        life.placed_s = sight.placed_s if life.placed_s is None else life.placed_s
+        life.started_s = sight.started_s if life.started_s is None else life.started_s
+        life.is_turned_away |= sight.is_turned_away
+        life.n_restarts = max(life.n_restarts, sight.n_restarts)
+        if sight.asked_s is not None:
+            life.from_s = sight.asked_s
+        if sight.ended_s is not None:
+            life.phase = sight.phase
+            life.ended_s = sight.ended_s if life.ended_s is None else min(life.ended_s, sight.ended_s)
+        return life
+
+    def listed(self, lives: Sequence[PodLife], time_s: float) -> None:
+        """A list of all pods, or of one namespace, at that time: those of before that are not in it have ended.
+
+        A list with pods of several namespaces is of all of them.
+        """
+        self.lists_s.append(time_s)
+        self.last_s = max(self.last_s, time_s)
+        for life in lives:
+            if not life.is_over:
+                life.seen_s = max(life.seen_s, time_s)
+        namespaces = {life.namespace for life in lives}
+        if len(namespaces) == 1:
+            self._of_namespace_s.setdefault(namespaces.pop(), []).append(time_s)
+        else:
+            self._everywhere_s.append(time_s)
+
+    def seen(self, life: PodLife, time_s: float) -> None:
+        """An event told of the pod at that time."""
+        self.last_s = max(self.last_s, time_s)
+        if not life.is_over:
+            life.seen_s = max(life.seen_s, time_s)
+
+    def deleted(self, life: PodLife, time_s: float, deadline_s: float | None) -> None:
+        """An event told that the pod was deleted: by then, or by its deadline if that came first."""
+        if time_s < _NEVER:
+            self.last_s = max(self.last_s, time_s)
+        if life.ended_s is None:
+            from_s = max(life.from_s, -math.inf if life.arrival_s is None else life.arrival_s)
+            life.gone_s = max(from_s, time_s if deadline_s is None else min(time_s, deadline_s))
+            life.from_s = life.gone_s  # the stream tells it at once
+
+    def n_running(self, namespaces: Collection[str] | None) -> int:
+        """Pods of these namespaces (None: of all) that have not ended as far as was read."""
+        return sum(not life.is_over and (namespaces is None or life.namespace in namespaces)
+                   for life in self.lives.values())
+
+    def end_of(self, life: PodLife) -> PodEnd:
+        """When the pod ended, as far as all lists and events tell."""
+        if life.ended_s is not None:
+            return PodEnd(life.ended_s, life.ended_s)
+        if life.gone_s < _NEVER:
+            return PodEnd(life.gone_s, life.gone_s)
+        missed_s = min(_first_after(self._everywhere_s, life.seen_s),
+                       _first_after(self._of_namespace_s.get(life.namespace, ()), life.seen_s))
+        return PodEnd(max(life.seen_s, min(life.from_s, missed_s)), missed_s)
+
+    def close(self) -> None:
+        """All was read: lists in order of time."""
+        self._everywhere_s.sort()
+        for times_s in self._of_namespace_s.values():
+            times_s.sort()
+
+
+def list_time_s(newest_s: Sequence[float]) -> float:
+    """When a list was made, by the newest time of each of its pods; without a few that stand far beyond all others."""
+    times_s = np.array([when for when in newest_s if when > -math.inf], np.float64)
+    if not len(times_s):
+        return -math.inf
+    first_s = float(times_s.min())
+    behind = (times_s - first_s).astype(np.int64) + 1
+    return first_s + horizon_of(behind).time_s - 1
+
+
+def drawn_s(uid: str, after_s: float, by_s: float, seed: int) -> float:
+    """A time in (after_s, by_s], uniformly, whole seconds up; `by_s` where they are equal.
+
+    It is a hash of the seed and the pod's uid: a generator's stream would give every later pod another number where one
+    pod is left out.
+
+    >>> drawn_s("a", 100.0, 160.0, 0), drawn_s("b", 100.0, 160.0, 0), drawn_s("a", 5.0, 5.0, 0)
+    (101.0, 131.0, 5.0)
+    """
+    if by_s <= after_s:
+        return by_s
+    digest = blake2b(f"{seed}/{uid}".encode(errors="surrogatepass"), digest_size=8).digest()
+    share = ((int.from_bytes(digest, "little") >> 11) + 1) * 2.0**-53
+    return min(by_s, float(math.ceil(after_s + share * (by_s - after_s))))
+
+
+def _first_after(sorted_s: Sequence[float], time_s: float) -> float:
+    at = int(np.searchsorted(np.asarray(sorted_s, np.float64), time_s, side="right")) if len(sorted_s) else 0
+    return sorted_s[at] if at < len(sorted_s) else _NEVER
