@@ -86,5 +86,6 @@ $(READY): pyproject.toml constraints.txt
 	else $(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt; fi
 	touch $(READY)
 
+# what `make` made; the store .sojourn stays (`sojourn clean` removes what it no longer needs)
 clean:
-	rm -rf $(VENV) .sojourn build dist src/*.egg-info
+	rm -rf $(VENV) build dist src/*.egg-info

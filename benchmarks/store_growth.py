@@ -1,7 +1,7 @@
-"""How a store grows with retrains, and what a sweep leaves: bytes by part, against one run with its bundle.
+"""How a store grows with retrains, and what a cleaning leaves: bytes by part, against one run with its bundle.
 
 `python benchmarks/store_growth.py` retrains so many times on other data each time, every fifth time with simulation,
-all gates passed; then it sweeps. Prints a table and writes JSON.
+all gates passed; then it cleans. Prints a table and writes JSON.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ def main() -> None:
                 raise RuntimeError(f"a retrain must end with exit code 0, got {ended.code}: {ended.printed[-1_000:]}")
             sizes.append(_sizes(store))
             print(f"{seed + 1:>3} retrains: {sum(sizes[-1].values()) / 1e6:.1f} MB", flush=True)
-        swept = {}
+        after = {}
         for n_caches in (1, 2):
-            ended = started.run(["sweep", "--store", str(store), "--keep-caches", str(3 - n_caches), "--yes"], store)
+            ended = started.run(["clean", "--store", str(store), "--keep-caches", str(3 - n_caches), "--yes"], store)
             if ended.code != 0:
-                raise RuntimeError(f"a sweep must end with exit code 0, got {ended.code}: {ended.printed[-1_000:]}")
-            swept[f"--keep-caches {3 - n_caches}"] = _sizes(store)
+                raise RuntimeError(f"a cleaning must end with exit code 0, got {ended.code}: {ended.printed[-1_000:]}")
+            after[f"--keep-caches {3 - n_caches}"] = _sizes(store)
     first, last = sizes[0], sizes[-1]
     grown = [(last[part] - first[part]) / max(asked.retrains - 1, 1) for part in ("artifacts", "mlflow.db")]
     unit = sum(grown)
     print(f"one run with its bundle: {grown[0] / 1e6:.2f} MB of artifacts, {grown[1] / 1e6:.2f} MB of mlflow.db")
     for part in PARTS:
-        print(f"{part:<30}{last[part] / 1e6:>8.1f} MB" + "".join(f"{of[part] / 1e6:>8.1f} MB" for of in swept.values()))
-    for name, of in (("before", last), *swept.items()):
+        print(f"{part:<30}{last[part] / 1e6:>8.1f} MB" + "".join(f"{of[part] / 1e6:>8.1f} MB" for of in after.values()))
+    for name, of in (("before", last), *after.items()):
         n_bytes = sum(of.values())
         print(f"{name:<20}{n_bytes / 1e6:>8.1f} MB, {n_bytes / unit:>6.1f} times one run with its bundle")
-    asked.json.write_text(json.dumps({"retrains": asked.retrains, "unit_bytes": unit, "each": sizes, "swept": swept},
+    asked.json.write_text(json.dumps({"retrains": asked.retrains, "unit_bytes": unit, "each": sizes, "after": after},
                                      indent=1) + "\n")
 
 

@@ -9,6 +9,7 @@ import typer
 from sojourn import __version__
 from sojourn.flows.commands.admit import admit
 from sojourn.flows.commands.annotate import annotate
+from sojourn.flows.commands.clean import clean
 from sojourn.flows.commands.evaluate import evaluate
 from sojourn.flows.commands.export_c import export_c
 from sojourn.flows.commands.extender import extender
@@ -22,7 +23,7 @@ from sojourn.flows.commands.retrain import retrain
 from sojourn.flows.commands.schedule import schedule
 from sojourn.flows.commands.search import search
 from sojourn.flows.commands.simulate import compare, simulate
-from sojourn.flows.commands.sweep import sweep
+from sojourn.flows.commands.status import status
 from sojourn.flows.commands.trace import trace_app
 from sojourn.flows.commands.train_usage import train_usage
 from sojourn.flows.commands.ui import ui
@@ -57,7 +58,7 @@ def _sojourn(
 app.add_typer(trace_app, name="trace")
 app.add_typer(usage_app, name="usage")
 for command in (simulate, compare, admit, annotate, plan, plan_evaluate, retrain, train_usage, evaluate, search,
-                results, predict, pull, monitor, schedule, versions, rollback, sync, sweep, export_c, ui):
+                results, predict, pull, monitor, schedule, status, versions, rollback, sync, clean, export_c, ui):
     app.command(cls=RegistryCommand)(command)
 app.command(add_help_option=False,
             context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(extender)

@@ -55,13 +55,13 @@ class TraceSettings(BaseSettings):
     """Folder or URL for what runs and versions keep, with a database; default: `artifacts` in `store`. A tracking
     server keeps them itself."""
     keep_runs: int = Field(10, ge=1)
-    """Sweep: of each model and kind of run so many of the newest keep their artifacts."""
+    """Cleaning: of each model and kind of run so many of the newest keep their artifacts."""
     keep_days: float = Field(0.0, ge=0.0)
-    """Sweep: so do runs that ended within so many days."""
+    """Cleaning: so do runs that ended within so many days."""
     keep_caches: int = Field(1, ge=0)
-    """Sweep: of each kind of cache so many of the newest entries stay."""
+    """Cleaning: of each kind of cache so many of the newest entries stay."""
     keep_parts_days: float = Field(90.0, ge=0.0)
-    """Sweep: what was read of a growing source stays if it was last read within so many days."""
+    """Cleaning: what was read of a growing source stays if it was last read within so many days."""
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = "synthetic"
@@ -185,7 +185,7 @@ class TraceSettings(BaseSettings):
 
     @property
     def retention(self) -> RetentionSettings:
-        """Of a sweep."""
+        """Of a cleaning."""
         return RetentionSettings(self.keep_runs, self.keep_days, self.keep_caches, self.keep_parts_days)
 
     @property
@@ -251,8 +251,8 @@ class RetrainConfig(SharedSettings):
     host_mem_gib: float | None = Field(None, gt=0.0)
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
-    is_swept: bool = False
-    """Whether a run that ended well sweeps the store; see `keep_runs`."""
+    is_cleaned: bool = False
+    """Whether a run that ended well cleans the store; see `keep_runs`."""
     is_simulated: bool = True
     n_replicas: int = Field(5, ge=1)
     """Slightly moved copies of the workload that every policy is replayed on."""

@@ -88,7 +88,7 @@ class PromoteSettings:
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """Of a sweep. keep_runs: of each model and kind of run so many of the newest stay whole. keep_days: so do those
+    """Of a cleaning. keep_runs: of each model and kind of run so many of the newest stay whole. keep_days: so do those
     that ended within so many days. keep_caches: of each kind of cache so many of the newest entries stay.
     keep_parts_days: what was read of a growing source stays if it was last read within so many days."""
 

@@ -26,7 +26,13 @@ from benchmarks.faults.overlaps import at_once, held_database, overtaken, two_ho
 from benchmarks.faults.report import page
 from benchmarks.faults.schedules import killed_scheduled_run, never_fires, restarted_prefect, two_schedules
 from benchmarks.faults.secrets import password
-from benchmarks.faults.stores import clock_back, cut_connections, full_disk_sweep, killed_sweep, restarted_postgres
+from benchmarks.faults.stores import (
+    clock_back,
+    cut_connections,
+    full_disk_cleaning,
+    killed_cleaning,
+    restarted_postgres,
+)
 from benchmarks.faults.sweeps import full_disk, killed_compare, killed_first_run, killed_pull, killed_retrain
 from benchmarks.faults.tries import Bench, Row, Try
 from benchmarks.faults.workers import killed_worker
@@ -57,8 +63,8 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "killed-compare": killed_compare,
     "killed-monitor": killed_monitor,
     "full-disk": full_disk,
-    "killed-sweep": killed_sweep,
-    "full-disk-sweep": full_disk_sweep,
+    "killed-cleaning": killed_cleaning,
+    "full-disk-cleaning": full_disk_cleaning,
     "killed-first-run": killed_first_run,
     "killed-retrain": killed_retrain,
 })

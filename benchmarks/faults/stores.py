@@ -1,4 +1,4 @@
-"""Rows of a store's upkeep: a sweep that is killed or has no room, a clock that is set back, PostgreSQL restarted."""
+"""Rows of a store's upkeep: a cleaning that is killed or has no room, a clock set back, PostgreSQL restarted."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _STATEMENTS = ("INSERT INTO runs", "INSERT INTO metrics", "INSERT INTO model_ver
 
 
 def _command(bench: Bench) -> list[str]:
-    return ["sweep", "--yes", "--keep-runs", "1", "--keep-caches", "0", "--store", str(bench.store)]
+    return ["clean", "--yes", "--keep-runs", "1", "--keep-caches", "0", "--store", str(bench.store)]
 
 
-def killed_sweep(bench: Bench) -> Iterator[Try]:
-    """kill -9 in a sweep that removes two versions of three and all caches"""
+def killed_cleaning(bench: Bench) -> Iterator[Try]:
+    """kill -9 in a cleaning that removes two versions of three and all caches"""
     yield from swept_over(bench, bench.promoted, _command(bench), kill)
 
 
-def full_disk_sweep(bench: Bench) -> Iterator[Try]:
-    """ENOSPC before a change of a file in a sweep"""
+def full_disk_cleaning(bench: Bench) -> Iterator[Try]:
+    """ENOSPC before a change of a file in a cleaning"""
     yield from swept_over(bench, bench.promoted, _command(bench), disk_full)
 
 

@@ -40,9 +40,9 @@ from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # no
 from sojourn.flows.stages.train import Training, learner_of, train  # noqa: E402
 from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
 from sojourn.flows.stages.whole_window import score_whole  # noqa: E402
+from sojourn.flows.versions.cleaning import clean  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
-from sojourn.flows.versions.sweep import sweep  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def retrain(config: RetrainConfig) -> Retrained:
                 return Logged(judged, card, {**tags, **checked.tags})
 
             promotion = _promoted(config, tracker, run, name, logged)
-    if config.is_swept:
-        for line in sweep(config.store, tracker, config.retention).failed:
+    if config.is_cleaned:
+        for line in clean(config.store, tracker, config.retention).failed:
             console.print(line, soft_wrap=True, markup=False)
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")

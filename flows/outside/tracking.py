@@ -38,8 +38,8 @@ BUNDLE = "bundle"
 STUDY = "study"
 COMPARISON = "comparison"
 """Tags and artifact names of a study's and of a comparison's run."""
-SWEPT_TAG = "swept"
-"""On a run and on a version: when a sweep removed its artifacts."""
+CLEANED_TAG = "cleaned"
+"""On a run and on a version: when `sojourn clean` removed its artifacts."""
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
 
 
@@ -446,11 +446,11 @@ class Tracker:
         try:
             return self.download(source, folder, f"version {version}")
         except TrackingError as error:
-            swept = self.version_tags(name, version).get(SWEPT_TAG) if not error.is_away else None
-            if swept is None:
+            cleaned = self.version_tags(name, version).get(CLEANED_TAG) if not error.is_away else None
+            if cleaned is None:
                 raise
-            raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: a sweep removed "
-                                f"them on {swept}", error.code) from error
+            raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: `sojourn clean` "
+                                f"removed them on {cleaned}", error.code) from error
 
     def download(self, source: str, folder: Path, what: str) -> Path:
         """Copy an artifact's folder into `folder`; returns where it is. what: whose it is, for an error."""

@@ -1,4 +1,4 @@
-"""Which runs a sweep leaves whole: what serves, may be rolled back to, is compared with, runs, or is recent."""
+"""Which runs a cleaning leaves whole: what serves, may be rolled back to, is compared with, runs, or is recent."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sojourn.flows.outside.tracking import CHAMPION, SWEPT_TAG, Tracker
+from sojourn.flows.outside.tracking import CHAMPION, CLEANED_TAG, Tracker
 from sojourn.flows.versions.rollback import LEFT_TAG
 
 MEASURES: Mapping[str, str] = {
@@ -25,8 +25,8 @@ _GATE = "gate."
 class VersionLine:
     """One version. is_comparable: judged on the champion's trace, data and window; None where there is no champion.
 
-    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. swept: when a sweep removed
-    its artifacts, "" where none did. measures: by their titles; those of a run that was deleted are missing.
+    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. cleaned: when `sojourn clean`
+    removed its artifacts, "" where it did not. measures: by their titles; those of a run that was deleted are missing.
     """
 
     version: int
@@ -39,7 +39,7 @@ class VersionLine:
     is_comparable: bool | None
     failed: tuple[str, ...]
     left: str
-    swept: str
+    cleaned: str
     measures: Mapping[str, float]
 
 
@@ -59,7 +59,7 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         None if reference is None else judged[record.version] == reference,
         tuple(tag.removeprefix(_GATE) for tag, text in record.tags.items()
               if tag.startswith(_GATE) and text.startswith("FAILED")),
-        record.tags.get(LEFT_TAG, ""), record.tags.get(SWEPT_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
+        record.tags.get(LEFT_TAG, ""), record.tags.get(CLEANED_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
     ) for record in records]
 
 
@@ -94,7 +94,7 @@ def _judged_text(line: VersionLine) -> str:
 
 
 def _state(line: VersionLine) -> str:
-    gone = f"; artifacts swept {line.swept}" if line.swept else ""
+    gone = f"; artifacts removed {line.cleaned}" if line.cleaned else ""
     if line.left:
         return f"rolled back: {line.left}{gone}"
     return (f"failed {', '.join(line.failed)}" if line.failed else "passed") + gone

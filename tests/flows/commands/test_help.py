@@ -20,7 +20,7 @@ from sojourn.flows.usage_config import TrainUsageConfig
 
 SETTINGS: dict[str, type[TraceSettings]] = {
     "retrain": RetrainConfig, "evaluate": RetrainConfig, "search": RetrainConfig, "compare": CompareConfig,
-    "admit": AdmitConfig, "monitor": MonitorConfig, "train-usage": TrainUsageConfig, "sweep": TraceSettings,
+    "admit": AdmitConfig, "monitor": MonitorConfig, "train-usage": TrainUsageConfig, "clean": TraceSettings,
 }  # fmt: skip
 _OTHER_NAMES = {"policy": "policies", "predictor": "predictors", "load": "loads", "slack": "slacks",
                 "allocation": "allocations", "quantile": "quantiles", "family": "families"}

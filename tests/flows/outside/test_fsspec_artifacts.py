@@ -1,4 +1,4 @@
-"""Artifacts on file systems of fsspec: a version goes there and comes back whole, or is refused; a sweep removes it."""
+"""Artifacts on file systems of fsspec: a version goes there and comes back whole or is refused; cleaning removes it."""
 
 from __future__ import annotations
 

@@ -1,24 +1,28 @@
-"""`sojourn sweep`: what a store no longer needs, with its size, and its removal."""
+"""`sojourn clean`: what a store no longer needs, with its size, and its removal."""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.flows.commands.exit_codes import REFUSED
+from sojourn.flows.commands.interruption import keeps
 from sojourn.flows.commands.options import ConfigFile, StoreFolder, plain_errors
 
 if TYPE_CHECKING:
-    from sojourn.flows.versions.sweep import Removable
+    from sojourn.flows.versions.cleaning import CleaningPlan, Removable
 
 _N_NAMED = 5
 """Of each kind the largest so many are named."""
 
 
 @plain_errors
-def sweep(
+@keeps("the champion and all that is kept are as they were; the next `sojourn clean` goes on")
+def clean(
     store: StoreFolder = None,
     config: ConfigFile = None,
     keep_runs: Annotated[int | None, typer.Option(
@@ -29,27 +33,44 @@ def sweep(
         help="Of each kind of cache so many of the newest entries stay. [default: 1]")] = None,
     keep_parts_days: Annotated[float | None, typer.Option(
         help="What was read of a growing source stays if it was last read within so many days. [default: 90]")] = None,
-    is_meant: Annotated[bool, typer.Option("--yes", help="Remove; without it, only list.")] = False,
+    is_meant: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
-    """List what the store no longer needs, with sizes; with --yes, remove it.
+    """List what the store no longer needs, with sizes, and remove it after asking.
 
-    Versions with an alias and the newest that passed keep their artifacts.
-    A rollback to a version that was swept is refused.
-    In folders of caches only what Sojourn made goes.
-    Exit code 2 where something could not be removed.
+    Without a terminal to ask on, it is only listed. The champion never goes: versions with an alias and the newest that
+    passed keep their artifacts. A rollback to a version that was cleaned is refused. In folders of caches only what
+    Sojourn made goes. Exit code 2 where something could not be removed.
     """
     from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
+    from sojourn.flows.versions.cleaning import clean as run
+    from sojourn.flows.versions.cleaning import plan_cleaning
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
-    from sojourn.flows.versions.sweep import plan_sweep
-    from sojourn.flows.versions.sweep import sweep as run
 
-    kind = TraceSettings if config is None else RetrainConfig  # a run's file has more settings than a sweep reads
+    kind = TraceSettings if config is None else RetrainConfig  # a run's file has more settings than a cleaning reads
     settings = load_settings(kind, config, store=store, keep_runs=keep_runs, keep_days=keep_days,
                              keep_caches=keep_caches, keep_parts_days=keep_parts_days)
     read_store(settings)  # a store that is not there yet is an error, not a reason to make one
     tracker = open_store(settings)
-    plan = (run if is_meant else plan_sweep)(settings.store, tracker, settings.retention)
+    plan = plan_cleaning(settings.store, tracker, settings.retention)
+    _show(plan)
+    if not (is_meant or (plan.found and is_terminal() and typer.confirm("Remove all this?"))):
+        typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  to remove; nothing was, give --yes to remove it without asking")
+        return
+    done = run(settings.store, tracker, settings.retention, shown=plan)
+    typer.echo(f"{done.n_bytes / 1e6:>10.2f} MB  removed")
+    for line in done.failed:
+        typer.echo(f"error: {line}", err=True)
+    if done.failed:
+        raise typer.Exit(REFUSED)
+
+
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def _show(plan: CleaningPlan) -> None:
     kinds: dict[str, list[Removable]] = defaultdict(list)
     for each in plan.found:
         kinds[each.what].append(each)
@@ -61,12 +82,6 @@ def sweep(
             typer.echo(f"{'':>10}     {_n_bytes(found[_N_NAMED:]) / 1e6:>10.2f} MB  {len(found) - _N_NAMED} more")
     for line in plan.waiting:
         typer.echo(line)
-    done = "removed" if is_meant else "to remove with --yes"
-    typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  {done}")
-    for line in plan.failed:
-        typer.echo(f"error: {line}", err=True)
-    if plan.failed:
-        raise typer.Exit(2)
 
 
 def _n_bytes(found: Sequence[Removable]) -> int:

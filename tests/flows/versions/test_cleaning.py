@@ -1,4 +1,4 @@
-"""A sweep removes what nobody needs and nothing else; killed before any change of a file, the next one finishes it."""
+"""Cleaning removes what nobody needs and nothing else; killed before any change of a file, the next one finishes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from made_growing import days_folder
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, COMPARISON, SWEPT_TAG, Tracker
+from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON, Tracker
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.ingest import read_into
@@ -25,10 +25,10 @@ from sojourn.flows.stages.sampled_features import sampled_features
 from sojourn.flows.store.parts_file import parts_file
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.trace_source import TraceSource
-from sojourn.flows.versions import sweep as module
+from sojourn.flows.versions import cleaning as module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
+from sojourn.flows.versions.cleaning import clean, plan_cleaning
 from sojourn.flows.versions.rollback import roll_back
-from sojourn.flows.versions.sweep import plan_sweep, sweep
 from sojourn.flows.versions.version_list import version_lines, version_rows
 from sojourn.serving import Predictor
 
@@ -74,24 +74,24 @@ def _held(tracker: Tracker, store: Path) -> dict[int, bool]:
 
 def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them(store: Path, four: Tracker) -> None:
     before = read_sha256(store / "bundles" / NAME)
-    planned = plan_sweep(store, four, ONE)
+    planned = plan_cleaning(store, four, ONE)
     assert _held(four, store) == {1: True, 2: True, 3: True, 4: True}  # a plan removes nothing
-    done = sweep(store, four, ONE)
+    done = clean(store, four, ONE)
     assert done.n_bytes == planned.n_bytes > 10_000
     assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
     assert read_sha256(store / "bundles" / NAME) == before
     assert len(four.children(four.run_of(NAME, 2))) == 1
     assert four.children(four.run_of(NAME, 1)) == []  # the measures of single families are gone, the version's stay
     states = {row[0]: row[3] for row in version_rows(version_lines(four, NAME))[1]}
-    assert states["1"].startswith("passed; artifacts swept 20") and states["2"] == "passed"
-    with pytest.raises(OSError, match="the artifacts of made version 1 must be there, got none: a sweep removed them"):
+    assert states["1"].startswith("passed; artifacts removed 20") and states["2"] == "passed"
+    with pytest.raises(OSError, match="artifacts of made version 1 must be there, got none: `sojourn clean` removed"):
         roll_back(four, store, NAME, 1, "x")
-    assert plan_sweep(store, four, ONE).found == ()
+    assert plan_cleaning(store, four, ONE).found == ()
 
 
 def test_more_runs_or_days_keep_more(store: Path, four: Tracker) -> None:
     for kept in (RetentionSettings(2, 0.0, 1, 90.0), RetentionSettings(1, 1.0, 1, 90.0)):
-        artifacts = {each.run.tags.get("mlflow.runName") for each in plan_sweep(store, four, kept).found if each.run}
+        artifacts = {each.run.tags.get("mlflow.runName") for each in plan_cleaning(store, four, kept).found if each.run}
         assert artifacts == set(), kept  # of four, two passed and two are the newest; all ended today
 
 
@@ -106,7 +106,7 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
         runs.append(run)
     with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
         four.end(failed, "FAILED")
-    going = {each.run.run_id for each in sweep(store, four, ONE).found if each.run is not None}
+    going = {each.run.run_id for each in clean(store, four, ONE).found if each.run is not None}
     assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn results`
     assert {runs[0], runs[1]} <= going
     assert len(four.comparisons()) == 1
@@ -130,10 +130,10 @@ def test_old_caches_go_unless_another_process_uses_the_store(store: Path, tracke
     other = enter_store(store)
     with monkeypatch.context() as patched:
         patched.setattr(module, "enter_store", lambda _: type(other)("0" * 32, -1))  # this process is another one
-        waiting = plan_sweep(store, tracker, ONE)
+        waiting = plan_cleaning(store, tracker, ONE)
         assert (waiting.found, waiting.waiting) == (
             (), ("caches and databases wait: 1 other processes use the store",))
-    assert sweep(store, tracker, ONE).n_bytes == 3_000
+    assert clean(store, tracker, ONE).n_bytes == 3_000
     left = {str(path.relative_to(store)) for part in ("features", "traces") for path in (store / part).iterdir()}
     name = f"t-{NEW}"
     assert left == {f"features/{name}-11111111.parquet", f"features/{name}-11111111.json", f"traces/{name}"}
@@ -163,7 +163,7 @@ def test_only_what_sojourn_made_counts_and_goes(store: Path, tracker: Tracker) -
     for part in ("cells", "curves"):
         newer = store / part / f"{'c' * 64 if part == 'cells' else 'hazard-' + 'c' * 24}.npz"
         newer.write_text("newer")
-    done = sweep(store, tracker, RetentionSettings(1, 0.0, 0, 90.0))
+    done = clean(store, tracker, RetentionSettings(1, 0.0, 0, 90.0))
     assert done.failed == ()
     assert all(path.exists() for path in own)
     left = {path for part in module.CACHES for path in (store / part).rglob("*") if path.is_file()}
@@ -181,9 +181,9 @@ def test_traces_and_features_in_parts_go_whole(store: Path, tracker: Tracker, mo
         made.append((ingested.folder, files[0].parent))
         for folder in made[-1]:
             os.utime(folder, (seed, seed))
-    planned = {each.place for each in plan_sweep(store, tracker, ONE).found}
+    planned = {each.place for each in plan_cleaning(store, tracker, ONE).found}
     assert planned == {str(folder) for folder in made[0]}
-    assert sweep(store, tracker, ONE).failed == ()
+    assert clean(store, tracker, ONE).failed == ()
     assert [folder.exists() for folder in (*made[0], *made[1])] == [False, False, True, True]
     for part in ("features", "traces"):  # nothing half-removed is left
         assert len(list((store / part).iterdir())) == 1
@@ -200,11 +200,11 @@ def test_what_was_read_of_a_growing_source_stays_while_the_source_is_read(store:
     own = store / "parts" / "notes.parquet"
     own.write_text("mine")
     os.utime(own, (0, 0))
-    assert sweep(store, tracker, ONE).failed == ()
+    assert clean(store, tracker, ONE).failed == ()
     assert set((store / "parts").iterdir()) == {files[0], own}
     assert "0 of 3 parts read, 3 kept" in read_into(store, TraceSource(
         sources[0].file, "parquet-days", 10**6, 0, 0)).report
-    sweep(store, tracker, RetentionSettings(1, 0.0, 1, 0.0))
+    clean(store, tracker, RetentionSettings(1, 0.0, 1, 0.0))
     assert set((store / "parts").iterdir()) == {own}
 
 
@@ -220,32 +220,49 @@ def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Trac
         removed(path, ignore_errors)
 
     monkeypatch.setattr(shutil, "rmtree", refusing)
-    found = CliRunner().invoke(app, ["sweep", "--store", str(store), "--keep-caches", "1", "--yes"])
+    found = CliRunner().invoke(app, ["clean", "--store", str(store), "--keep-caches", "1", "--yes"])
     assert found.exit_code == 2 and f"got {stuck}: " in found.output
     assert {path.name for path in (store / "features").iterdir()} == {
         f"t-{NEW}-11111111.parquet", f"t-{NEW}-11111111.json"}
 
 
+def test_on_a_terminal_the_command_asks_and_removes_what_it_showed(store: Path, four: Tracker,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.flows.commands.clean.is_terminal", lambda: True)
+    wanted = ["clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "0"]
+    refused = CliRunner().invoke(app, wanted, input="\n")
+    assert refused.exit_code == 0 and "Remove all this? [y/N]" in refused.output
+    assert _held(four, store) == {1: True, 2: True, 3: True, 4: True}
+    shown = plan_cleaning(store, four, RetentionSettings(1, 0.0, 0, 90.0))
+    _cached(store)  # after it was shown
+    assert clean(store, four, RetentionSettings(1, 0.0, 0, 90.0), shown=shown).n_bytes == shown.n_bytes
+    assert len(list((store / "features").iterdir())) == 4
+    assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
+    assert "removed" in CliRunner().invoke(app, wanted, input="y\n").output
+    assert list((store / "features").iterdir()) == []
+    assert read_sha256(store / "bundles" / NAME) is not None
+
+
 def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker) -> None:
     _cached(store)
-    wanted = ["sweep", "--store", str(store), "--keep-runs", "1", "--keep-caches", "1"]
+    wanted = ["clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "1"]
     listed = CliRunner().invoke(app, wanted)
     assert listed.exit_code == 0, listed.output
-    assert "1 x artifacts of hazard" in listed.output and "to remove with --yes" in listed.output
+    assert "1 x artifacts of hazard" in listed.output and "to remove; nothing was" in listed.output
     assert str(store / "traces" / f"t-{OLD}") in listed.output
     assert _held(four, store)[1]
     assert "removed" in CliRunner().invoke(app, [*wanted, "--yes"]).output
     assert not _held(four, store)[1]
-    assert "0.00 MB  to remove with --yes" in CliRunner().invoke(app, wanted).output
+    assert "0.00 MB  to remove; nothing was" in CliRunner().invoke(app, wanted).output
     refused = CliRunner().invoke(app, [*wanted, "--keep-runs", "0"])
     assert refused.exit_code == 2 and "keep_runs must be valid" in refused.output
-    away = CliRunner().invoke(app, ["sweep", "--store", str(store / "nowhere")])
+    away = CliRunner().invoke(app, ["clean", "--store", str(store / "nowhere")])
     assert away.exit_code == 2 and not (store / "nowhere").exists()
 
 
 @pytest.mark.slow
-def test_killed_before_any_change_of_a_file_the_next_sweep_finishes(four: Tracker, store: Path) -> None:
-    """Each try forks, so that the kill is one: before the k-th file or folder that the sweep removes."""
+def test_killed_before_any_change_of_a_file_the_next_one_finishes(four: Tracker, store: Path) -> None:
+    """Each try forks, so that the kill is one: before the k-th file or folder that the cleaning removes."""
     _cached(store)
     k = 0
     while True:
@@ -263,7 +280,7 @@ def test_killed_before_any_change_of_a_file_the_next_sweep_finishes(four: Tracke
 
             sys.addaudithook(killed)
             try:
-                sweep(store, Tracker(four.uri, store / "artifacts"), ONE)
+                clean(store, Tracker(four.uri, store / "artifacts"), ONE)
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -273,11 +290,11 @@ def test_killed_before_any_change_of_a_file_the_next_sweep_finishes(four: Tracke
         held = _held(four, store)
         assert (held[2], held[4]) == (True, True)
         for version in (1, 3):  # never half of a bundle without a word
-            assert held[version] or SWEPT_TAG in four.version_tags(NAME, version)
+            assert held[version] or CLEANED_TAG in four.version_tags(NAME, version)
         if code == 0:
             break
     assert k > 10
     assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
-    assert plan_sweep(store, four, ONE).found == ()
+    assert plan_cleaning(store, four, ONE).found == ()
     assert not [run for run in MlflowClient(four.uri.plain).search_runs([four._experiment])
-                if run.data.tags.get(SWEPT_TAG) == "begun"]
+                if run.data.tags.get(CLEANED_TAG) == "begun"]

@@ -2,7 +2,7 @@
 
 What is registered stays in MLflow: parameters, main measures, gates and reasons of every version are kept, and a
 version whose artifacts were removed says so. The runs of single families, which hold most rows, go with their run. A
-version is marked before the first byte goes, a run when the last has gone: a sweep that is killed is finished by the
+version is marked before the first byte goes, a run when the last has gone: a cleaning that is killed is finished by the
 next one.
 """
 
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sojourn.flows.outside.run_artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
-from sojourn.flows.outside.tracking import SWEPT_TAG, RunRecord, Tracker
+from sojourn.flows.outside.tracking import CLEANED_TAG, RunRecord, Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.store.checksums import CHECKSUMS
@@ -47,7 +47,7 @@ _FREE_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """What a sweep removes. what: its kind, for people. place: its path or URI. run: whose artifacts these are."""
+    """What a cleaning removes. what: its kind, for people. place: its path or URI. run: whose artifacts these are."""
 
     what: str
     place: str
@@ -56,7 +56,7 @@ class Removable:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepPlan:
+class CleaningPlan:
     """All that may go now, or went; a line for each kind of thing that must wait, and for each that would not go."""
 
     found: tuple[Removable, ...]
@@ -69,8 +69,8 @@ class SweepPlan:
         return sum(each.n_bytes for each in self.found)
 
 
-def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> SweepPlan:
-    """What a sweep would remove now, largest first; nothing is changed.
+def plan_cleaning(store: Path, tracker: Tracker, settings: RetentionSettings) -> CleaningPlan:
+    """What a cleaning would remove now, largest first; nothing is changed.
 
     Caches and databases wait while another process uses the store. On a tracking server or a shared database only runs
     of models that this store has published or judged are looked at.
@@ -80,11 +80,11 @@ def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> Sw
     names = None if own else sorted(known)
     found = []
     for run in ended_runs_to_empty(tracker, settings, names):
-        is_done = run.tags.get(SWEPT_TAG, _BEGUN) != _BEGUN
+        is_done = run.tags.get(CLEANED_TAG, _BEGUN) != _BEGUN
         if is_done and local_folder(run.artifact_uri) is None:
             continue  # a server is not asked for the artifacts of each run that ever was
         n_bytes = artifact_bytes(tracker.uri, run.artifact_uri)
-        if n_bytes > 0 or run.parent is not None or run.tags.get(SWEPT_TAG) == _BEGUN:
+        if n_bytes > 0 or run.parent is not None or run.tags.get(CLEANED_TAG) == _BEGUN:
             kind = "artifacts" if run.parent is None else "run and artifacts"
             found.append(Removable(f"{kind} of {run.name}", run.artifact_uri, n_bytes, run))
     n_others = _n_others(store)
@@ -97,19 +97,24 @@ def plan_sweep(store: Path, tracker: Tracker, settings: RetentionSettings) -> Sw
     if n_others and (caches or free):
         waiting = [f"caches and databases wait: {n_others} other processes use the store"]
         caches, free = [], []
-    return SweepPlan(tuple(sorted((*found, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
+    return CleaningPlan(tuple(sorted((*found, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
 
 
-def sweep(store: Path, tracker: Tracker, settings: RetentionSettings,
-          tell: Callable[[Removable], object] = lambda _: None) -> SweepPlan:
-    """Remove what `plan_sweep` finds, under the store's lock; returns what was removed. tell: called before each.
+def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
+          tell: Callable[[Removable], object] = lambda _: None, *, shown: CleaningPlan | None = None) -> CleaningPlan:
+    """Remove what `plan_cleaning` finds, under the store's lock; returns what was removed. tell: called before each.
 
+    shown: nothing goes that is not in this plan, which somebody has agreed to; None = all that is found.
     What cannot be removed is named in `failed`; the others go. TrackingError where the tracking store is away.
     """
     done, failed = [], []
     with store_lock(store):
-        plan = plan_sweep(store, tracker, settings)
+        plan = plan_cleaning(store, tracker, settings)
+        agreed = plan if shown is None else shown
+        places = {each.place for each in agreed.found}
         for each in plan.found:
+            if each.place not in places:
+                continue
             tell(each)
             try:
                 _remove(tracker, each)
@@ -121,9 +126,9 @@ def sweep(store: Path, tracker: Tracker, settings: RetentionSettings,
                 done.append(each)
         if not _n_others(store):
             for file, _ in _roomy(store):  # rows that went leave room
-                with suppress(OSError):  # a page of MLflow holds it: the next sweep finds it again
+                with suppress(OSError):  # a page of MLflow holds it: the next cleaning finds it again
                     vacuum(file)
-    return SweepPlan(tuple(done), plan.waiting, tuple(failed))
+    return CleaningPlan(tuple(done), plan.waiting, tuple(failed))
 
 
 def _n_others(store: Path) -> int:
@@ -140,15 +145,15 @@ def _remove(tracker: Tracker, each: Removable) -> None:
     if each.run is not None:
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M UTC}"
         for name, version in tracker.versions_of_run(each.run.run_id):
-            tracker.tag_version(name, version, SWEPT_TAG, now)
-        tracker.tag(each.run.run_id, SWEPT_TAG, _BEGUN)
+            tracker.tag_version(name, version, CLEANED_TAG, now)
+        tracker.tag(each.run.run_id, CLEANED_TAG, _BEGUN)
         remove_artifacts(tracker.uri, each.place)
         folder = local_folder(each.place)
         if folder is not None:
             with suppress(OSError):  # MLflow's folder of the run, now empty
                 folder.parent.rmdir()
         if each.run.parent is None:
-            tracker.tag(each.run.run_id, SWEPT_TAG, now)
+            tracker.tag(each.run.run_id, CLEANED_TAG, now)
         else:
             tracker.delete_run(each.run.run_id)
     elif each.what != "free room":
