@@ -87,5 +87,6 @@ def admit(
         page=page, n_workers=n_workers)
     check_before_work(settings)
     from sojourn.flows.evaluations.admit import run_admit, run_predicted, run_sweep
+    from sojourn.flows.stages.kept_trace import with_kept_trace
 
-    (run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit)(settings)
+    (run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit)(with_kept_trace(settings))

@@ -175,6 +175,9 @@ def compare(
     from sojourn.flows.jobs.preflight import check_before_work
 
     check_before_work(settings)
+    from sojourn.flows.stages.kept_trace import with_kept_trace
+
+    settings = with_kept_trace(settings)
     module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
     if getattr(import_module(module), name)(settings):
         raise typer.Exit(CLAIM_FAILED)

@@ -26,7 +26,8 @@ class VersionLine:
     """One version. is_comparable: judged on the champion's trace, data and window; None where there is no champion.
 
     failed: gates that did not hold. left: why it was rolled back from, "" where it was not. cleaned: when its
-    artifacts were removed, "" where they were not. measures: by their titles; those of a run that was deleted are missing.
+    artifacts were removed, "" where they were not. measures: by their titles; those of a run that was deleted are
+    missing.
     """
 
     version: int
