@@ -89,4 +89,5 @@ def admit(
     from sojourn.flows.evaluations.admit import run_admit, run_predicted, run_sweep
     from sojourn.flows.stages.kept_trace import with_kept_trace
 
-    (run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit)(with_kept_trace(settings))
+    run = run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit
+    run(with_kept_trace(settings))
