@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # A real Slurm on one machine, to record what `sacct` prints. Run it as root, on a machine that may be thrown away: it
 # writes to /etc/slurm. Debian: apt-get install slurmctld slurmd slurmdbd slurm-client mariadb-server munge
-# Usage: slurm.sh start FOLDER | slurm.sh record FOLDER | slurm.sh stop FOLDER
+# Usage: slurm.sh start FOLDER | slurm.sh record FOLDER | slurm.sh advise FOLDER | slurm.sh stop FOLDER
 # `start` takes 20 s. `record` submits jobs of every kind, waits for 4 minutes, and writes FOLDER/sacct.txt (-X),
 # FOLDER/sacct_runs.txt (-X -D: each run of a requeued job) and FOLDER/sacct_steps.txt (with steps).
+# `advise` takes half a minute: it installs job_submit.lua with a small table, submits jobs with and without limits, then
+# with a missing and a damaged table, and writes FOLDER/advice.txt: what the user was told, and the limit that each kept.
 # The node claims 8 CPUs, 32 GB and 2 GPUs, whatever the machine has.
 set -euo pipefail
 act=$1 at=$(realpath -m "$2") host=$(hostname -s)
@@ -125,10 +127,67 @@ record() {
     wc -l "$at"/sacct*.txt
 }
 
+ask() {  # what a user types, what is said, and what the job then has
+    local number
+    echo "\$ sbatch $*" | sed 's/ -o .*//'
+    number=$(sbatch --parsable -o /dev/null --wrap 'sleep 1' "$@" 2>>"$at/said" | cut -d';' -f1)
+    [ -f "$at/said" ] && sed 's/^sbatch: /  told: /' "$at/said" && rm "$at/said"
+    scontrol show job "$number" | sed -nE 's/.*(TimeLimit=[^ ]*).*/  \1/p; s/^ *(AdminComment=.*)/  \1/p'
+}
+
+restarted() {  # the controller, with a line of the script changed
+    sed "$1" "$(dirname "$(realpath "$0")")/job_submit.lua" >/etc/slurm/job_submit.lua
+    kill "$(cat "$at/ctld.pid")"; sleep 3; slurmctld; sleep 4
+}
+
+advise() {
+    local table=/etc/slurm/sojourn_limits.tsv
+    export -n SOJOURN_LIMITS
+    grep -q JobSubmitPlugins /etc/slurm/slurm.conf || echo JobSubmitPlugins=lua >>/etc/slurm/slurm.conf
+    grep -q 'PartitionName=short' /etc/slurm/slurm.conf || echo \
+        'PartitionName=short Nodes=ALL DefaultTime=5 MaxTime=60 State=UP' >>/etc/slurm/slurm.conf
+    printf 'made\t%s\nlevel\t0.9\ncolumns\taccount,user,job_name,partition\n' "$(date +%s)" >"$table"
+    printf '%s\t%s\n' 'physics|root|wrap|main' 30 'physics|root|*|main' 15 'physics|root|*|*' 45 \
+        'physics|root|a%20%7C%20b|main' 7 >>"$table"
+    {
+        restarted ''
+        echo '# the script as it is'
+        ask -A physics -t 10
+        ask -A physics -t 40
+        ask -A physics -t 60
+        ask -A physics
+        ask -A physics -p short
+        ask -A physics -J 'a | b' -t 20
+        ask -A physics -J other -p long -t UNLIMITED
+        ask -A biology -t 10
+        echo '# FILL = true'
+        restarted 's/^local FILL = false/local FILL = true/'
+        ask -A physics -p short
+        ask -A physics -p short -t 3
+        ask -A physics
+        ask -A physics -p long
+        echo '# no table'
+        mv "$table" "$at/kept.tsv"; restarted ''
+        ask -A physics -t 10
+        echo '# a damaged table'
+        head -c 3000 /dev/urandom >"$table"; restarted ''
+        ask -A physics -t 10
+        echo '# a table of last year'
+        sed 's/^made.*/made\t1000000000/' "$at/kept.tsv" >"$table"; restarted ''
+        ask -A physics -t 10
+        echo '# a fault within the script'
+        cp "$at/kept.tsv" "$table"; restarted 's/^local function said(minutes)/&\n    error("broken")/'
+        ask -A physics -t 10
+    } >"$at/advice.txt"
+    restarted ''
+    cat "$at/advice.txt"
+    grep -h 'sojourn: no advice' "$at/ctld.log" | sed 's/^[^ ]* //' | tail -1
+}
+
 stop() {
     scancel --state=PENDING; scancel --state=RUNNING; sleep 3
     for pid in slurmd ctld dbd munged; do [ -f "$at/$pid.pid" ] && kill "$(cat "$at/$pid.pid")" 2>/dev/null || true; done
     mariadb-admin --socket="$at/db/s.sock" shutdown
 }
 
-case $act in start | record | stop) $act ;; *) echo "act must be start, record or stop, got $act" >&2; exit 2 ;; esac
+case $act in start | record | advise | stop) $act ;; *) echo "act must be start, record, advise or stop, got $act" >&2; exit 2 ;; esac

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from sojourn.features.trace import Trace
 from sojourn.flows.annotation.bounds import running_bounds
-from sojourn.flows.annotation.consumers import CONSUMERS
+from sojourn.flows.annotation.consumers import CONSUMERS, LIMITS
 from sojourn.flows.annotation.coverage_text import coverage_lines
 from sojourn.flows.annotation.held_out import corrected_report, coverage_report
+from sojourn.flows.annotation.limit_table import limit_table, table_coverage
 from sojourn.flows.annotation.replayed import Replayed
 from sojourn.serving import load_bundle
 
@@ -48,8 +49,9 @@ def annotated(order: Order, trace: Trace) -> Annotated:
 
     Raises BundleError where the bundle cannot be loaded and ValueError where it and the trace do not fit.
     """
-    bundle = load_bundle(order.bundle)
-    replayed = Replayed.of(bundle, trace)
+    replayed = Replayed.of(load_bundle(order.bundle), trace)
+    if order.consumer == LIMITS:
+        return _limits(order, replayed)
     report = (corrected_report if order.is_corrected else coverage_report)(replayed, order.level)
     bounds = running_bounds(replayed, report.used, order.level)
     said = [*_told(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
@@ -66,6 +68,22 @@ def annotated(order: Order, trace: Trace) -> Annotated:
                     f"{consumer.ids}: {', '.join(map(repr, strange[:_N_NAMED]))}")
     kept = tuple(line for line in lines if line is not None)
     return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
+                     "" if report.is_overall_right else report.faults[0])
+
+
+def _limits(order: Order, replayed: Replayed) -> Annotated:
+    """The table of limits for jobs to come."""
+    if order.ids is not None or order.is_corrected:
+        raise ValueError(f"--only and --corrected must be left out with --for {LIMITS}, got one of them")
+    end_unix_s = replayed.trace.meta.get("start_unix_s")
+    if end_unix_s is None:
+        raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")
+    judged = table_coverage(replayed, order.level)
+    table, report = limit_table(replayed, order.level), judged.report
+    said = [*_told(replayed), f"limits    {len(table.minutes):,} groups by {', '.join(table.columns)}; written anew "
+            f"every {judged.renewed_s / 86_400:.0f} days, tables had a limit for {100 * judged.has_limit:.1f} % of the "
+            "held-out requests", *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
+    return Annotated(tuple(table.lines(int(end_unix_s) + replayed.trace.horizon_s)), len(table.minutes), tuple(said),
                      "" if report.is_overall_right else report.faults[0])
 
 

@@ -15,6 +15,8 @@ from types import MappingProxyType
 
 from sojourn.flows.annotation.bounds import Bound
 
+LIMITS = "slurm-limits"
+"""The consumer that reads a table of coming jobs instead of lines of running ones: `limit_table`."""
 KARPENTER = "karpenter.sh/do-not-disrupt"
 CHRONOS = "scheduling.workload.io/expected-duration-seconds"
 KAI = "kai.scheduler/expected-runtime"
@@ -88,5 +90,6 @@ CONSUMERS: Mapping[str, Consumer] = MappingProxyType({
     "kai": Consumer(_kai, "the pod group's expected runtime, for a plugin of KAI that is not released", _PODS),
     "karpenter": Consumer(_karpenter, "how long from its start a pod's node is not disrupted", _PODS),
     "slurm": Consumer(_slurm, "a comment on a running job, for its administrator; limits stay", "Slurm's job ids"),
+    LIMITS: Consumer(lambda bound: None, "a table for examples/slurm/job_submit.lua: advice at submission", "", ""),
 })
 """Name in commands -> consumer."""

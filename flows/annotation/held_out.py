@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.features.split import Examples
+from sojourn.features.split import Examples, known_at
 from sojourn.flows.annotation.bounds import total_bounds
 from sojourn.flows.annotation.replayed import Replayed
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, coarsest_owner
-from sojourn.serving.inputs import HistoryDefinition
 
 AGES_S = (0.0, 3_600.0, 21_600.0)
 """Ages at which the bounds of running requests are checked: 0 = at the start."""
@@ -63,7 +62,7 @@ class CoverageReport:
 def coverage_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
     """Coverage of the model's own quantile on all held-out requests."""
     rows = replayed.held_out()
-    return _report(replayed.bundle.schema.encoder.history, rows, replayed.table(rows.features), level, level, seed)
+    return _of_model(replayed, rows, level, level, seed)
 
 
 def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
@@ -72,8 +71,6 @@ def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cove
     Ends in the later half are not seen by the first: its labels are those of the cut. One number for all requests: a
     model that is wrong by another amount for short requests than for long ones stays so.
     """
-    from sojourn.features.split import known_at
-
     every, decided = replayed.rows, replayed.rows.decided_s
     held = decided >= replayed.held_out_s
     if not held.any():
@@ -81,7 +78,7 @@ def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cove
     cut_s = int(np.quantile(decided[held], 0.5, method="higher"))
     earlier, later = known_at(every, held & (decided < cut_s), cut_s), known_at(every, decided >= cut_s, None)
     used = level if len(earlier) < LEAST_ROWS else level_for(replayed.table(earlier.features), earlier, level)
-    return _report(replayed.bundle.schema.encoder.history, later, replayed.table(later.features), level, used, seed)
+    return _of_model(replayed, later, level, used, seed)
 
 
 def level_for(table: CurveTable, rows: Examples, level: float) -> float:
@@ -97,22 +94,32 @@ def level_for(table: CurveTable, rows: Examples, level: float) -> float:
     return round((low + high) / 2.0, 4)
 
 
-def _report(history: HistoryDefinition, rows: Examples, table: CurveTable, level: float, used: float,
-            seed: int) -> CoverageReport:
-    nothing = Coverage(np.nan, np.nan, np.nan, len(rows), np.nan)
+def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np.ndarray, level: float, used: float,
+              seed: int) -> CoverageReport:
+    """Coverage of any bounds at the start of `rows`, float64 (n,) seconds. table: what the model predicts of them."""
     if len(rows) == 0 or not rows.is_event.any():
-        return CoverageReport(level, used, nothing, (), ())
-    owners = [rows.keys[idx] for idx, key in enumerate(history.keys) if key.kind == "owner"]
-    bounded = BoundedRows.of(table, rows, total_bounds(table, used, 0.0), used)
+        return CoverageReport(level, used, Coverage(np.nan, np.nan, np.nan, len(rows), np.nan), (), ())
+    keys = replayed.bundle.schema.encoder.history.keys
+    owners = [rows.keys[idx] for idx, key in enumerate(keys) if key.kind == "owner"]
+    bounded = BoundedRows.of(table, rows, bound_s, used)
     overall = bounded.coverage(OwnerDraws(coarsest_owner(owners, len(rows)), seed=seed))
-    by_decile = bounded.by_decile(table.quantile(0.5, 0.0))
+    return CoverageReport(level, used, overall, bounded.by_decile(table.quantile(0.5, 0.0)), ())
+
+
+def _of_model(replayed: Replayed, rows: Examples, level: float, used: float, seed: int) -> CoverageReport:
+    """Coverage of the model's own quantile, at the start and at later ages."""
+    table = replayed.table(rows.features)
+    bound_s = total_bounds(table, used, 0.0) if len(rows) else np.empty(0)
+    report = report_of(replayed, rows, table, bound_s, level, used, seed)
+    if np.isnan(report.overall.share):
+        return report
     by_age = []
     for age_s in AGES_S:
         is_old = (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
         if int(is_old.sum()) >= LEAST_ROWS:
             some, aged = rows.take(is_old), table.take(is_old)
             by_age.append((age_s, BoundedRows.of(aged, some, total_bounds(aged, used, age_s), used, age_s).coverage()))
-    return CoverageReport(level, used, overall, by_decile, by_age)
+    return replace(report, by_age=by_age)
 
 
 def _percent(share: float) -> str:
