@@ -73,7 +73,7 @@ def test_only_the_listed_are_annotated(learnt: Learnt, folder: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (("--for", "nomad"), "--for must be one of chronos, json, kai, karpenter, slurm, got 'nomad'"),
+    (("--for", "nomad"), "--for must be one of chronos, json, kai, karpenter, slurm, slurm-limits, got 'nomad'"),
     (("--quantile", "1"), "quantile must be above 0 and below 1, got 1.0"),
     (("--quantile", "nan"), "quantile must be above 0 and below 1, got nan"),
     (("--reader", "slurm", "--map", "arrival=x"), "reader that maps columns"),
