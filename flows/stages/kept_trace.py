@@ -1,4 +1,4 @@
-"""A trace that is queried, as it is now: written into the store once, and read from there by everything that follows."""
+"""A trace that is queried, as it is now: written into the store once, and read from there by all that follows."""
 
 from __future__ import annotations
 
