@@ -48,6 +48,8 @@ _COMMENT = re.compile(r"<!--\s*(.*?)\s*-->\s*", re.DOTALL)
 _RULE = re.compile(r'(?:(?P<how>skip|run) "(?P<part>[^"]+)"(?: until "(?P<text>[^"]+)")?|(?P<skip>skip)): '
                    r"(?P<reason>.+)", re.DOTALL)
 _SERVE = """
+# exit code 3: the version of a small made trace may be a challenger
+sojourn() { command sojourn "$@" || [ $? = 3 ]; }
 serve_until() {
     local text=$1 file; shift; file=$(mktemp)
     set -m; "$@" >"$file" 2>&1 & local pid=$!; set +m

@@ -9,7 +9,7 @@ from sojourn.simulator.policies.aligned_fit import aligned_cost
 from sojourn.simulator.policies.joint_fit import joint_cost
 from sojourn.simulator.policies.la import doubling_class_mismatch
 from sojourn.simulator.policies.la_binary import class_mismatch
-from sojourn.simulator.policies.nilas import temporal_cost
+from sojourn.simulator.policies.nilas import extension, temporal_cost
 from sojourn.simulator.policies.nilas_expected import expected_cost, expected_extension
 from sojourn.simulator.policies.packing import free_share_left, opens_host
 from sojourn.simulator.policies.random_fit import draw
@@ -65,6 +65,20 @@ def request(exit_s: int) -> Request:
 ])
 def test_temporal_cost(host_exit: int, request_exit: int, n_running: int, expected: int) -> None:
     assert temporal_cost(one_host(n_running, host_exit), 0, request(request_exit), 200) == expected
+
+
+@pytest.mark.parametrize(("host_exit", "request_exit", "n_running", "expected"), [
+    # 4,200 s after the host
+    (1_000, 5_200, 1, 4_200.0),
+    # 500 s before it: max(-500, 0)
+    (1_000, 500, 1, 0.0),
+    # the host's predicted exit has passed: it counts as now (200), 800 - 200
+    (100, 800, 1, 600.0),
+    # an empty host's exit is now, whatever its stale value
+    (10**9, 800, 0, 600.0),
+])
+def test_extension_in_seconds(host_exit: int, request_exit: int, n_running: int, expected: float) -> None:
+    assert extension(one_host(n_running, host_exit), 0, request(request_exit), 200) == expected
 
 
 @pytest.mark.parametrize(("host_left", "request_left", "n_running", "expected"), [
