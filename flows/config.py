@@ -253,6 +253,8 @@ class RetrainConfig(SharedSettings):
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
     is_cleaned: bool = False
     """Whether a run that ended well cleans the store; see `keep_runs`."""
+    is_system_logged: bool = False
+    """Whether MLflow logs what the machine does while the run lasts (CPU, memory, disk, network), each 10 s."""
     is_simulated: bool = True
     n_replicas: int = Field(5, ge=1)
     """Slightly moved copies of the workload that every policy is replayed on."""

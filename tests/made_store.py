@@ -12,18 +12,21 @@ from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 
 
 def promoted(made: Made, store: Path, tracker: Tracker, kind: str, name: str = "made",
              data: str = "aaa") -> Promotion:
     """The bundle of this kind as a new version, and as champion."""
     run = tracker.start(kind, {})
-    tracker.log(run, metrics={"ages.ibs": 0.25})
+    judged_on = JudgedOn("made", data, "w").key
+    tracker.log(run, metrics=keyed(judged_on, {"ages.ibs": 0.25}))
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, name, run)))
     source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
     judged = Judged(name, run, source, BundleBytes.read(folder).sha256, tracker.version_of(name, CHAMPION),
-                    (Gate("any", True, "fine"),))
-    return promote.fn(tracker, store, judged, "card\n", {"trace": "made", "data_hash": data, "window": "w"})
+                    (Gate("any", True, "fine"),), f"retrain {kind}")
+    tags = {"trace": "made", "data_hash": data, "window": "w", JUDGED_TAG: judged_on}
+    return promote.fn(tracker, store, judged, "card\n", tags)
 
 
 def made_store(made: Made, store: Path, name: str) -> Path:

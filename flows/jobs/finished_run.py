@@ -25,7 +25,7 @@ TABLES = "tables.txt"
 """A run's artifact: the tables that it printed."""
 _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
                     "tracking_wait_s", "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
-                    "is_cleaned")
+                    "is_cleaned", "is_system_logged")
 _GATE = "gate."
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
@@ -18,8 +20,8 @@ from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
 from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.jobs.retrain_artifacts import publish_artifacts  # noqa: E402
-from sojourn.flows.jobs.retrain_log import log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
+from sojourn.flows.jobs.retrain_log import differences, log_retrain, retrain_tags  # noqa: E402
+from sojourn.flows.outside.tracking import CHAMPION, RETRAIN, Tracker  # noqa: E402
 from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.run_report import (  # noqa: E402
@@ -41,6 +43,7 @@ from sojourn.flows.stages.train import Training, learner_of, train  # noqa: E402
 from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
 from sojourn.flows.stages.whole_window import score_whole  # noqa: E402
 from sojourn.flows.versions.cleaning import clean  # noqa: E402
+from sojourn.flows.versions.judged_on import JUDGED_TAG, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 
@@ -77,13 +80,15 @@ def retrain(config: RetrainConfig) -> Retrained:
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
         rivals = load_rivals(config.promotion, tracker, features)
-    name = f"retrain {ingested.name}"
-    begun = {"model": config.registered_name, "trace": ingested.name, **run_tags(config, ingested, rivals.champion)}
+    name = f"retrain {ingested.name} {datetime.now(UTC):%Y-%m-%d}"
+    begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
+             **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
-    with tracker.run(name, begun) as run:
+    with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
         with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
             training = train(config.training, features, learner)
-        tags = {**retrain_tags(ingested, training), "model": config.registered_name}
+        sample = "" if features.sample is None else features.sample.text()
+        tags = {**retrain_tags(ingested, training, sample), "kind": RETRAIN, "model": config.registered_name}
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
         whole = None if features.sample is None else score_whole(features.sample, candidate.folder,
@@ -97,13 +102,15 @@ def retrain(config: RetrainConfig) -> Retrained:
                                              evaluation, candidate, tags)
                 to.log_text(to_run, plain_text(tables), TABLES)
                 judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
-                                checked.gates)
+                                checked.gates, name)
+                to.log(to_run, None, differences(checked, evaluation, training.candidate))
                 card = version_card(_facts(config, ingested, features, training, tags["window"]), scores,
                                     checked.measures, checked.against_lookup.get(training.candidate),
                                     evaluation.simulation)
                 if features.sample is not None and whole is not None:
                     card += f"\n{features.sample.text()} {whole.text()}\n"
-                    to.log(to_run, {"n_requests_sampled": features.sample.n_sampled}, whole.scores())
+                    to.log(to_run, {"n_requests_sampled": features.sample.n_sampled},
+                           keyed(tags[JUDGED_TAG], whole.scores()))
                 return Logged(judged, card, {**tags, **checked.tags})
 
             promotion = _promoted(config, tracker, run, name, logged)

@@ -9,31 +9,56 @@ from typing import TYPE_CHECKING
 
 from sojourn import __version__
 from sojourn.features.split import Examples
+from sojourn.flows.gates.simulation_gate import DEPLOYABLE
 from sojourn.flows.outside.data_window import train_and_test
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.tracking import FAMILY, Tracker
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
 from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.judge import Evaluation, simulation_scores
+from sojourn.flows.stages.promotion_gates import CheckedGates
 from sojourn.flows.stages.train import Trained, Training
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder
+from sojourn.simulator.experiments import label_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def retrain_tags(ingested: Ingested, training: Training) -> dict[str, str]:
-    """Tags of a retrain's runs and of its version."""
+def retrain_tags(ingested: Ingested, training: Training, sample: str = "") -> dict[str, str]:
+    """Tags of a retrain's runs and of its version. sample: which of the requests were read, "" for all."""
     since = f"from {training.from_s} s on, " if training.from_s else ""
     window = f"{since}decided before {training.split.test_from_s} s, judged on the rest"
-    return {"trace": ingested.name, "data_hash": ingested.data_hash[:12], "window": window,
+    judged = JudgedOn(ingested.name, ingested.data_hash, f"{window}{sample}", training.threshold_s)
+    return {"trace": ingested.name, "data_hash": ingested.data_hash[:12], "window": window, JUDGED_TAG: judged.key,
             "family": training.candidate, "code_version": __version__}
+
+
+def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> dict[str, float]:
+    """Paired differences of the candidate, each with its 95 % interval, by name, for MLflow: `against_*`.
+
+    Of the Brier score over ages, %, to `km` and to the champion (below 0 = better); of empty hosts, pp, to best-fit
+    (above 0 = better). Each compares two on the same requests, so that these names are the same whatever judged it.
+    """
+    pairs: dict[str, tuple[float, float, float]] = {}
+    for other, found in (("km", checked.against_lookup.get(family)), ("champion", checked.against_champion)):
+        if found is not None:
+            pairs[f"against_{other}.brier_pct"] = (found.mean_pct, found.low_pct, found.high_pct)
+    if evaluation.simulation is not None:
+        table = evaluation.simulation.table
+        for policy in DEPLOYABLE:
+            gain, low, high = (float(table[name].loc[label_of(policy, family)])
+                               for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
+            pairs[f"against_best_fit.{policy}_pp"] = (gain, low, high)
+    return {f"{name}{side}": value for name, values in pairs.items()
+            for side, value in zip(("", ".low", ".high"), values, strict=True)}
 
 
 def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
@@ -51,13 +76,13 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
                           len(split.test))
     tracker.log_data(run, data)
     for trained in training.families:
-        with tracker.run(trained.family, {**tags, "family": trained.family}, run, data) as child:
-            _log_family(settings, tracker, child, encoder, training, evaluation, trained)
+        with tracker.run(trained.family, {**tags, "kind": FAMILY, "family": trained.family}, run, data) as child:
+            _log_family(settings, tracker, child, tags[JUDGED_TAG], encoder, training, evaluation, trained)
     scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation, training.candidate)}
     split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}
-    tracker.log(run, {**settings.params, **split_params}, _headline(scores))
+    tracker.log(run, {**settings.params, **split_params}, keyed(tags[JUDGED_TAG], _headline(scores)))
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
         overview = overview_figure(evaluation.scores, evaluation.simulation.table,
@@ -75,12 +100,12 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
     return source, scores
 
 
-def _log_family(settings: LogSettings, tracker: Tracker, run: str, encoder: Encoder, training: Training,
-                evaluation: Evaluation, trained: Trained) -> None:
+def _log_family(settings: LogSettings, tracker: Tracker, run: str, judged_on: str, encoder: Encoder,
+                training: Training, evaluation: Evaluation, trained: Trained) -> None:
     scores = evaluation.scores[trained.family]
     valid = {f"valid.{name}": value for name, value in trained.validation.items()}
     fitted = {"fit_s": trained.fit_s, "clipped_share": trained.model.clipped_share_}
-    tracker.log(run, {"family": trained.family}, {**scores, **valid, **fitted})
+    tracker.log(run, {"family": trained.family}, {**keyed(judged_on, {**scores, **valid}), **fitted})
     gains = trained.model.gains()
     if gains is None:
         return

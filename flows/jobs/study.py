@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
-from sojourn.flows.outside.tracking import STUDY, Tracker  # noqa: E402
+from sojourn.flows.outside.tracking import FAMILY, STUDY, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.reports.study_figures import calibration_figure, weeks_figure  # noqa: E402
@@ -35,6 +36,7 @@ from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
 from sojourn.flows.stages.train import Trained, fit_family, fit_settings, learner_of  # noqa: E402
 from sojourn.flows.stages.windows import windows  # noqa: E402
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES  # noqa: E402
@@ -198,17 +200,20 @@ def _finite(value: Any) -> Any:
 
 
 def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
-    tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], "code_version": found.code_version}
+    judged = JudgedOn(found.trace, found.data_hash, f"from {found.test_from_s} s on", found.threshold_s)
+    tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], JUDGED_TAG: judged.key,
+            "code_version": found.code_version}
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
     data = train_and_test(settings.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
-    with tracker.run(f"study {found.trace}", tags, data=data) as run:
+    with tracker.run(f"study {found.trace} {datetime.now(UTC):%Y-%m-%d}", tags, data=data) as run:
         for family, values in found.scores.items():
             bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
                       for side, bound in zip(("low", "high"), ends, strict=True)}
-            with tracker.run(family, {**tags, "kind": "family", "family": family}, run, data) as child:
-                tracker.log(child, {"family": family},
-                            {**values, **bounds, "fit_s": found.fit_s[family], "choice": found.validation[family]})
+            with tracker.run(family, {**tags, "kind": FAMILY, "family": family}, run, data) as child:
+                tracker.log(child, {"family": family}, {
+                    **keyed(judged.key, {**values, **bounds, "choice": found.validation[family]}),
+                    "fit_s": found.fit_s[family]})
         tracker.log(run, {**settings.params, "chosen": found.chosen, "best_of_all": found.best_of_all,
                           "threshold_s": found.threshold_s})
         logged = asdict(found)

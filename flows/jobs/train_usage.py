@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ be_quiet()
 from sojourn import __version__  # noqa: E402
 from sojourn.features.usage import UsageGrid, UsageSource, read_usage  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.outside.mlflow_pages import USAGE  # noqa: E402
 from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
@@ -25,6 +27,7 @@ from sojourn.flows.stages.usage_by_file import stored_usage  # noqa: E402
 from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
 from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes  # noqa: E402
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 from sojourn.publishing import publish_files  # noqa: E402
@@ -60,14 +63,17 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
     with stage("fit"):
         fitted = fit_usage(grid, config.n_classes, config.seed, config.n_threads)
     gates = usage_gates(scores)
-    tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": "usage",
-            "code_version": __version__}
-    with tracker.run(f"train-usage {config.usage_trace.name}", tags) as run, stage("check and promote"):
+    judged_on = JudgedOn(config.usage_trace.name, data_hash(grid), "the last days")
+    tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
+            JUDGED_TAG: judged_on.key, "code_version": __version__}
+    name = f"train-usage {config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
+    with tracker.run(name, tags) as run, stage("check and promote"):
         folder_of_run = _write(config, run, grid, fitted, scores, tags)
         sha256 = BundleBytes.read(folder_of_run).sha256
-        source = _log(tracker, run, config, folder_of_run, sha256, fitted, scores, stream.report().text())
+        source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),
+                      stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
-                        tracker.version_of(config.registered_name, CHAMPION), gates)
+                        tracker.version_of(config.registered_name, CHAMPION), gates, name)
         promotion = promote(tracker, config.store, judged, _card(config, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:

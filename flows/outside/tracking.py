@@ -20,6 +20,7 @@ from rich.markup import escape
 from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.mlflow_pages import EXPERIMENT_TAGS, model_page
 from sojourn.flows.outside.postgres_database import advisory_lock, ready_postgres
 from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, local_folder
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
@@ -35,9 +36,10 @@ EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 BUNDLE = "bundle"
 """A bundle's folder among a run's artifacts."""
+RETRAIN, FAMILY = "retrain", "family"
 STUDY = "study"
 COMPARISON = "comparison"
-"""Tags and artifact names of a study's and of a comparison's run."""
+"""Kinds of runs, for the tag `kind`; of a study and of a comparison artifacts have this name, too."""
 CLEANED_TAG = "cleaned"
 """On a run and on a version: when `sojourn clean` removed its artifacts."""
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
@@ -99,7 +101,8 @@ class Tracker:
         location = None if self.uri.is_server else _uri(self._artifacts)
         while (found := self._client.get_experiment_by_name(EXPERIMENT)) is None:
             try:
-                return str(self._client.create_experiment(EXPERIMENT, artifact_location=location))
+                return str(self._client.create_experiment(EXPERIMENT, artifact_location=location,
+                                                          tags=dict(EXPERIMENT_TAGS)))
             except TrackingError as error:
                 if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
                     raise
@@ -156,6 +159,18 @@ class Tracker:
                 raise
             if run_id not in self._ended:
                 self.end(run_id)
+
+    @contextmanager
+    def system_metrics(self, run_id: str) -> Iterator[None]:
+        """MLflow samples CPU, memory, disk and network of this machine meanwhile: the run's metrics `system/...`."""
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+        monitor: Any = SystemMetricsMonitor(run_id, tracking_uri=self.uri.with_driver)  # type: ignore[no-untyped-call]
+        monitor.start()
+        try:
+            yield
+        finally:
+            monitor.finish()
 
     def _end_anyway(self, run_id: str, status: str) -> None:
         with suppress(Exception):  # the error that ended the run is the one to tell
@@ -225,6 +240,10 @@ class Tracker:
         """End a run; within `run`, to give it another end than FINISHED."""
         self._client.set_terminated(run_id, status)
         self._ended.add(run_id)
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Give a run another name."""
+        self._client.update_run(run_id, name=name)
 
     def delete_run(self, run_id: str) -> None:
         """Delete a run: from a database with all its rows, on a server as MLflow does, until somebody collects it."""
@@ -307,13 +326,12 @@ class Tracker:
 
         A run has one version of a model: where it is registered already, that one's number.
         """
+        version_tags = {_tag_name(key): str(value) for key, value in tags.items()}
         try:
-            self._client.create_registered_model(name)
+            self._client.create_registered_model(name, *model_page(name, version_tags))
         except TrackingError as error:
             if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        version_tags = {_tag_name(key): str(value) for key, value in tags.items()}
-
         def registered() -> int:
             found = self.version_of_run(name, run_id)  # by an earlier question, whose answer was lost
             if found is not None:

@@ -13,6 +13,7 @@ from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
+from sojourn.flows.versions.judged_on import OTHER_TAG, other_than
 from sojourn.flows.versions.promotion_journal import PromotionOrder, carry_out, finish_orders
 from sojourn.flows.versions.repair import sweep_candidates
 from sojourn.flows.versions.rollback import reason_left
@@ -35,7 +36,8 @@ class Promotion:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest. champion: the version
-    that it was compared with, or None where there was none."""
+    that it was compared with, or None where there was none. run_name: of its run, to which the verdict is added; "" =
+    the run keeps the name that it has."""
 
     name: str
     run_id: str
@@ -43,6 +45,7 @@ class Judged:
     sha256: str
     champion: int | None
     gates: tuple[Gate, ...]
+    run_name: str = ""
 
 
 @task(name="promote")
@@ -61,21 +64,32 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         is_unchanged = alias == CHAMPION and _holds(tracker, judged.name, champion, judged.sha256)
         if champion is not None and is_unchanged:
             version = champion
+            if judged.run_name:
+                tracker.rename(judged.run_id, f"{judged.run_name}: version {champion} stays champion")
             tracker.end(judged.run_id)
         else:
             reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}"
                        for gate in gates}
+            other = other_than(tags, champion, {} if champion is None else tracker.version_tags(judged.name, champion))
+            marked = {} if other is None else {OTHER_TAG: other}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
-                                   tracker.version_of(judged.name, alias), described(gates, card),
-                                   {**tags, **reasons})
+                                   tracker.version_of(judged.name, alias), described(gates, card, other),
+                                   {**tags, **reasons, **marked},
+                                   run_name=f"{judged.run_name}: {alias}" if judged.run_name else "")
             version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
     return Promotion(judged.name, version, alias, gates, is_unchanged)
 
 
-def described(gates: Sequence[Gate], card: str) -> str:
-    """A version's description: the verdict, then the card, whose end is cut where MLflow has no room for it."""
-    text = f"{verdict(gates)}\n\n{card}"
+def described(gates: Sequence[Gate], card: str, other: str | None = None) -> str:
+    """A version's description: the verdict, then the card, whose end is cut where MLflow has no room for it.
+
+    other: the version whose measures these are not comparable with; None = there is none.
+    """
+    mark = "" if other is None else (
+        f"\n\n**Not comparable** with {other}: figures of the two are of different requests. Only the gates "
+        "compare both on the same ones.")
+    text = f"{verdict(gates)}{mark}\n\n{card}"
     if len(text) <= MAX_DESCRIPTION:
         return text
     more = "\n\nThe rest is among the run's metrics.\n"

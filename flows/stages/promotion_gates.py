@@ -32,12 +32,14 @@ N_CARD_DRAWS = 200
 class CheckedGates:
     """The gates, the tags of the best versions so far (`flows.stages.champion`), and each family set against `km`.
 
-    measures: what the candidate's card shows, each with its 95 % interval over owners.
+    against_champion: None where there is no champion that can be compared. measures: what the candidate's card shows,
+    each with its 95 % interval over owners.
     """
 
     gates: tuple[Gate, ...]
     tags: dict[str, str]
     against_lookup: dict[str, Difference]
+    against_champion: Difference | None
     measures: dict[str, tuple[float, float, float]]
 
 
@@ -67,10 +69,13 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     gates.append(with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest, n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
     best = dict(rivals.best)
+    against_champion = None
     for rival in rivals.found:
         if rival.is_in_accuracy:
             other = _brier(rival, test)
             gates.append(not_worse_gate(own, other, rival.label, jury))
+            if rival.version == rivals.champion:
+                against_champion = jury.difference(own, other)
             if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury):
                 tags[MOST_ACCURATE] = str(rival.version)
         if rival.is_in_placement:
@@ -87,7 +92,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
                for family, brier in evaluation.briers.items() if family != LOOKUP}
     draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
     measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
-    return CheckedGates(tuple(gates), tags, against, measures)
+    return CheckedGates(tuple(gates), tags, against, against_champion, measures)
 
 
 def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -43,6 +44,27 @@ def source_hash(*makers: Made, alone: tuple[str, ...] = ()) -> str:
     for library in libraries:
         digest.update(f"{library} {_version(library)}\n".encode())
     return digest.hexdigest()
+
+
+@cache
+def source_commit() -> str | None:
+    """Git's commit of the source that runs, "-changed" after it where files differ from that; None for a package.
+
+    None, too, where git is missing: a commit is told only of a checkout whose files these are.
+    """
+    folder = Path(sojourn.__file__).resolve().parent
+    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # a package within somebody's checkout
+        return None
+    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return commit if not commit or not changes else f"{commit}-changed"
+
+
+def _git(folder: Path, *asked: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", folder, *asked], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
 
 
 def check_same_code(own: str, asked: str) -> None:

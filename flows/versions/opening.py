@@ -8,6 +8,7 @@ from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.run_artifacts import check_place
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.store.code_version import source_commit
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.versions.repair import repair_store
 
@@ -23,8 +24,10 @@ def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
         check_place(settings.mlflow_uri, settings.artifacts or artifacts)
     if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
         ready_database(settings.mlflow_uri.database, artifacts)
-    tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts, run_tags=enter_store(settings.store).tags(),
-                      wait_s=settings.tracking_wait_s)
+    commit = source_commit()
+    source = {} if commit is None else {"mlflow.source.git.commit": commit}
+    tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts,
+                      run_tags={**enter_store(settings.store).tags(), **source}, wait_s=settings.tracking_wait_s)
     tracker.check_artifacts()
     repair_store(settings.store, tracker, names)
     return tracker

@@ -26,7 +26,8 @@ class PromotionOrder:
     """What a promotion is to leave: a version of `name` with a run's bundle, and an alias that points at it.
 
     source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the alias pointed at.
-    is_pointed: the alias was moved; whoever moves it after that knows better.
+    is_pointed: the alias was moved; whoever moves it after that knows better. run_name: what the run is called from
+    then on; "" = as before.
     """
 
     name: str
@@ -38,6 +39,7 @@ class PromotionOrder:
     card: str
     tags: Mapping[str, str]
     is_pointed: bool = False
+    run_name: str = ""
 
 
 def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
@@ -67,6 +69,8 @@ def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
     if tracker.version_of(order.name, CHAMPION) == version and read_sha256(target) != order.sha256:
         publish_files(target, held.files, MANIFEST)
     try:
+        if order.run_name:
+            tracker.rename(order.run_id, order.run_name)
         tracker.end(order.run_id)
     except TrackingError as error:
         if error.code not in _GONE:  # the run was deleted: its version is what counts

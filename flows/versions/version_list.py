@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sojourn.flows.outside.tracking import CHAMPION, CLEANED_TAG, Tracker
+from sojourn.flows.versions.judged_on import JUDGED_TAG, unkeyed
 from sojourn.flows.versions.rollback import LEFT_TAG
 
 MEASURES: Mapping[str, str] = {
@@ -23,7 +24,7 @@ _GATE = "gate."
 
 @dataclass(frozen=True, slots=True)
 class VersionLine:
-    """One version. is_comparable: judged on the champion's trace, data and window; None where there is no champion.
+    """One version. is_comparable: judged on what the champion was (see `JudgedOn`); None where there is no champion.
 
     failed: gates that did not hold. left: why it was rolled back from, "" where it was not. cleaned: when its
     artifacts were removed, "" where they were not. measures: by their titles; those of a run that was deleted are
@@ -51,7 +52,7 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         known = ", ".join(tracker.models()) or "none yet"
         raise ValueError(f"the registered model must be one of {known}, got {name!r}")
     records = sorted(tracker.version_records(name), key=lambda record: -record.version)
-    judged = {record.version: _judged_on(record.tags) for record in records}
+    judged = {record.version: record.tags.get(JUDGED_TAG, "") for record in records}
     reference = judged.get(aliases.get(CHAMPION, 0))
     return [VersionLine(
         record.version, tuple(sorted(alias for alias, version in aliases.items() if version == record.version)),
@@ -70,11 +71,8 @@ def lost_aliases(tracker: Tracker, name: str) -> dict[str, int]:
     return {alias: version for alias, version in (tracker.aliases(name) or {}).items() if version not in known}
 
 
-def _judged_on(tags: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(tags.get(tag, "") for tag in ("trace", "data_hash", "window"))
-
-
 def _measures(metrics: Mapping[str, float]) -> dict[str, float]:
+    metrics = unkeyed(metrics)
     return {title: metrics[name] for name, title in MEASURES.items() if name in metrics}
 
 

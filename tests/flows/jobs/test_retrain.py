@@ -95,16 +95,41 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert len(list((store / "artifacts").rglob("shap.png"))) == 4  # the candidate's, in each of the runs
 
 
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
 @pytest.mark.usefixtures("prefect_server")
-def test_metrics_have_the_same_names_across_versions(store: Path) -> None:
+def test_a_measure_has_the_same_name_only_where_the_same_judged_it(store: Path) -> None:
     import mlflow
 
     client = mlflow.MlflowClient(*[_config(store).mlflow_uri.plain] * 2)
-    versions = client.search_model_versions("name = 'sojourn-lifetime'")
+    versions = sorted(client.search_model_versions("name = 'sojourn-lifetime'"), key=lambda each: int(each.version))
     names = [set(client.get_run(version.run_id or "").data.metrics) for version in versions]
     assert len(versions) == 3
-    assert {"ages.ibs", "creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"} <= names[0]
-    assert names[0] == names[1] == names[2]
+    first, second, third = versions  # the second has another threshold of "long-lived"
+    keys = [version.tags["judged_on"] for version in (first, second, third)]
+    assert keys[0] == keys[2] != keys[1]
+    assert keys[0].startswith("synthetic-")
+    assert not any(name.startswith(f"{keys[0]}/") for name in names[1])
+    paired = {name for name in names[0] if name.startswith("against_")}
+    assert {"against_km.brier_pct.low", "against_best_fit.joint-fit_pp"} <= paired
+    assert names[0] == paired | {f"{keys[0]}/{name}" for name in map(_last, names[0] - paired)}
+    assert names[1] - names[0] >= {"against_champion.brier_pct", f"{keys[1]}/ages.ibs"}
+    assert {*map(_last, names[0])} | {f"against_champion.brier_pct{side}" for side in ("", ".low", ".high")} == {
+        *map(_last, names[1])} == {*map(_last, names[2])}
+    assert {"ages.ibs", "creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"
+            } <= {*map(_last, names[0])}
+    assert "not_comparable_with" not in first.tags
+    assert second.tags["not_comparable_with"] == f"version 1, then champion, which {keys[0]} judged"
+    assert "**Not comparable** with version 2, then champion" in (third.description or "")
+    runs = [client.get_run(version.run_id or "") for version in (second, third)]
+    assert [run.info.run_name[-10:] for run in runs] == [": champion", "challenger"]
+    assert all(run.info.run_name.startswith("retrain synthetic 20") for run in runs)
+    assert {run.data.tags["kind"] for run in runs} == {"retrain"}
+    page = client.get_registered_model("sojourn-lifetime")
+    assert "how long a request" in page.description
+    assert page.tags == {"made_by": "sojourn", "answers": "lifetime", "trace": "synthetic"}
     inputs = [client.get_run(version.run_id or "").inputs for version in versions]
     data = [{(each.dataset.name, each.dataset.digest) for each in found.dataset_inputs} for found in inputs if found]
     assert len(data[0]) == 2

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +34,15 @@ def _status(tracker: Tracker) -> dict[str, str]:
     found = client.search_runs([tracker._experiment])
     assert all(run.data.tags["made by"] == "a test" for run in found)
     return {run.info.run_name: run.info.status for run in found}
+
+
+def test_the_machine_is_sampled_while_a_run_lasts(tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    with tracker.run("sampled", {}) as run, tracker.system_metrics(run):
+        until = time.monotonic() + 30
+        while not (found := tracker.run_metrics(run)) and time.monotonic() < until:
+            time.sleep(0.05)
+    assert "system/cpu_utilization_percentage" in found
 
 
 @pytest.mark.parametrize(("error", "status"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.store import code_version
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.store.code_version import source_commit, source_hash
 from sojourn.source_closure import NoSource, SourceTree, installed
 
 READS = (
@@ -166,3 +167,34 @@ def test_without_source_everything_counts(monkeypatch: pytest.MonkeyPatch) -> No
     source_hash.cache_clear()
     assert feature_code() == source_hash("sojourn.features.synthetic") != ""
     source_hash.cache_clear()
+
+
+def test_the_commit_is_told_of_a_checkout_that_holds_the_source_and_of_no_other(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*asked: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *asked]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def told() -> str | None:
+        source_commit.cache_clear()
+        return source_commit()
+
+    package = tmp_path / "sojourn" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("")
+    monkeypatch.setattr(sojourn, "__file__", str(package))
+    assert told() is None  # in no checkout
+    git("init", "-q")
+    (tmp_path / "other.txt").write_text("1")
+    git("add", "other.txt")
+    git("commit", "-qm", "other")
+    assert told() is None  # a package that lies in somebody's checkout
+    git("add", "sojourn")
+    git("commit", "-qm", "ours")
+    head = git("rev-parse", "HEAD").strip()
+    assert told() == head
+    package.write_text("# changed")
+    assert told() == f"{head}-changed"
+    monkeypatch.setenv("PATH", "")
+    assert told() is None
+    source_commit.cache_clear()

@@ -38,7 +38,7 @@ def _judged(made: Made, store: Path, tracker: Tracker, kind: str, gates: tuple[G
     run = tracker.start(kind, {})
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
     source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
-    return Judged(NAME, run, source, BundleBytes.read(folder).sha256, champion, gates)
+    return Judged(NAME, run, source, BundleBytes.read(folder).sha256, champion, gates, f"retrain {kind}")
 
 
 def _promote(tracker: Tracker, store: Path, judged: Judged) -> Promotion:
@@ -64,8 +64,8 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing after it is done, no lock is kept."""
 
 
-STEPS = ("create_registered_model", "create_model_version", "set_registered_model_alias", "set_terminated",
-         "whole_file", "whole_file again", "publish_files", "_remove")
+STEPS = ("create_registered_model", "create_model_version", "set_registered_model_alias", "update_run",
+         "set_terminated", "whole_file", "whole_file again", "publish_files", "_remove")
 
 
 def _killed_at(tracker: Tracker, store: Path, judged: Judged, step: str, is_after: bool, n_calls: int = 1) -> None:
@@ -121,7 +121,8 @@ def test_killed_at_any_step_the_next_run_leaves_one_state(made: Made, store: Pat
     assert list((store / "promotions").glob("*.json")) == []
     if is_written:
         assert judged.run_id not in tracker.running()
-        assert MlflowClient(tracker.uri.plain).get_run(judged.run_id).info.status == "FINISHED"
+        info = MlflowClient(tracker.uri.plain).get_run(judged.run_id).info
+        assert (info.status, info.run_name) == ("FINISHED", "retrain once: champion")
     assert len(lines) <= 2
 
 
