@@ -24,7 +24,7 @@ def promoted(made: Made, store: Path, tracker: Tracker, kind: str, name: str = "
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, name, run)))
     source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
     judged = Judged(name, run, source, BundleBytes.read(folder).sha256, tracker.version_of(name, CHAMPION),
-                    (Gate("any", True, "fine"),), f"retrain {kind}")
+                    (Gate("any", True, "fine"),), kind)
     tags = {"trace": "made", "data_hash": data, "window": "w", JUDGED_TAG: judged_on}
     return promote.fn(tracker, store, judged, "card\n", tags)
 

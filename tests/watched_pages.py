@@ -13,6 +13,8 @@ PICTURES = os.environ.get("UI_PICTURES")
 """A folder: pictures of the pages are written there (`make pictures`)."""
 _KNOWN = ("/ajax-api/2.0/mlflow/users/current", "/favicon.ico", "telemetry-worker")
 """What MLflow's and Prefect's own pages ask for in vain: an account (there is none), an icon, telemetry (off)."""
+_HARMLESS = "ResizeObserver loop completed with undelivered notifications"
+"""What Chromium says where a page lays itself out twice: nothing is lost."""
 
 
 @dataclass
@@ -41,7 +43,8 @@ class Watched:
             self.page.screenshot(path=Path(PICTURES) / name, clip=clip)
 
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not _is_known(str(message.location.get("url", ""))):
+        if (message.type == "error" and _HARMLESS not in message.text
+                and not _is_known(str(message.location.get("url", "")))):
             self.problems.append(f"console: {message.text}")
 
     def _failed(self, request: Request) -> None:

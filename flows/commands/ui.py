@@ -32,9 +32,9 @@ def ui(
         raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")
     if config.tracking_uri is None:
         existing_database(config.store)
-    read_store(config)  # made or upgraded before it is opened
+    tracker = read_store(config)  # made or upgraded before it is opened
     _check_free(port)
-    typer.echo(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)")
+    typer.echo(f"MLflow UI on {tracker.runs_page(f'http://127.0.0.1:{port}')} (Ctrl-C ends it)")
     # in the environment: every user of the machine sees command lines
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                    "MLFLOW_BACKEND_STORE_URI": uri.with_driver}

@@ -80,7 +80,8 @@ def retrain(config: RetrainConfig) -> Retrained:
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
         rivals = load_rivals(config.promotion, tracker, features)
-    name = f"retrain {ingested.name} {datetime.now(UTC):%Y-%m-%d}"
+    what = f"{ingested.name} {datetime.now(UTC):%Y-%m-%d}"
+    name = f"retrain {what}"
     begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
              **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
@@ -102,7 +103,7 @@ def retrain(config: RetrainConfig) -> Retrained:
                                              evaluation, candidate, tags)
                 to.log_text(to_run, plain_text(tables), TABLES)
                 judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
-                                checked.gates, name)
+                                checked.gates, what)
                 to.log(to_run, None, differences(checked, evaluation, training.candidate))
                 card = version_card(_facts(config, ingested, features, training, tags["window"]), scores,
                                     checked.measures, checked.against_lookup.get(training.candidate),

@@ -66,14 +66,14 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
     judged_on = JudgedOn(config.usage_trace.name, data_hash(grid), "the last days")
     tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
             JUDGED_TAG: judged_on.key, "code_version": __version__}
-    name = f"train-usage {config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
-    with tracker.run(name, tags) as run, stage("check and promote"):
+    what = f"{config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
+    with tracker.run(f"train-usage {what}", tags) as run, stage("check and promote"):
         folder_of_run = _write(config, run, grid, fitted, scores, tags)
         sha256 = BundleBytes.read(folder_of_run).sha256
         source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),
                       stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
-                        tracker.version_of(config.registered_name, CHAMPION), gates, name)
+                        tracker.version_of(config.registered_name, CHAMPION), gates, what)
         promotion = promote(tracker, config.store, judged, _card(config, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:

@@ -8,10 +8,13 @@ from types import MappingProxyType
 USAGE = "usage"
 """Kind of a run, and of a version, that answers about usage and not about lifetimes."""
 EXPERIMENT_TAGS = MappingProxyType({
-    "mlflow.experimentKind": "custom_model_development",  # its page then opens on the runs
+    "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": "Runs of Sojourn: retrains with a child for each family, studies, comparisons, checks. The "
-                           "tag `kind` tells them apart; a retrain's name ends in its verdict.",
+                           "tag `kind` tells them apart; a retrain's name begins with its verdict.",
 })
+RUNS_VIEW = "workflowType=machine_learning"
+"""Of an experiment's address: MLflow 3.17 opens on the runs then. Else it goes by what the browser showed last, at
+first an overview of traces of language models, whatever `mlflow.experimentKind` says."""
 
 
 def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, str], str]:

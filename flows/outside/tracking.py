@@ -20,7 +20,7 @@ from rich.markup import escape
 from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
-from sojourn.flows.outside.mlflow_pages import EXPERIMENT_TAGS, model_page
+from sojourn.flows.outside.mlflow_pages import EXPERIMENT_TAGS, RUNS_VIEW, model_page
 from sojourn.flows.outside.postgres_database import advisory_lock, ready_postgres
 from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, local_folder
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
@@ -274,6 +274,11 @@ class Tracker:
         """The address of a run's page on a tracking server, without its secrets; None where there is no server."""
         base = str(self.uri).rstrip("/")
         return f"{base}/#/experiments/{self._experiment}/runs/{run_id}" if self.uri.is_server else None
+
+    def runs_page(self, server: str) -> str:
+        """The address of the list of runs; the server's own where nothing has been logged. server: its address."""
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        return server if found is None else f"{server}/#/experiments/{found.experiment_id}?{RUNS_VIEW}"
 
     def run_records(self) -> list[RunRecord]:
         """All runs, latest first."""

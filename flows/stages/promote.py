@@ -36,8 +36,8 @@ class Promotion:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest. champion: the version
-    that it was compared with, or None where there was none. run_name: of its run, to which the verdict is added; "" =
-    the run keeps the name that it has."""
+    that it was compared with, or None where there was none. run_name: of its run, once the verdict stands before
+    it (a list of runs cuts names at their end); "" = the run keeps the name that it has."""
 
     name: str
     run_id: str
@@ -65,17 +65,18 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         if champion is not None and is_unchanged:
             version = champion
             if judged.run_name:
-                tracker.rename(judged.run_id, f"{judged.run_name}: version {champion} stays champion")
+                tracker.rename(judged.run_id, f"version {champion} stays: {judged.run_name}")
             tracker.end(judged.run_id)
         else:
             reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}"
                        for gate in gates}
-            other = other_than(tags, champion, {} if champion is None else tracker.version_tags(judged.name, champion))
+            before = {record.version: record.tags for record in tracker.version_records(judged.name)}
+            other = other_than(tags, before, champion)
             marked = {} if other is None else {OTHER_TAG: other}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
                                    tracker.version_of(judged.name, alias), described(gates, card, other),
                                    {**tags, **reasons, **marked},
-                                   run_name=f"{judged.run_name}: {alias}" if judged.run_name else "")
+                                   run_name=f"{alias}: {judged.run_name}" if judged.run_name else "")
             version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
     return Promotion(judged.name, version, alias, gates, is_unchanged)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 JUDGED_TAG, OTHER_TAG = "judged_on", "not_comparable_with"
-"""Tags: the key of what judged a run or version; the champion that something else had judged when it was registered."""
+"""Tags: the key of what judged a run or version; the version before it that something else had judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,20 @@ def unkeyed(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name.rpartition("/")[2]: value for name, value in metrics.items()}
 
 
-def other_than(tags: Mapping[str, str], champion: int | None, champion_tags: Mapping[str, str]) -> str | None:
-    """Which champion's measures these are not comparable with, in words; None where they are, or there is none.
+def other_than(tags: Mapping[str, str], before: Mapping[int, Mapping[str, str]], champion: int | None) -> str | None:
+    """The version whose measures these are not comparable with, in words; None where they are, or there is none.
 
-    >>> other_than({"judged_on": "a-1"}, 3, {"judged_on": "a-2"})
+    tags: of what is to be registered. before: the tags of the versions so far; the champion among them is looked at,
+    without one the newest.
+
+    >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, 3)
     'version 3, then champion, which a-2 judged'
+    >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, None)
     """
-    other = champion_tags.get(JUDGED_TAG, "something unknown")
-    if champion is None or tags.get(JUDGED_TAG) == other:
+    looked_at = champion if champion in before else max(before, default=None)
+    if looked_at is None:
         return None
-    return f"version {champion}, then champion, which {other} judged"
+    other = before[looked_at].get(JUDGED_TAG, "something unknown")
+    if tags.get(JUDGED_TAG) == other:
+        return None
+    return f"version {looked_at}{', then champion,' if looked_at == champion else ','} which {other} judged"

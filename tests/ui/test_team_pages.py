@@ -7,14 +7,32 @@ import json
 import pytest
 from mlflow import MlflowClient
 
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from watched_pages import Team, Watched
 
 pytestmark = pytest.mark.slow
 NAME = "sojourn-lifetime"
-SHOWN = ("ages.ibs", "age_1h.mae_log10_remaining", "creation.ap_1h", "sim.nilas.gain_pp", "sim.joint_fit.gain_pp",
-         "sim.best_fit.empty_hosts_pct")
-"""Accuracy (Brier score, error, average precision), and the simulator's pp, by the names that every version has."""
+SHOWN = ("against_km.brier_pct", "against_km.brier_pct.high", "against_best_fit.nilas_pp",
+         "against_best_fit.joint-fit_pp", "against_best_fit.joint-fit_pp.low")
+"""Accuracy and the simulator's pp, by the names that every version has, whatever judged it."""
+KEYED = ("ages.ibs", "age_1h.mae_log10_remaining", "creation.ap_1h", "sim.nilas.gain_pp")
+
+
+def test_the_experiment_opens_on_runs_that_are_named_by_their_verdict(watched: Watched, team: Team,
+                                                                       mlflow_url: str) -> None:
+    client = MlflowClient(TrackingUri.of_file(team.store / "mlflow.db").plain)
+    page = watched.page
+    page.goto(Tracker(TrackingUri.of_file(team.store / "mlflow.db"), team.store / "artifacts").runs_page(mlflow_url))
+    page.get_by_text("Run Name").first.wait_for()
+    verdicts = [client.get_run(client.get_model_version(NAME, str(version)).run_id).info.run_name for version in (1, 2)]
+    text = watched.text()
+    for name in verdicts:
+        verdict, _, rest = name.partition(": synthetic 20")
+        assert verdict in ("champion", "challenger")
+        assert rest
+        assert f"{verdict}: syn" in text
+    watched.picture("mlflow_runs.png")
 
 
 def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, mlflow_url: str) -> None:
@@ -28,7 +46,7 @@ def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, ml
         boxes.nth(idx).click()
     page.get_by_test_id("compareButton").click()
     page.get_by_text("Comparing 2 Versions").wait_for()
-    page.get_by_text("ages.ibs", exact=True).first.wait_for(state="attached")
+    page.get_by_text("against_km.brier_pct", exact=True).first.wait_for(state="attached")
     text = watched.text()
     for run in runs.values():
         assert run in text
@@ -40,10 +58,15 @@ def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, ml
             continue
         cells = [float(cell) for cell in rows[name].inner_text().split("\t")[1:3]]
         assert cells == pytest.approx(values, rel=2e-3, abs=6e-4), name  # as it is rounded there
-    box = rows["ages.ibs"].bounding_box()
+    keys = [client.get_model_version(NAME, str(version)).tags["judged_on"] for version in (1, 2)]
+    for idx, key in enumerate(keys):  # other data judged the other one: it has no figure of that name
+        for name in KEYED:
+            cells_of = [cell.strip() for cell in rows[f"{key}/{name}"].inner_text().split("\t")[1:3]]
+            assert [cell not in ("", "-") for cell in cells_of] == [idx == 0, idx == 1], (name, cells_of)
+    box = rows["against_km.brier_pct"].bounding_box()
     assert box is not None and box["x"] + box["width"] <= 1280  # the table is not cut
     assert json.dumps(runs).replace(" ", "") in page.evaluate("decodeURIComponent(location.href)")
-    rows["sim.joint_fit.gain_pp"].scroll_into_view_if_needed()
+    rows["against_km.brier_pct"].evaluate("row => row.scrollIntoView({block: 'center'})")
     watched.picture("mlflow_compare.png")
 
 
@@ -52,13 +75,14 @@ def test_a_version_has_its_card_its_gates_and_its_alias(watched: Watched, team: 
     page.goto(f"{mlflow_url}/#/models/{NAME}")
     page.get_by_text("Version 2").first.wait_for()
     text = watched.text()
-    for part in ("trace : synthetic", "data_hash", "window : decided before", "family : hazard",
+    for part in ("how long a request (VM, pod, job) stays", "judged_on : synthetic-", "not_comparable_with : version 1",
+                 "trace : synthetic", "data_hash", "window : decided before", "family : hazard",
                  "gate.bit parity of the export : passed: 0 of 100,000 rows differ", "gate.accuracy against km"):
         assert part in text, part
     page.goto(f"{mlflow_url}/#/models/{NAME}/versions/2")
     page.get_by_text("95 % interval", exact=True).wait_for()
     text = watched.text()
-    for part in ("gates", "hazard of synthetic", "Brier score over ages against km",
+    for part in ("gates", "Not comparable with version 1", "hazard of synthetic", "Brier score over ages against km",
                  "Brier score over ages (lower = better)",
                  "sim.nilas.gain_pp", "sim.joint_fit.gain_pp", "bit parity of the export", "Predictor.load("):
         assert part in text, part

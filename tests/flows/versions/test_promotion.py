@@ -38,7 +38,7 @@ def _judged(made: Made, store: Path, tracker: Tracker, kind: str, gates: tuple[G
     run = tracker.start(kind, {})
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
     source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
-    return Judged(NAME, run, source, BundleBytes.read(folder).sha256, champion, gates, f"retrain {kind}")
+    return Judged(NAME, run, source, BundleBytes.read(folder).sha256, champion, gates, kind)
 
 
 def _promote(tracker: Tracker, store: Path, judged: Judged) -> Promotion:
@@ -122,7 +122,7 @@ def test_killed_at_any_step_the_next_run_leaves_one_state(made: Made, store: Pat
     if is_written:
         assert judged.run_id not in tracker.running()
         info = MlflowClient(tracker.uri.plain).get_run(judged.run_id).info
-        assert (info.status, info.run_name) == ("FINISHED", "retrain once: champion")
+        assert (info.status, info.run_name) == ("FINISHED", "champion: once")
     assert len(lines) <= 2
 
 
