@@ -25,7 +25,8 @@ def test_the_experiment_opens_on_runs_that_are_named_by_their_verdict(watched: W
     page = watched.page
     page.goto(Tracker(TrackingUri.of_file(team.store / "mlflow.db"), team.store / "artifacts").runs_page(mlflow_url))
     page.get_by_text("Run Name").first.wait_for()
-    verdicts = [client.get_run(client.get_model_version(NAME, str(version)).run_id).info.run_name for version in (1, 2)]
+    versions = [client.get_model_version(NAME, str(version)) for version in (1, 2)]
+    verdicts = [client.get_run(str(version.run_id)).info.run_name for version in versions]
     text = watched.text()
     for name in verdicts:
         verdict, _, rest = name.partition(": synthetic 20")
