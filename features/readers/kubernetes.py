@@ -23,6 +23,8 @@ _OWNERS = ("namespace", "controller")
 _CATEGORIES = tuple(name for name in POD_NAMES if name not in _OWNERS)
 _AT_END = ("phase", "n_restarts", "ended_after_s", "ended_by_s")
 _TIMES = ("arrival_s", "departure_s", "ended_after_s", "ended_by_s", "last_s", "creation_s")
+_CUT_LABEL = 200
+"""So long labels are cut short: they may name another pod."""
 _SKEW_S = 60
 """Clocks of nodes and of the API server may differ by so much."""
 
@@ -73,7 +75,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     _tell(files, requests, horizon.time_s, origin_s, is_from_list, ledger)
     meta = {"source": f"Kubernetes, {source.name}", "licence": "the user's own", "start_unix_s": origin_s,
             "known_at_end": [name for name in _AT_END if name in requests], "seed": seed}
-    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=("phase",), is_event_log=True)
+    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=("pod", "phase"), is_event_log=True)
 
 
 KUBERNETES = Reader(
@@ -85,7 +87,7 @@ KUBERNETES = Reader(
     owners="`namespace`, `controller`",
     categories="`kind`, `image`, `priority_class`, `qos`, `restart_policy`, where used",
     numbers="`requested_s` (`activeDeadlineSeconds`) where used",
-    no_role="`creation_s`, `phase`, `n_restarts`, `ended_after_s`, `ended_by_s`",
+    no_role="`creation_s`, `pod` (NAMESPACE/POD), `phase`, `n_restarts`, `ended_after_s`, `ended_by_s`",
 )
 
 
@@ -108,6 +110,7 @@ def _table(lives: PodLives, ledger: ReadLedger, seed: int) -> pd.DataFrame:
         **{name: np.array([life.sizes[idx] for life in kept], np.float64) for idx, name in enumerate(POD_SIZES)},
         "requested_s": np.array([life.requested_s for life in kept], np.float64),
         **{name: pd.Series([life.names[idx] for life in kept], dtype="str") for idx, name in enumerate(POD_NAMES)},
+        "pod": pd.Series([life.label if len(life.label) < _CUT_LABEL else "missing" for life in kept], dtype="str"),
         "phase": pd.Series([life.phase or "missing" for life in kept], dtype="str"),
         "n_restarts": np.array([life.n_restarts for life in kept], np.int64),
     })

@@ -56,16 +56,16 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     bounds = running_bounds(replayed, report.used, order.level)
     said = [*_told(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
     if order.ids is not None:
-        gone = sorted(order.ids - {bound.request_id for bound in bounds})
+        gone = sorted(order.ids - {each for bound in bounds for each in (bound.request_id, bound.name)})
         if gone:
             said.append(f"warning   {len(gone):,} of --only do not run in this trace: {', '.join(gone[:_N_NAMED])}")
-        bounds = [bound for bound in bounds if bound.request_id in order.ids]
+        bounds = [bound for bound in bounds if order.ids & {bound.request_id, bound.name}]
     consumer = CONSUMERS[order.consumer]
     lines = [consumer.line(bound) for bound in bounds]
-    strange = [bound.request_id for bound, line in zip(bounds, lines, strict=True) if line is None]
+    strange = [bound.name for bound, line in zip(bounds, lines, strict=True) if line is None]
     if strange:
-        said.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs ids of "
-                    f"{consumer.ids}: {', '.join(map(repr, strange[:_N_NAMED]))}")
+        said.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs names of "
+                    f"{consumer.names}: {', '.join(map(repr, strange[:_N_NAMED]))}")
     kept = tuple(line for line in lines if line is not None)
     return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
                      "" if report.is_overall_right else report.faults[0])

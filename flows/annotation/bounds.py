@@ -14,7 +14,7 @@ from sojourn.models.curve_table import CurveTable
 class Bound:
     """A running request's bound. uptime_s: at the trace's horizon; total_s: from its start, above the uptime.
 
-    end_unix_s: when it is reached, or None where the trace has no dates.
+    name: what other programs call it: of pods NAMESPACE/POD, else its request id. end_unix_s: when it is reached, or None where the trace has no dates.
     """
 
     request_id: str
@@ -22,6 +22,7 @@ class Bound:
     uptime_s: int
     total_s: int
     end_unix_s: int | None
+    name: str
 
     @property
     def remaining_s(self) -> int:
@@ -46,8 +47,11 @@ def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound
     rows, trace = replayed.rows, replayed.trace
     uptime_s = np.maximum(rows.lifetime_s[idx], 0).astype(np.float64)
     total_s = total_bounds(replayed.table(rows.features[idx]), level, uptime_s)
-    ids = trace.requests["request_id"].astype(str).to_numpy()[rows.idx_request[idx]]
+    asked_for = trace.requests.iloc[rows.idx_request[idx]]
+    ids = asked_for["request_id"].astype(str)
+    names = asked_for["pod"].astype(str) if "pod" in asked_for else ids
     start_unix_s = trace.meta.get("start_unix_s")
-    return [Bound(name, asked, int(uptime), int(total),
-                  None if start_unix_s is None else int(start_unix_s) + int(arrival) + int(total))
-            for name, uptime, total, arrival in zip(ids, uptime_s, total_s, rows.arrival_s[idx], strict=True)]
+    return [Bound(request_id, asked, int(uptime), int(total),
+                  None if start_unix_s is None else int(start_unix_s) + int(arrival) + int(total), name)
+            for request_id, name, uptime, total, arrival in zip(ids, names, uptime_s, total_s, rows.arrival_s[idx],
+                                                                strict=True)]

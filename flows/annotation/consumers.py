@@ -27,14 +27,14 @@ _JOB = re.compile(r"([1-9][0-9]{0,17}(?:_[0-9]{1,9})?)(?:/[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A program that reads bounds. line: of one bound; None where its id does not name what the program knows.
+    """A program that reads bounds. line: of one bound; None where its name is not of what the program knows.
 
-    text: what it does with them, for help and docs. ids: what request ids must be. head: the file's first line.
+    text: what it does with them, for help and docs. names: what names must be. head: the file's first line.
     """
 
     line: Callable[[Bound], str | None]
     text: str
-    ids: str
+    names: str
     head: str = "#!/bin/sh"
 
 
@@ -58,7 +58,7 @@ def _chronos(bound: Bound) -> str | None:
 
 
 def _kai(bound: Bound) -> str | None:
-    pod = _POD.fullmatch(bound.request_id)
+    pod = _POD.fullmatch(bound.name)
     if pod is None:
         return None
     get = f"kubectl get pod {pod[2]} -n {pod[1]} -o jsonpath='{{.metadata.annotations.pod-group-name}}'"
@@ -66,12 +66,12 @@ def _kai(bound: Bound) -> str | None:
 
 
 def _of_pod(bound: Bound, annotation: str) -> str | None:
-    pod = _POD.fullmatch(bound.request_id)
+    pod = _POD.fullmatch(bound.name)
     return None if pod is None else f"kubectl annotate pod {pod[2]} -n {pod[1]} {annotation}"
 
 
 def _slurm(bound: Bound) -> str | None:
-    job = _JOB.fullmatch(bound.request_id)
+    job = _JOB.fullmatch(bound.name)
     if job is None:
         return None
     when = "" if bound.end_unix_s is None else f" by {datetime.fromtimestamp(bound.end_unix_s, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -11,8 +11,8 @@ import pytest
 from sojourn.flows.annotation.bounds import Bound
 from sojourn.flows.annotation.consumers import CONSUMERS, go_duration
 
-POD = Bound("web/api-7d9f-x2", 0.9, 1_800, 7_230, 1_767_225_600)
-JOB = Bound("1234_7", 0.95, 1_800, 7_230, 1_767_225_600)
+POD = Bound("1f2e-uid", 0.9, 1_800, 7_230, 1_767_225_600, "web/api-7d9f-x2")
+JOB = Bound("1234_7", 0.95, 1_800, 7_230, 1_767_225_600, "1234_7")
 
 
 @pytest.mark.parametrize(("name", "bound", "words"), [
@@ -36,25 +36,25 @@ def test_kai_annotates_the_pod_group_of_the_pod() -> None:
 
 
 def test_a_second_run_of_a_slurm_job_is_that_job() -> None:
-    assert "JobId=9 " in (CONSUMERS["slurm"].line(Bound("9/2", 0.9, 1, 2, None)) or "")
+    assert "JobId=9 " in (CONSUMERS["slurm"].line(Bound("9/2", 0.9, 1, 2, None, "9/2")) or "")
 
 
-@pytest.mark.parametrize("request_id", ["", "pod", "a/b/c", "Web/api", "web/api;reboot", "web/$(reboot)", "web/-x",
+@pytest.mark.parametrize("name", ["", "pod", "a/b/c", "Web/api", "web/api;reboot", "web/$(reboot)", "web/-x",
                                         "web/api\n", "-n/x", "../x", "web/" + "a" * 300])
-@pytest.mark.parametrize("name", ["karpenter", "chronos", "kai"])
-def test_what_is_no_pod_has_no_line(name: str, request_id: str) -> None:
-    assert CONSUMERS[name].line(Bound(request_id, 0.9, 1, 2, None)) is None
+@pytest.mark.parametrize("consumer", ["karpenter", "chronos", "kai"])
+def test_what_is_no_pod_has_no_line(consumer: str, name: str) -> None:
+    assert CONSUMERS[consumer].line(Bound("1", 0.9, 1, 2, None, name)) is None
 
 
-@pytest.mark.parametrize("request_id", ["", "x", "1;reboot", "0", "-1", "1_2_3", "12+1", "1\n", "1 Priority=9"])
-def test_what_is_no_job_has_no_line(request_id: str) -> None:
-    assert CONSUMERS["slurm"].line(Bound(request_id, 0.9, 1, 2, None)) is None
+@pytest.mark.parametrize("name", ["", "x", "1;reboot", "0", "-1", "1_2_3", "12+1", "1\n", "1 Priority=9"])
+def test_what_is_no_job_has_no_line(name: str) -> None:
+    assert CONSUMERS["slurm"].line(Bound("1", 0.9, 1, 2, None, name)) is None
 
 
 def test_json_takes_any_id() -> None:
-    said = json.loads(CONSUMERS["json"].line(Bound("a b\n'", 0.5, 10, 25, None)) or "")
+    said = json.loads(CONSUMERS["json"].line(Bound("a b\n'", 0.5, 10, 25, None, "x/y")) or "")
     assert said == {"request_id": "a b\n'", "level": 0.5, "uptime_s": 10, "total_s": 25, "remaining_s": 15,
-                    "end_unix_s": None}
+                    "end_unix_s": None, "name": "x/y"}
 
 
 def test_no_line_replaces_what_stands_there_already() -> None:

@@ -9,6 +9,7 @@ import pytest
 from learnt_bundle import Learnt
 from sojourn.features.trace import Trace
 from sojourn.flows.annotation.bounds import running_bounds
+from sojourn.flows.annotation.consumers import CONSUMERS
 from sojourn.flows.annotation.held_out import corrected_report, coverage_report
 from sojourn.flows.annotation.replayed import Replayed
 from sojourn.serving import load_bundle
@@ -40,6 +41,14 @@ def test_a_bound_is_the_quantile_given_the_age(learnt: Learnt, replayed: Replaye
         assert each.uptime_s == learnt.trace.horizon_s - learnt.rows.arrival_s[row]
         assert each.remaining_s == max(curve.quantile(0.9, each.uptime_s), 1)
         assert each.end_unix_s == learnt.trace.meta["start_unix_s"] + learnt.rows.arrival_s[row] + each.total_s
+
+
+def test_a_pod_is_named_by_its_column(learnt: Learnt) -> None:
+    named = learnt.trace.requests.assign(pod=[f"ns/pod-{idx}" for idx in range(len(learnt.trace))])
+    found = running_bounds(_replayed(learnt, named), 0.9, 0.9)
+    by_id = dict(zip(named["request_id"].astype(str), named["pod"], strict=True))
+    assert found and [each.name for each in found] == [by_id[each.request_id] for each in found]
+    assert (CONSUMERS["karpenter"].line(found[0]) or "").startswith(f"kubectl annotate pod {found[0].name[3:]} -n ns ")
 
 
 def test_coverage_is_of_the_test_window_alone(learnt: Learnt, replayed: Replayed) -> None:

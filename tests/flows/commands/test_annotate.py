@@ -85,4 +85,4 @@ def test_wrong_options_are_named(learnt: Learnt, folder: Path, words: tuple[str,
 
 def test_ids_that_a_consumer_does_not_know_are_named(learnt: Learnt, folder: Path) -> None:
     code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "slurm")
-    assert code == 0 and lines == "#!/bin/sh\n" and "requests left out, since --for slurm needs ids of" in said
+    assert code == 0 and lines == "#!/bin/sh\n" and "requests left out, since --for slurm needs names of" in said
