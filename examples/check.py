@@ -1,6 +1,7 @@
 """Runs every example and compares what it prints with the file beside it; `--write` stores what it prints.
 
-Each example gets the folder of a bundle as its only argument: a small model, trained here with a fixed seed.
+Each example gets the folder of a bundle as its only argument: a small model, trained here with a fixed seed. Without
+it, an example takes the bundle that `make run` leaves.
 """
 
 from __future__ import annotations

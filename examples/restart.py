@@ -6,12 +6,13 @@ from pathlib import Path
 
 from sojourn.serving import Predictor
 
-bundle, kept = sys.argv[1], Path(tempfile.mkdtemp()) / "history"
+bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+kept = Path(tempfile.mkdtemp()) / "history"
 now_s = 28 * 86_400
 predictor = Predictor.load(bundle, history=kept)  # the first start: no snapshot yet, so the bundle's history
 pods = {}  # a scheduler keeps the id beside the pod: in an annotation, say
 for number in range(3):
-    request = {"cpu_cores": 2, "mem_gib": 8, "subscription": "s1", "zone": "z0"}
+    request = {"cpu_cores": 2, "mem_gib": 8, "subscription": "s4", "zone": "z0"}
     vm = predictor.admit(request, now_s + number)
     pods[f"pod-{number}"] = vm.id
 predictor.ended(pods.pop("pod-0"), now_s + 600)

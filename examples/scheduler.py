@@ -26,7 +26,8 @@ def choose(cores: int, free: np.ndarray, exits_s: np.ndarray, exit_s: float) -> 
 
 
 rng = np.random.default_rng(7)
-predictor, exits = Predictor.load(sys.argv[1]), HostExits(N_HOSTS)
+bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+predictor, exits = Predictor.load(bundle), HostExits(N_HOSTS)
 free = np.full(N_HOSTS, HOST_CORES)
 running = []  # a heap of what has been placed, by its end
 now_s, n_placed = START_S, 0

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
-from sojourn.serving.inputs import Admission
+from sojourn.serving.inputs import HISTORY_OF, Admission
+
+_HOUR_S = 3_600
 
 
 class Lifetime:
     """One request's prediction: its curve, and what of the request the model did not know.
+
+    unknown: columns that the request lacks, by their names, and `history of KEY` for a history key of which the model
+    has seen nothing; `not_given` and `not_seen` tell them apart.
 
     `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
     model that made it; curve and version stay what they are when the predictor reloads. admission: by which the
@@ -41,6 +46,25 @@ class Lifetime:
         return None if self.admission is None else self.admission.id
 
     @property
+    def not_given(self) -> tuple[str, ...]:
+        """Columns that the model reads and the request lacks."""
+        return tuple(name for name in self.unknown if not name.startswith(HISTORY_OF))
+
+    @property
+    def not_seen(self) -> tuple[str, ...]:
+        """History keys, such as an owner, that the request gives and of which the model has seen nothing."""
+        return tuple(name.removeprefix(HISTORY_OF) for name in self.unknown if name.startswith(HISTORY_OF))
+
+    def __repr__(self) -> str:
+        """As at its start: the mean, the median and the longest of nine in ten, then what was not known."""
+        spans = [f"{word} {_span(seconds)}" for word, seconds in (
+            ("mean", self.remaining(0.0)), ("median", self.quantile(0.5, 0.0)),
+            ("90 % within", self.quantile(0.9, 0.0)))]
+        lacks = [f"{words}: {', '.join(names)}" for words, names in (
+            ("not given", self.not_given), ("not seen", self.not_seen)) if names]
+        return f"Lifetime({'; '.join([', '.join(spans), f'version {self.version}', *lacks])})"
+
+    @property
     def features(self) -> list[float]:
         """The encoded request as the forest read it."""
         return self._encoded[self._n_before:].tolist()
@@ -56,3 +80,14 @@ class Lifetime:
     def lifetime_class(self, uptime_s: float = 0.0) -> int:
         """LAVA's class (1-4) of the mean remaining time at an uptime."""
         return lifetime_class(self.remaining(uptime_s))
+
+
+def _span(seconds: float) -> str:
+    """A duration for people.
+
+    >>> [_span(seconds) for seconds in (40.0, 5_400.0, 500_000.0)]
+    ['40 s', '1.5 h', '5.8 d']
+    """
+    if seconds < _HOUR_S:
+        return f"{seconds:.0f} s"
+    return f"{seconds / _HOUR_S:.1f} h" if seconds < 48 * _HOUR_S else f"{seconds / (24 * _HOUR_S):.1f} d"

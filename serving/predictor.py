@@ -443,8 +443,9 @@ class Predictor(UsageCalls, DecisionCalls):
 
 
 def _unknown_keys(served: Served, parsed: Parsed, slots: Sequence[int]) -> tuple[str, ...]:
-    """Names of the history keys that a request gives and the history does not know."""
-    return tuple(key.name for key, given, slot in zip(served.encoder.history.keys, parsed.keys, slots, strict=True)
+    """Names of the histories that there are none of, for history keys that a request gives."""
+    keys = served.encoder.history.keys
+    return tuple(key.history_name for key, given, slot in zip(keys, parsed.keys, slots, strict=True)
                  if slot == UNKNOWN and given is not None)
 
 

@@ -40,8 +40,8 @@ class PyfuncModel:
             None, NaN and NA stand for a value that is not known. Other columns are not read.
         params: `quantiles`, shares in (0, 1), and `horizons_s`, both lists.
         Returns by row `remaining_s`, the mean; `quantiles_s`, what the asked shares do not exceed; `survival`, the
-            probabilities to run so much longer; `unknown`, the columns and history keys whose values the model had not
-            seen.
+            probabilities to run so much longer; `unknown`, the columns that it lacks, and `history of KEY` where the
+            model has seen nothing of a history key.
             ValueError where Predictor raises one, and where `uptime_s` is missing.
         """
         import pandas as pd

@@ -65,7 +65,7 @@ class RequestExplainer:
     def _values(self, parsed: Parsed, features: list[float], found: Attribution) -> list[str]:
         """What the model knew of each group of inputs, in words."""
         encoder = self._encoder
-        keys = dict(zip((f"history of {key.name}" for key in encoder.history.keys),
+        keys = dict(zip((key.history_name for key in encoder.history.keys),
                         zip(encoder.history.keys, parsed.keys, strict=True), strict=True))  # fmt: skip
         words = []
         for group in found.groups:

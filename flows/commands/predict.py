@@ -37,9 +37,9 @@ def predict(
     for document in documents:
         life = predictor.predict(document, now_s)
         if life.unknown:
-            known = ", ".join(predictor.info()["columns"])
-            typer.echo(f"warning: the model has not seen {', '.join(life.unknown)} of {json.dumps(document)}; "
-                       f"it reads {known}", err=True)
+            lacks = [f"{words}: {', '.join(names)}" for words, names in (
+                ("not given", life.not_given), ("not seen in training", life.not_seen)) if names]
+            typer.echo(f"warning: of {json.dumps(document)} the model does not know all; {'; '.join(lacks)}", err=True)
         for uptime in uptime_s if not explain else []:
             typer.echo(json.dumps({
                 "uptime_s": uptime, "remaining_s": life.remaining(uptime), "p10_s": life.quantile(0.1, uptime),

@@ -14,7 +14,7 @@ from sojourn.flows.monitor.joined_table import JoinedTable, logged_table
 from sojourn.flows.monitor.outcomes import Handle, LoggedEnds, Outcome, heard_to_s
 from sojourn.models.measures import coarsest_owner
 from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel, Loss
-from sojourn.serving.inputs import WEEK_S
+from sojourn.serving.inputs import HISTORY_OF, WEEK_S
 
 COUNTS: Mapping[str, str] = {
     "decisions": "decisions in the log",
@@ -209,7 +209,8 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
     arrival_s = column([block.arrival_s for block in blocks], np.int64)
     now_s = column([block.now_s for block in blocks], np.int64)
     owner = column([block.owner for block in blocks], object)
-    unknown = column([np.array([not set(block.model.owner_keys[:1]).isdisjoint(names) or None in owners[:1]
+    unknown = column([np.array([any(f"{HISTORY_OF}{key}" in names for key in block.model.owner_keys[:1])
+                                or None in owners[:1]
                                 for names, owners in zip(block.unknown, block.owner, strict=True)], bool)
                       for block in blocks], bool)
     phase_s = column([np.full(len(block), block.model.phase_s) for block in blocks], np.int64)

@@ -65,7 +65,7 @@ def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
     """
     sizes = [(name, 1) for name in encoder.numbers]
     sizes.append((ARRIVAL, len(CLOCK_FEATURES)))
-    sizes += [(f"history of {key.name}", len(key.feature_names())) for key in encoder.history.keys]
+    sizes += [(key.history_name, len(key.feature_names())) for key in encoder.history.keys]
     groups, start = [], 0
     for name, size in sizes:
         groups.append(InputGroup(name, tuple(range(start, start + size))))

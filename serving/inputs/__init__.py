@@ -6,15 +6,15 @@ Training and serving share it, so that a row means the same in both. May import:
 from sojourn.serving.inputs.encoder import CLOCK_FEATURES, FIRST_MONDAY_S, WEEK_S, Encoder, Parsed
 from sojourn.serving.inputs.history import Admission, HistoryCut, HistoryState
 from sojourn.serving.inputs.history_arrays import checked_array
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition, HistoryKey
+from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HISTORY_OF, HistoryDefinition, HistoryKey
 from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows, fill_category_features
 from sojourn.serving.inputs.history_terms import HistoryTerms
 from sojourn.serving.inputs.owner import OWNER_FEATURES, fill_owner_features
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
 
 __all__ = [
-    "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "OWNER_FEATURES", "UNKNOWN", "WEEK_S", "Admission",
-    "Encoder", "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms",
-    "Parsed", "checked_array", "fill_category_features", "fill_owner_features", "whole_arrays", "whole_history",
-    "yielding",
+    "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "HISTORY_OF", "OWNER_FEATURES", "UNKNOWN", "WEEK_S",
+    "Admission", "Encoder", "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows", "HistoryState",
+    "HistoryTerms", "Parsed", "checked_array", "fill_category_features", "fill_owner_features", "whole_arrays",
+    "whole_history", "yielding",
 ]  # fmt: skip

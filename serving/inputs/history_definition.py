@@ -9,6 +9,7 @@ from typing import Any
 
 from sojourn.serving.inputs.owner import OWNER_FEATURES
 
+HISTORY_OF = "history of "
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 
@@ -26,6 +27,11 @@ class HistoryKey:
             raise ValueError(f"history key {self.name!r} must have at least one column, got none")
         if self.kind not in ("owner", "category"):
             raise ValueError(f"kind must be owner or category, got {self.kind!r}")
+
+    @property
+    def history_name(self) -> str:
+        """What its history is called beside the request's columns, which may have the key's name: `history of NAME`."""
+        return f"{HISTORY_OF}{self.name}"
 
     def feature_names(self) -> tuple[str, ...]:
         """Names of this key's features, in the order in which they are written."""

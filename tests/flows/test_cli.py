@@ -139,7 +139,7 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
     answers = [json.loads(line) for line in out.splitlines()]
     assert [answer["uptime_s"] for answer in answers] == [0.0, 3_600.0]
     assert all(answer["p10_s"] <= answer["p50_s"] <= answer["p90_s"] for answer in answers)
-    assert err.startswith("warning: the model has not seen ")
+    assert err.startswith("warning: of {} the model does not know all; not given: ")
     # asked for the trace's end unless told otherwise
     schema = json.loads((bundle / "schema.json").read_text())
     code, at_end, _ = _run("predict", bundle, request, "--now-s", schema["training"]["history_to_s"], "--uptime-s", 0)

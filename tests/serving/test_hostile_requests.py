@@ -296,6 +296,6 @@ def test_what_a_mapping_of_the_caller_raises_passes_through(made: Made, predicto
 
 def test_odd_text_is_kept_as_plain_text(made: Made, predictor: Predictor) -> None:
     vm = predictor.admit({"subscription": OddText("odd"), "zone": "\ud800\x00"}, NOW_S)
-    assert "subscription" not in predictor.predict({"subscription": "odd"}, NOW_S).unknown
+    assert "subscription" not in predictor.predict({"subscription": "odd"}, NOW_S).not_seen
     predictor.withdraw(vm)
-    assert "subscription" in predictor.predict({"subscription": "odd"}, NOW_S).unknown
+    assert "subscription" in predictor.predict({"subscription": "odd"}, NOW_S).not_seen

@@ -55,7 +55,7 @@ def test_the_live_history_goes_on(made: Made, folder: Path) -> None:
     predictor.reload(made.folders["once"])
     vm = predictor.predict(request, NOW_S + 200)
     assert str(vm.features) == str(features)  # NaN as text, for they do not equal themselves
-    assert "subscription" not in vm.unknown
+    assert "subscription" not in vm.not_seen
     predictor.withdraw(vms[1])
     predictor.ended(vms[2], NOW_S + 300)
     assert predictor.counters["ended"] == 2

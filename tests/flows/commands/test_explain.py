@@ -77,7 +77,7 @@ def test_one_table_for_each_request_and_uptime(made: Made, tmp_path: Path) -> No
     assert out.count("Why ") == 4
     assert out.count("at creation") == 2
     assert "not given" in out
-    assert err.startswith("warning: the model has not seen ")
+    assert err.startswith("warning: of {} the model does not know all; not given: ")
 
 
 @KINDS

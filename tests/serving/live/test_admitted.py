@@ -70,7 +70,7 @@ def test_a_handle_that_was_tampered_with_ends_what_was_admitted(made: Made, pred
     with pytest.raises(ValueError, match=f"now_s must be >= the arrival {NOW_S}, got 5"):
         predictor.ended(forged, 5)
     predictor.ended(forged, NOW_S + 60)
-    assert "subscription" not in predictor.predict(made.request(0), NOW_S + 60).unknown
+    assert "subscription" not in predictor.predict(made.request(0), NOW_S + 60).not_seen
 
 
 def test_no_two_predictors_and_no_two_admissions_share_an_id(made: Made) -> None:
