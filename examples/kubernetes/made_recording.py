@@ -1,9 +1,9 @@
 """Writes a recording of a cluster that does not exist, in the shape in which kubectl writes pods.
 
-    python examples/kubernetes/made_recording.py FOLDER [--days 2] [--workloads 24] [--seed 0]
+    python examples/kubernetes/made_recording.py FOLDER [--days 1] [--workloads 24] [--list-hours 12] [--seed 0]
 
 FOLDER/watch.json.gz is what `kubectl get pods -A -o json --watch --output-watch-events` would have written (an event a
-line), FOLDER/lists/pods-STAMP.json.gz what `kubectl get pods -A -o json` would have, every six hours.
+line), FOLDER/lists/pods-STAMP.json.gz what `kubectl get pods -A -o json` would have, every so many hours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import heapq
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,9 @@ class Pod:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--days", type=float, default=2.0)
+    parser.add_argument("--days", type=float, default=1.0)
     parser.add_argument("--workloads", type=int, default=24)
+    parser.add_argument("--list-hours", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     pods = cluster(asked.days, asked.workloads, asked.seed)
@@ -81,7 +82,7 @@ def main() -> None:
     with _compressed(asked.folder / "watch.json.gz") as stream:
         for kind, seen in watch(pods, until_s):
             stream.write(event_line(kind, seen).encode())
-    for when_s in range(START_S, until_s + 1, 6 * HOUR_S):
+    for when_s in range(START_S, until_s + 1, asked.list_hours * HOUR_S):
         stamp = datetime.fromtimestamp(when_s, UTC).strftime("%Y%m%dT%H%M%SZ")
         with _compressed(lists / f"pods-{stamp}.json.gz") as stream:
             stream.write(list_text(listed(pods, when_s)).encode())
@@ -270,11 +271,6 @@ def list_text(items: list[dict[str, Any]]) -> str:
 def event_line(kind: str, pod: dict[str, Any]) -> str:
     """An event as kubectl prints it."""
     return json.dumps({"type": kind, "object": pod}, separators=(",", ":")) + "\n"
-
-
-def moved(pod: Pod, by_s: int) -> Pod:
-    """The pod at another time."""
-    return replace(pod, created_s=pod.created_s + by_s, started_s=pod.started_s + by_s, ended_s=pod.ended_s + by_s)
 
 
 def _condition(kind: str, when_s: int, is_true: bool) -> dict[str, Any]:

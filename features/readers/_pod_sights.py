@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.serving.pods import (
+    NONE,
     POD_NAMES,
     POD_SIZES,
     field,
@@ -86,7 +87,7 @@ def pod_values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
 
 
 def label_of(pod: Any) -> str:
-    """NAMESPACE/NAME of a pod, as far as it says, for messages.
+    """NAMESPACE/NAME of a pod, as far as it says.
 
     >>> label_of({"metadata": {"name": "a", "namespace": "b"}}), label_of(7)
     ('b/a', 'pod ?')
@@ -94,7 +95,7 @@ def label_of(pod: Any) -> str:
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return "pod ?"
-    return f"{metadata.get('namespace', '?')}/{metadata['name']}"[:200]
+    return f"{metadata.get('namespace') or NONE}/{metadata['name']}"[:400]
 
 
 def _named(pod: Any, read: Callable[[], _Read]) -> _Read:

@@ -50,7 +50,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     >>> _ = file.write_text(json.dumps({"items": pods[:2]}) + json.dumps({"items": pods[1:]}))
     >>> trace, report = read_kubernetes(file)
     >>> trace.requests[["request_id", "arrival_s", "ended_after_s", "ended_by_s"]].values.tolist()
-    [['x', -3600, 0, 3600], ['y', 0, <NA>, <NA>], ['z', 3600, <NA>, <NA>]]
+    [['a/x', -3600, 0, 3600], ['a/y', 0, <NA>, <NA>], ['a/z', 3600, <NA>, <NA>]]
     """
     source, ledger = Path(path), ReadLedger()
     files = KubectlFiles(PodLives(), ledger, checked_timezone(timezone) if timezone else None)
@@ -105,7 +105,7 @@ def _table(lives: PodLives, ledger: ReadLedger, seed: int) -> pd.DataFrame:
     return pd.DataFrame({
         "file": [life.file for life in kept],
         "line": np.array([life.line for life in kept], np.int64),
-        "request_id": pd.Series([life.uid for life in kept], dtype="str"),
+        "request_id": pd.Series(_ids(kept), dtype="str"),
         **dict(zip(_TIMES, columns, strict=True)),
         **{name: np.array([life.sizes[idx] for life in kept], np.float64) for idx, name in enumerate(POD_SIZES)},
         "requested_s": np.array([life.requested_s for life in kept], np.float64),
@@ -114,6 +114,16 @@ def _table(lives: PodLives, ledger: ReadLedger, seed: int) -> pd.DataFrame:
         "phase": pd.Series([life.phase or "missing" for life in kept], dtype="str"),
         "n_restarts": np.array([life.n_restarts for life in kept], np.int64),
     })
+
+
+def _ids(kept: list[PodLife]) -> list[str]:
+    """NAMESPACE/NAME of each pod; of several pods of one name (a StatefulSet's) the last one's, the others' with @uid."""
+    last: dict[str, PodLife] = {}
+    for life in kept:
+        other = last.get(life.label)
+        if other is None or (life.arrival_s or 0.0, life.uid) > (other.arrival_s or 0.0, other.uid):
+            last[life.label] = life
+    return [life.label if last[life.label] is life else f"{life.label}@{life.uid}" for life in kept]
 
 
 def _times(lives: PodLives, life: PodLife, ledger: ReadLedger, seed: int) -> tuple[str, tuple[float, ...]]:
