@@ -22,6 +22,8 @@ from sojourn.serving.pods import (
 )
 
 MAX_SIZE = 1e9
+TEXT_MAX = 512
+"""A longer name is none of Kubernetes, whose own have 253 characters at most."""
 _Read = TypeVar("_Read")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 _CONTAINERS = _STATUSES[:2]
@@ -95,7 +97,8 @@ def label_of(pod: Any) -> str:
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return "pod ?"
-    return f"{metadata.get('namespace') or NONE}/{metadata['name']}"[:400]
+    label = f"{metadata.get('namespace') or NONE}/{metadata['name']}"
+    return label if len(label) <= TEXT_MAX else "pod ?"
 
 
 def _named(pod: Any, read: Callable[[], _Read]) -> _Read:

@@ -29,7 +29,7 @@ from sojourn.serving.extender.nodes import Nodes
 from sojourn.serving.extender.pod_requests import PodRequests
 from sojourn.serving.extender.request_head import JSON_TYPE
 from sojourn.serving.extender.turns import Turns
-from sojourn.serving.inputs import FIRST_MONDAY_S, WEEK_S, Encoder
+from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
 from sojourn.serving.watch import WatchEvent
@@ -38,7 +38,7 @@ from sojourn.serving.watch import WatchEvent
 @dataclass(frozen=True, slots=True)
 class Settings:
     """sources: request column -> where it comes from in a pod (default: DEFAULT_SOURCES). epoch_s: unix time at the
-    bundle clock's 0 (default: `default_epoch_s`). host_names: see JsonServer. The rest: see ExtenderCalls, Drains,
+    bundle clock's 0 (default: `clock_zero_s`). host_names: see JsonServer. The rest: see ExtenderCalls, Drains,
     Nodes and Limits.
     """
 
@@ -51,22 +51,6 @@ class Settings:
     host_names: tuple[str, ...] = ()
 
 
-def default_epoch_s(encoder: Encoder, start_unix_s: Any = None) -> int:
-    """Unix time of the bundle clock's 0: the training trace's `start_unix_s`, so that the owner history goes on.
-
-    Where the bundle does not say it, or says one at which hours and weekdays are wrong: the least >= 0 at which they
-    are right. All of the history then looks long past.
-
-    >>> from sojourn.serving.inputs.history_definition import HistoryDefinition
-    >>> encoder = Encoder((), (), HistoryDefinition(()), phase_s=3 * 86_400)  # unix time itself: a Thursday
-    >>> default_epoch_s(encoder), default_epoch_s(encoder, 52 * 604_800), default_epoch_s(encoder, 7)
-    (0, 31449600, 0)
-    """
-    least_s = (FIRST_MONDAY_S + encoder.phase_s) % WEEK_S
-    is_known = isinstance(start_unix_s, int) and start_unix_s >= 0 and (start_unix_s - least_s) % WEEK_S == 0
-    return start_unix_s if is_known else least_s
-
-
 def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,
          clock: Callable[[], float] = time.time) -> JsonServer:
     """A server of what a predictor serves, bound (port 0: any free one) but not yet serving.
@@ -76,7 +60,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     """
     chosen = Settings() if settings is None else settings
     start_unix_s = predictor.info()["training"].get("start_unix_s")
-    epoch_s = default_epoch_s(predictor.encoder, start_unix_s) if chosen.epoch_s is None else chosen.epoch_s
+    epoch_s = clock_zero_s(predictor.encoder.phase_s, start_unix_s) if chosen.epoch_s is None else chosen.epoch_s
     nodes = Nodes(predictor, PodRequests(predictor, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
     drains = Drains(chosen.drain_annotation)
     turns = Turns()
@@ -133,8 +117,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=8899, help="port, 0 for any free one (default: %(default)s)")
     parser.add_argument("--columns", type=Path, help="JSON file: request column -> where it comes from in a pod")
     parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0 (default: the training trace's, else the least that keeps "
-                             "its hours and weekdays)")
+                        help="unix time at the bundle clock's 0 (default: the training trace's, else the least that "
+                             "keeps its hours and weekdays)")
     parser.add_argument("--drain-annotation", default=DEFAULT_ANNOTATION, metavar="KEY",
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",

@@ -3,6 +3,7 @@
 Training and serving share it, so that a row means the same in both. May import: `checks`, `errors`, `jitable`.
 """
 
+from sojourn.serving.inputs.clock_zero import clock_zero_s
 from sojourn.serving.inputs.encoder import CLOCK_FEATURES, FIRST_MONDAY_S, WEEK_S, Encoder, Parsed
 from sojourn.serving.inputs.history import Admission, HistoryCut, HistoryState
 from sojourn.serving.inputs.history_arrays import checked_array
@@ -15,6 +16,6 @@ from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yie
 __all__ = [
     "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "HISTORY_OF", "OWNER_FEATURES", "UNKNOWN", "WEEK_S",
     "Admission", "Encoder", "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows", "HistoryState",
-    "HistoryTerms", "Parsed", "checked_array", "fill_category_features", "fill_owner_features", "whole_arrays",
-    "whole_history", "yielding",
+    "HistoryTerms", "Parsed", "checked_array", "clock_zero_s", "fill_category_features", "fill_owner_features",
+    "whole_arrays", "whole_history", "yielding",
 ]  # fmt: skip

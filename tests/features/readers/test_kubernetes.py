@@ -30,13 +30,13 @@ def times(trace: Trace) -> dict[str, tuple[int | None, int | None]]:
     """Arrival and departure of each pod, seconds after 06:00; None = it still runs."""
     zero_s = trace.meta["start_unix_s"] - SIX_S
     rows = trace.requests[["request_id", "arrival_s", "departure_s"]].values.tolist()
-    return {name.partition("/")[2]: (start + zero_s, None if pd.isna(end) else end + zero_s)
+    return {name.removeprefix("uid-"): (start + zero_s, None if pd.isna(end) else end + zero_s)
             for name, start, end in rows}
 
 
 def bounds(trace: Trace, name: str) -> tuple[int, int]:
     """Between which times of the trace the pod's end lies."""
-    row = trace.requests[trace.requests["request_id"].str.endswith(f"/{name}")]
+    row = trace.requests[trace.requests["request_id"] == f"uid-{name}"]
     return int(row["ended_after_s"].item()), int(row["ended_by_s"].item())
 
 
@@ -48,7 +48,7 @@ def test_a_watch_tells_starts_ends_and_who_still_runs(tmp_path: Path) -> None:
     assert any("1 pods of DaemonSets" in note for note in report.notes)
     assert trace.horizon_s == 3_600
     rows = trace.requests.set_index("request_id")
-    assert rows["controller"].to_dict()["b/etl-29367840-x7k2p"] == "b/CronJob/etl"
+    assert rows["controller"].to_dict()["uid-etl-29367840-x7k2p"] == "b/CronJob/etl"
     assert rows[["cpu_cores", "mem_gib"]].values.tolist() == [[1.0, 2.0]] * 3
 
 
@@ -58,8 +58,8 @@ def test_a_pod_that_is_missing_in_the_next_list_ended_between_the_two(tmp_path: 
     trace, report = read(tmp_path, *lists)
     rows = trace.requests.set_index("request_id")
     assert bounds(trace, "a") == (0, 3_660)  # the lists' newest times are -60, 3,600 and 7,200 s
-    assert 0 < rows["departure_s"].to_dict()["a/a"] <= 3_660
-    assert rows["departure_s"].isna().to_dict() == {"a/a": False, "a/b": True, "a/c": True, "a/d": True}
+    assert 0 < rows["departure_s"].to_dict()["uid-a"] <= 3_660
+    assert rows["departure_s"].isna().to_dict() == {"uid-a": False, "uid-b": True, "uid-c": True, "uid-d": True}
     assert any("1 ends lie between two lists and are drawn uniformly" in note for note in report.notes)
     again = read_trace("kubernetes", tmp_path / "pods.json")[0]
     other = read_trace("kubernetes", tmp_path / "pods.json", seed=1)[0]
@@ -71,8 +71,8 @@ def test_drawn_ends_do_not_depend_on_other_pods_and_are_uniform(tmp_path: Path) 
     trace, _ = read(tmp_path, listed(*pods, pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))
     ends = dict(zip(trace.requests["request_id"], trace.requests["departure_s"], strict=True))
     few, _ = read(tmp_path, listed(pods[7], pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))
-    assert few.requests.set_index("request_id")["departure_s"].to_dict()["a/p7"] == ends["a/p7"]
-    drawn = [ends[f"a/p{idx}"] for idx in range(400)]
+    assert few.requests.set_index("request_id")["departure_s"].to_dict()["uid-p7"] == ends["uid-p7"]
+    drawn = [ends[f"uid-p{idx}"] for idx in range(400)]
     assert abs(sum(drawn) / 400 - 1_830) < 5 * 3_660 / (12 * 400) ** 0.5  # the mean of 0 .. 3,660; five standard errors
 
 
@@ -118,7 +118,7 @@ def test_a_finished_pod_ended_with_its_last_container_and_restarts_end_nothing(t
         {"restartCount": 0, "state": {"terminated": {"finishedAt": stamp(SIX_S + 900)}}})
     trace, _ = read(tmp_path, listed(crashed, done, pod("e", HOUR_S)))
     assert times(trace) == {"c": (0, None), "d": (0, 900), "e": (HOUR_S, None)}
-    assert trace.requests.set_index("request_id")["n_restarts"].to_dict()["a/c"] == 9
+    assert trace.requests.set_index("request_id")["n_restarts"].to_dict()["uid-c"] == 9
 
 
 def test_an_evicted_pod_without_containers_ended_when_its_conditions_changed(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_watch_that_begins_again_lists_all_and_ends_what_is_missing(tmp_path: 
     again = [event("ADDED", pod(name, 0)) for name in "bc"] + [event("ADDED", pod("d", 600))]
     trace, _ = read(tmp_path, *session, event("MODIFIED", pod("b", 0)), *again, event("MODIFIED", pod("d", 600)))
     rows = trace.requests.set_index("request_id")
-    assert rows["departure_s"].notna().to_dict() == {"a/a": True, "a/b": False, "a/c": False, "a/d": False}
+    assert rows["departure_s"].notna().to_dict() == {"uid-a": True, "uid-b": False, "uid-c": False, "uid-d": False}
     assert bounds(trace, "a") == (0, 600)
 
 
@@ -293,11 +293,12 @@ def test_fractions_offsets_and_zero_times(tmp_path: Path) -> None:
     assert times(read(tmp_path, listed(odd, pod("b", HOUR_S)))[0])["a"] == (0, 100)
 
 
-def test_a_name_that_is_used_again_is_the_last_pods_own(tmp_path: Path) -> None:
+def test_a_name_that_is_used_again_is_another_request(tmp_path: Path) -> None:
     again = pod("db-0", 900)
     again["metadata"]["uid"] = "second"
     trace, _ = read(tmp_path, listed(pod("db-0", 0)), listed(again, pod("b", HOUR_S)))
-    assert trace.requests["request_id"].tolist() == ["a/db-0@uid-db-0", "a/db-0", "a/b"]
+    assert trace.requests["request_id"].tolist() == ["uid-db-0", "second", "uid-b"]
+    assert trace.requests["pod"].tolist() == ["a/db-0", "a/db-0", "a/b"]
 
 
 def test_an_end_shortly_before_the_start_is_taken_as_clocks_that_differ(tmp_path: Path) -> None:
@@ -316,8 +317,9 @@ def test_the_made_recording_gives_the_lifetimes_that_made_it(tmp_path: Path) -> 
     rows = trace.requests.set_index("request_id")
     zero_s, n_checked = trace.meta["start_unix_s"], 0
     for each in pods:
-        if (name := f"{each.workload.namespace}/{each.name}") in rows.index:
-            row = rows.loc[name]
+        if each.uid in rows.index:
+            row = rows.loc[each.uid]
+            assert row["pod"] == f"{each.workload.namespace}/{each.name}"
             assert row["arrival_s"] + zero_s == each.started_s
             if each.ended_s <= until_s:
                 n_checked += 1

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from made_pods import maker
+from sojourn.features.readers import read_trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
 
@@ -100,3 +101,7 @@ def test_from_a_recorded_cluster_to_a_served_extender_in_three_commands(
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+        if process.stdout is not None:
+            process.stdout.close()
+    placed, _ = read_trace("kubernetes", tmp_path / "log")  # what it logged is a recording again
+    assert len(placed) == told["placed"] and placed.roles.owners == ("namespace", "controller")

@@ -27,10 +27,9 @@ from made_prometheus import parsed
 from sojourn.flows.cli import app
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.extender.calls import ExtenderCalls
-from sojourn.serving.extender.extender import Settings, bind, default_epoch_s, main
+from sojourn.serving.extender.extender import Settings, bind, main
 from sojourn.serving.extender.json_server import JsonServer
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs import clock_zero_s
 
 POSTS = ("/filter", "/prioritize", "/placed", "/ended", "/running", "/nodes")
 # train-5 began at 05:00 and train-6 at 04:00; it is 06:00
@@ -286,9 +285,10 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("unix_epoch_s", [0, 86_400, 1_772_344_800])
 def test_the_default_epoch_keeps_hours_and_weekdays(unix_epoch_s: int) -> None:
     # the phase of a trace that began at that unix time, as training computes it
-    encoder = Encoder((), (), HistoryDefinition(()), (unix_epoch_s - 4 * 86_400) % (7 * 86_400))
-    assert (default_epoch_s(encoder) - unix_epoch_s) % (7 * 86_400) == 0
-    assert 0 <= default_epoch_s(encoder) < 7 * 86_400
+    phase_s = (unix_epoch_s - 4 * 86_400) % (7 * 86_400)
+    assert (clock_zero_s(phase_s) - unix_epoch_s) % (7 * 86_400) == 0
+    assert 0 <= clock_zero_s(phase_s) < 7 * 86_400
+    assert clock_zero_s(phase_s, unix_epoch_s) == unix_epoch_s
 
 
 def test_a_wrong_setting_is_refused(made: Made) -> None:
