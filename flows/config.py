@@ -227,13 +227,17 @@ class RetrainConfig(SharedSettings):
     n_requests: int = Field(100_000, ge=1_000)
     """Requests of the synthetic trace."""
     seed: int = Field(0, ge=0)
+    """Of all random numbers."""
     families: tuple[str, ...] = Field(default_factory=_trained)
-    """Lifetime families to train, of `LIFETIME_MODELS`; those that are always trained are among them."""
+    """Lifetime families to train (`sojourn evaluate --help` lists them); those that are always trained are among
+    them."""
     max_requests: int = Field(1_000_000, ge=10_000)
     """Of a trace that is kept in parts, at most this many requests are trained and judged on: all requests of some
     owners."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
+    """Of the requests, by the time of their decision: the last ones judge."""
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
+    """Of the requests: those before them choose the family."""
     long_lived_s: int | None = Field(None, ge=60)
     """What counts as long-lived, seconds; default: chosen from the training window."""
     n_draws: int = Field(200, ge=0)
@@ -244,11 +248,12 @@ class RetrainConfig(SharedSettings):
     """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
     a little with it."""
     recipe: str | None = None
-    """Of the simulation, a key of WORKLOADS; default: the reader's own where that draws requests, else `trace`, the
-    later part."""
+    """Recipe of the simulated workload (`sojourn compare --help` lists them); default: the reader's own where
+    that draws requests, else `trace`, the later part."""
     host_cpu_cores: float | None = Field(None, gt=0.0)
     """Of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0)
+    """Of each simulated host, with `host_cpu_cores`, GiB; default: chosen from the trace."""
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
     is_cleaned: bool = False
@@ -256,6 +261,7 @@ class RetrainConfig(SharedSettings):
     is_system_logged: bool = False
     """Whether MLflow logs what the machine does while the run lasts (CPU, memory, disk, network), each 10 s."""
     is_simulated: bool = True
+    """Whether placements are replayed; without that, no version becomes champion."""
     n_replicas: int = Field(5, ge=1)
     """Slightly moved copies of the workload that every policy is replayed on."""
     max_replicas: int = Field(20, ge=1)

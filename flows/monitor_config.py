@@ -44,6 +44,7 @@ class MonitorConfig(TraceSettings):
     retrain_config: Path | None = None
     """On an alarm, retrain with these settings, a TOML file, within the check."""
     seed: int = Field(0, ge=0)
+    """Of all random numbers."""
 
     @field_validator("detector")
     @classmethod

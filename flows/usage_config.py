@@ -27,10 +27,13 @@ class TrainUsageConfig(SharedSettings):
     step_s: int = Field(300, ge=1, le=900)
     """Step of the grid, seconds."""
     n_classes: int = Field(20, ge=1, le=256)
+    """Workload classes, at most."""
     observed_s: int = Field(10_800, ge=10_800, le=86_400)
     """How long a newcomer is observed before it gets a class, seconds."""
     seed: int = Field(0, ge=0)
+    """Of all random numbers."""
     n_threads: int = Field(2, ge=1)
+    """Threads that fit; the result does not depend on it."""
     model_name: str | None = None
     """Registered model; default: `sojourn-lifetime-FILE-usage`."""
 

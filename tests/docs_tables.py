@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
+from settings_text import example, rows
 from sojourn.features.readers import READERS
 from sojourn.features.usage import USAGE_READERS
+from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.config import RetrainConfig, SharedSettings, TraceSettings
+from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.usage_config import TrainUsageConfig
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
 from sojourn.simulator import POLICIES, VARIANTS
 from sojourn.simulator.measures.columns import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+EXAMPLES = DOCS.parent / "examples"
 _PREDICTIONS = {"none": "none", "initial": "the first of each request", "current": "current"}
 
 
@@ -80,6 +88,10 @@ def measures() -> str:
         for name, each in MEASURES.items()])
 
 
+def settings(kind: type[TraceSettings]) -> str:
+    return table(("setting", "default", "what it says"), rows(kind))
+
+
 TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "readers": ("traces.md", readers),
     "usage-readers": ("usage.md", usage_readers),
@@ -89,8 +101,21 @@ TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "presets": ("simulator.md", presets),
     "metrics": ("simulator/semantics.md", metrics),
     "measures": ("lifetime.md", measures),
+    "settings-all": ("reference/settings.md", partial(settings, TraceSettings)),
+    "settings-shared": ("reference/settings.md", partial(settings, SharedSettings)),
+    "settings-retrain": ("reference/settings.md", partial(settings, RetrainConfig)),
+    "settings-compare": ("reference/settings.md", partial(settings, CompareConfig)),
+    "settings-train-usage": ("reference/settings.md", partial(settings, TrainUsageConfig)),
+    "settings-monitor": ("reference/settings.md", partial(settings, MonitorConfig)),
+    "settings-admit": ("reference/settings.md", partial(settings, AdmitConfig)),
 }
 """By the name in the marker: the page, and what makes the table."""
+
+FILES: Mapping[str, Callable[[], str]] = {
+    "retrain.toml": partial(example, RetrainConfig, "retrain"),
+    "compare.toml": partial(example, CompareConfig, "compare"),
+}
+"""Files of `examples` that are made whole."""
 
 
 def with_table(text: str, name: str, made: str) -> str:
@@ -105,6 +130,8 @@ def main() -> None:
     for name, (page, made) in TABLES.items():
         file = DOCS / page
         file.write_text(with_table(file.read_text(), name, made()))
+    for name, made in FILES.items():
+        (EXAMPLES / name).write_text(made())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs_tables import DOCS, TABLES, with_table
+from docs_tables import DOCS, EXAMPLES, FILES, TABLES, with_table
 from sojourn.simulator import KNOWN_POLICIES
 
 
@@ -13,6 +13,11 @@ def test_the_docs_have_the_table_of_the_registry(name: str) -> None:
     page, made = TABLES[name]
     text = (DOCS / page).read_text()
     assert with_table(text, name, made()) == text, f"docs/{page} must list what the registry holds: run `make tables`"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_example_file_has_all_settings(name: str) -> None:
+    assert (EXAMPLES / name).read_text() == FILES[name](), f"examples/{name} must hold all settings: run `make tables`"
 
 
 def test_every_policy_says_what_it_does() -> None:

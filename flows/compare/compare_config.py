@@ -29,17 +29,18 @@ class CompareConfig(SharedSettings):
     """One comparison: policies x predictors x loads x seeds on one trace."""
 
     preset: str | None = None
-    """A key of PRESETS; other settings replace its own."""
+    """A named comparison (`sojourn compare --help` lists them); other settings replace its own."""
     recipe: str | None = None
-    """A key of WORKLOADS; default: the reader's own where it has one, else `trace`."""
+    """Recipe of the workload (`sojourn compare --help` lists them); default: the reader's own where it has
+    one, else `trace`."""
     n_requests: int = Field(60_000, ge=1_000)
     """Requests of the synthetic trace."""
     batch_trace: Path | None = None
     """Table of batch tasks (reader alibaba-2018) for the preset `ctcl-table`, whose services are the trace's."""
     policies: tuple[str, ...] = tuple(POLICIES)
-    """Best-fit is always among them."""
+    """Placement policies; best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
-    """As `flows.placement.predictor_text` reads them. One that is learnt leaves only the warm start."""
+    """As `--predictor` of `sojourn compare` takes them. One that is learnt leaves only the warm start."""
     loads: tuple[float, ...] = (0.8,)
     """Whole-trace peaks of the binding resource over capacity."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -52,6 +53,7 @@ class CompareConfig(SharedSettings):
     host_cpu_cores: float | None = Field(None, gt=0.0)
     """Of the recipe `trace`, with `host_mem_gib`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0)
+    """Of the recipe `trace`, with `host_cpu_cores`, GiB; default: chosen from the trace."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)

@@ -28,6 +28,7 @@ class AdmitConfig(TraceSettings):
     is_backfilled: bool = False
     """Also each greedy pairing with backfilling."""
     slacks: tuple[float, ...] = (0.5,)
+    """By what shares of its run time a job may end later."""
     sigma: float | None = Field(None, ge=0.0)
     """Deviation of the logarithm of slacks; default: slack / 2.5."""
     mean: str = "geometric"
@@ -41,6 +42,7 @@ class AdmitConfig(TraceSettings):
     n_draws: int = Field(10, ge=1)
     """Draws of slacks for each day."""
     seed: int = Field(0, ge=0)
+    """Of all random numbers."""
     shortest_s: int = Field(60, ge=1)
     """Jobs that ran for a shorter time are left out."""
     power: Path | None = None
@@ -48,13 +50,16 @@ class AdmitConfig(TraceSettings):
     is_power_repeated: bool = False
     """The profile is repeated each day, for the three days in which the jobs of a day can run."""
     idle_w: float = Field(60.0, ge=0.0)
+    """Power of an idle core, W."""
     busy_w: float = Field(100.0, gt=0.0)
+    """Power of a busy core, W."""
     is_sweep: bool = False
     """The paper's experiments instead; of the settings above it reads `n_days`, `n_draws`, `seed` and `shortest_s`."""
     predict: str | None = None
     """A lifetime family or bundle:FOLDER: instead, greedy admission by its quantiles beside the user's estimate, on
     days after those that it is fitted on; without backfilling and with constant power."""
     quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
+    """Of `predict`: the shares of jobs that should end within their planned time."""
     past_share: float = Field(0.7, gt=0.0, lt=1.0)
     """Of the jobs: the days that are judged begin after so many."""
     out: Path | None = None
