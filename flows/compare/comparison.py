@@ -62,7 +62,7 @@ def run_comparison(config: CompareConfig) -> int:
     description: dict[tuple[str, float], str] = {}
     for cell, result in found:
         spec = cell.workload
-        description.setdefault((spec.name, spec.load), f"{result.about['description']}; {spec.begins}")
+        description.setdefault((spec.name, spec.load), _described(found, cell, result))
     tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
     for line in _in_hosts(found, summary, config.price_per_host_hour):
         console.print()
@@ -77,7 +77,8 @@ def run_comparison(config: CompareConfig) -> int:
         log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed)
     if config.page is not None:
         _write_tables(config.page, tables)
-        title = f"{config.preset or 'Comparison'} on {cells[0].workload.trace.name}"
+        title = f"{config.preset or 'Comparison'} on {trace.name}"
+        title += "" if trace.source.file is not None else ": invented requests, not a cluster's own"
         _write_page(config.page, comparison_data(title, found, table, summary, config.price_per_host_hour))
     return len(failed)
 
@@ -152,9 +153,10 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
         console.print(f"[yellow]![/] {escape(f'{cell.label} is not explained: {reason}')}", soft_wrap=True)
     with stage("explain"):
         decisions = explained([cell for cell in cells_shown if cell not in unlearnt])
-    return ComparisonData(title, f"{about['description']}; {spec.begins}", cells, summary, series, maps, decisions,
-                          int(about["warmup_s"]), spec.load,
-                          _pool(found, spec.name, spec.load, price_per_host_hour))
+    pool = _pool(found, spec.name, spec.load, price_per_host_hour)
+    described = next(_described(found, cell, result) for cell, result in found if cell.workload == spec)
+    return ComparisonData(title, described, cells, summary, series, maps, decisions, int(about["warmup_s"]), spec.load,
+                          pool)
 
 
 def _in_hosts(found: _Found, summary: pd.DataFrame, price_per_host_hour: float | None) -> list[str]:
@@ -167,11 +169,20 @@ def _in_hosts(found: _Found, summary: pd.DataFrame, price_per_host_hour: float |
     return lines
 
 
+def _described(found: _Found, cell: Cell, result: CellResult) -> str:
+    """What a cell was replayed on, and that other seeds have other numbers of hosts, where they have."""
+    spec = cell.workload
+    pool = _pool(found, spec.name, spec.load, None)
+    others = "" if pool.fewest == pool.most else (
+        f" (seed {spec.seed}, which figures over time are of; the seeds have {pool.fewest:,} to {pool.most:,} hosts)")
+    return f"{result.about['description']}; {spec.begins}{others}"
+
+
 def _pool(found: _Found, name: str, load: float, price_per_host_hour: float | None) -> Pool:
     """The mean over the seeds."""
     abouts = [result.about for cell, result in found if (cell.workload.name, cell.workload.load) == (name, load)]
-    n_hosts, cores = (float(np.mean([about[key] for about in abouts])) for key in ("n_hosts", "cores_per_host"))
-    return Pool(round(n_hosts), cores, price_per_host_hour)
+    n_hosts, cores = (np.array([float(about[key]) for about in abouts]) for key in ("n_hosts", "cores_per_host"))
+    return Pool(round(n_hosts.mean()), float(cores.mean()), price_per_host_hour, int(n_hosts.min()), int(n_hosts.max()))
 
 
 def _host_map(arrays: Mapping[str, np.ndarray]) -> HostMap:

@@ -58,7 +58,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
     cut = -1.25 * largest  # bars that go on beyond it are cut; the intervals of all others lie within the axis
     is_cut = gain < cut
-    left = float(np.nanmin([-0.05 * largest, *gain[~is_cut], *low[~is_cut]])) * 1.05
+    left = float(np.nanmin([-0.05 * largest, *gain[~is_cut], *low[~is_cut]])) * 1.05 - 0.02 * largest
     left = min(left, cut) if is_cut.any() else left
     ticks = [f"{CUT if value < cut else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
              for label, value, more in zip(bars["label"], gain, bars["is_more"], strict=True)]

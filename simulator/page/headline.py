@@ -47,16 +47,19 @@ def headline(rows: pd.DataFrame, pool: Pool | None = None) -> list[str]:
     bound_pp = bound_gain_pp(rows)
     lines = []
     if pool is not None:
-        lines += [" ".join(in_hosts(rows, pool)),
-                  f"1 pp (percentage point) is 1 % of the hosts, here {pool.n_hosts / 100:g}. The bound is the most "
-                  "hosts that any policy could leave empty: total demand needs the others at each moment. An oracle "
-                  "knows every lifetime in advance, which no scheduler does."]
+        first, verdict, *worth, next_step = in_hosts(rows, pool)
+        lines += [" ".join((first, verdict, next_step)), " ".join(worth),
+                  f"1 pp (percentage point) is 1 % of the hosts, here {pool.n_hosts / 100:g}. Intervals are over the "
+                  "seeds: other arrangements of the requests. The bound is what perfect placement could empty: total "
+                  "demand needs the other hosts at each moment. Hosts empty and fill again, so a mean of empty hosts "
+                  f"is no number that may be switched off for good. Peak load: at the busiest moment demand fills "
+                  f"{100 * float(rows['load'].iloc[0]):g} % of the hosts. An oracle knows every lifetime in advance, "
+                  "which no scheduler does."]
     lines += [_verdict(deployable[0], bound_pp)] if deployable else [
         "Nothing here can be deployed: every predictor is made from the trace's own future."]
     if knowing:
         share = _share(knowing[0]["gain_pp"], bound_pp)
-        lines.append(f"What predictions could bring at most: {knowing[0]['label']}, {_gain(knowing[0])}{share}; it "
-                     "knows the trace's own future.")
+        lines.append(f"With the trace's own future known: {knowing[0]['label']}, {_gain(knowing[0])}{share}.")
     is_more = is_rejecting_more(rows)
     lines.append(rejection_words(_listed(rows.loc[is_more, "label"].tolist())))
     lines.append(evidence_of(rows))

@@ -182,13 +182,13 @@ SURE = f"+2.00 pp (95 % interval +1.50 to +2.50) in empty hosts over best-fit {W
       "without further seeds there is no interval."]),
     ({("nilas", "oracle"): 2.0}, 0.5,
      ["Nothing here can be deployed: every predictor is made from the trace's own future.",
-      "What predictions could bring at most: nilas (oracle), +2.00 pp (95 % interval +1.50 to +2.50), 20 % of the way "
-      "to the bound; it knows the trace's own future."]),
+      "With the trace's own future known: nilas (oracle), +2.00 pp (95 % interval +1.50 to +2.50), 20 % of the way "
+      "to the bound."]),
     # what can be deployed stands first, however far below the oracle
     ({("nilas", "one-shot:oracle"): 4.0, ("nilas", "km"): 2.0, ("nilas", "hazard"): -1.0}, 0.5,
      [f"nilas (km) gains {SURE}",
-      "What predictions could bring at most: nilas (one-shot:oracle), +4.00 pp (95 % interval +3.50 to +4.50), 40 % of "
-      "the way to the bound; it knows the trace's own future.",
+      "With the trace's own future known: nilas (one-shot:oracle), +4.00 pp (95 % interval +3.50 to +4.50), 40 % of "
+      "the way to the bound.",
       "Chosen as the best of 2 by these same replays: the interval does not allow for it."]),
 ])  # fmt: skip
 def test_the_headline_is_of_what_can_be_deployed_and_says_how_sure_it_is(
