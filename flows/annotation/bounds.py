@@ -14,7 +14,8 @@ from sojourn.models.curve_table import CurveTable
 class Bound:
     """A running request's bound. uptime_s: at the trace's horizon; total_s: from its start, above the uptime.
 
-    name: what other programs call it: of pods NAMESPACE/POD, else its request id. end_unix_s: when it is reached, or None where the trace has no dates.
+    name: what other programs call it: of pods NAMESPACE/POD, else its request id.
+    end_unix_s: when it is reached, or None where the trace has no dates.
     """
 
     request_id: str
