@@ -64,7 +64,7 @@ class SojournWeigher(weights.BaseHostWeigher):
         """When the last of a host's VMs is predicted to leave; an empty host's exit is now."""
         for uuid, one in instances.items():
             if uuid not in self._lives:
-                start_s = min(self._on_clock((one.launched_at or one.created_at).timestamp()), now_s)
+                start_s = min(self._on_clock(one.created_at.timestamp()), now_s)
                 self._lives[uuid] = self._predict(one.project_id, one.user_id, one.availability_zone, one.vcpus,
                                                   one.memory_mb, one.root_gb, start_s)
         lives = (self._lives[uuid] for uuid in instances)

@@ -23,6 +23,7 @@ from sojourn.features.readers.dlrm import DLRM
 from sojourn.features.readers.google_2011 import GOOGLE_2011
 from sojourn.features.readers.kubernetes import KUBERNETES
 from sojourn.features.readers.openb import OPENB
+from sojourn.features.readers.openstack import OPENSTACK
 from sojourn.features.readers.parquet import PARQUET
 from sojourn.features.readers.parquet_days import PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
@@ -62,6 +63,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "google-2011": GOOGLE_2011,
     "kubernetes": KUBERNETES,
     "openb": OPENB,
+    "openstack": OPENSTACK,
     "parquet": PARQUET,
     "parquet-days": PARQUET_DAYS,
     "planetlab": PLANETLAB,

@@ -74,6 +74,17 @@ def sacct(folder: Path, far_s: int | None) -> Path:
     return path
 
 
+def nova(folder: Path, far_s: int | None) -> Path:
+    ends: list[int | None] = [1_000 + 100 * idx for idx in range(N - 20)] + [None] * 20
+    ends[7] = ends[7] if far_s is None else far_s
+    path = folder / "instances.tsv"
+    path.write_text("uuid\tcreated_at\tterminated_at\tdeleted\tvcpus\tmemory_mb\n" + "".join(
+        f"v{idx}\t{np.datetime64(1_767_600_000 + idx, 's')}\t"
+        f"{'NULL' if end is None else np.datetime64(1_767_600_000 + end, 's')}\t{0 if end is None else idx + 1}\t1\t1\n"
+        for idx, end in enumerate(ends)))
+    return path
+
+
 def google(folder: Path, far_s: int | None) -> Path:
     events = [(600 + idx, idx, 1) for idx in range(N)] + [(2_000 + 10 * idx, idx, 4) for idx in range(N - 20)]
     events[N + 7] = (events[N + 7][0] if far_s is None else far_s, *events[N + 7][1:])
@@ -139,7 +150,7 @@ MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
     "alibaba-2018": batch_tasks, "alibaba-2018-containers": containers, "azure-flavors": flavors,
     "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "csv": table, "dlrm": dlrm,
     "google-2011": google,
-    "openb": openb, "slurm": sacct, "surf": surf, "swf": swf,
+    "openb": openb, "openstack": nova, "slurm": sacct, "surf": surf, "swf": swf,
 }  # fmt: skip
 
 

@@ -85,6 +85,19 @@ def sacct_file(folder: Path) -> Path:
     return path
 
 
+def nova_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "instances.tsv").write_text(
+        "uuid\tcreated_at\tlaunched_at\tterminated_at\tdeleted\tproject_id\tuser_id\tavailability_zone\tvm_state\tvcpus"
+        "\tmemory_mb\troot_gb\tinstance_type_id\n"
+        "a\t2026-01-05 03:00:00\t2026-01-05 03:00:20\t2026-01-05 04:00:00\t7\tp\tann\tx\tdeleted\t2\t4096\t20\t1\n"
+        "b\t2026-01-05 03:30:00\t2026-01-05 04:30:00\tNULL\t0\tq\tbob\ty\tactive\t1\t2048\t10\t2\n"
+        "c\t2026-01-05 03:40:00\tNULL\tNULL\t0\tq\tbob\ty\terror\t1\t2048\t10\t2\n"
+        "d\tsoon\tNULL\tNULL\t0\tq\tbob\ty\tactive\t1\t2048\t10\t2\n")
+    (folder / "flavors.tsv").write_text("id\tname\tvcpus\tmemory_mb\troot_gb\n1\tm1\t2\t4096\t20\n2\tm0\t1\t2048\t10\n")
+    return folder
+
+
 def own_folder(folder: Path) -> Path:
     return read_trace("swf", swf_file(folder))[0].save(folder / "own")
 
@@ -113,6 +126,7 @@ def sample(name: str, folder: Path) -> Path:
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
               "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf"),
               "parquet-days": lambda: days_folder(folder / "days"), "sql": lambda: _sql_source(folder),
+              "openstack": lambda: nova_folder(folder / "nova"),
               "slurm": lambda: sacct_file(folder), "kubernetes": lambda: recording(folder)}
     return makers[name]()
 
