@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from benchmarks.reader_cost import run
+from benchmarks.reader_cost import pandas_csv, run
 
 
 def write_table(path: Path, n_rows: int) -> None:
@@ -29,4 +29,4 @@ def write_table(path: Path, n_rows: int) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, "csv", "vms.csv", ",", write_table)
+    run(__doc__, "csv", "vms.csv", pandas_csv(","), write_table)

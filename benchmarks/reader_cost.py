@@ -1,4 +1,4 @@
-"""Seconds and peak memory to read a made file through a reader, beside pandas' `read_csv`: for readers' benchmarks."""
+"""Seconds and peak memory to read a made file through a reader, beside a baseline: for readers' benchmarks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,37 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 
-def run(about: str | None, reader: str, file: str, separator: str, write: Callable[[Path, int], None]) -> None:
+@dataclass(frozen=True)
+class Baseline:
+    """What a reader is compared with. program: Python that reads `sys.argv[1]` and sets n to its number of rows."""
+
+    name: str
+    program: str
+
+
+def pandas_csv(separator: str) -> Baseline:
+    """pandas' `read_csv`."""
+    return Baseline("pandas", f"import pandas as pd; n = len(pd.read_csv(sys.argv[1], sep={separator!r}))")
+
+
+def run(about: str | None, reader: str, file: str, baseline: Baseline, write: Callable[[Path, int], None],
+        n_rows: int = 1_000_000) -> None:
     """Read the command line, write the file with `write(path, n_rows)`, read it several times each way, print a table.
 
-    reader: a key of READERS. file: the file's name. separator: of its columns, for pandas.
+    reader: a key of READERS. file: the file's name. n_rows: unless --n-rows says otherwise.
     """
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--n-rows", type=int, default=1_000_000)
+    parser.add_argument("--n-rows", type=int, default=n_rows)
     parser.add_argument("--n-runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     reads = {
         reader: f"from sojourn.features.readers import read_trace; n = len(read_trace({reader!r}, sys.argv[1])[0])",
-        "pandas": f"import pandas as pd; n = len(pd.read_csv(sys.argv[1], sep={separator!r}))",
+        baseline.name: baseline.program,
     }
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -41,8 +56,8 @@ def run(about: str | None, reader: str, file: str, separator: str, write: Callab
             runs = [_measured(program, path) for _ in range(asked.n_runs)]
             found[what] = {name: statistics.median(one[name] for one in runs) for name in runs[0]}
     for what, row in found.items():
-        ratio = row["cpu_s"] / found["pandas"]["cpu_s"]
-        print(f"{what:<8}{row['cpu_s']:>8.1f} s CPU{row['wall_s']:>8.1f} s{row['peak_mib']:>8.0f} MiB{ratio:>8.1f} x"
+        ratio = row["cpu_s"] / found[baseline.name]["cpu_s"]
+        print(f"{what:<11}{row['cpu_s']:>8.1f} s CPU{row['wall_s']:>8.1f} s{row['peak_mib']:>8.0f} MiB{ratio:>8.1f} x"
               f"{row['rows']:>12,.0f} rows, load {row['load']:.1f}")
     if asked.json is not None:
         asked.json.write_text(json.dumps({"machine": sys.version, "at": time.strftime("%Y-%m-%d"), **found}, indent=2))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from benchmarks.reader_cost import run
+from benchmarks.reader_cost import pandas_csv, run
 
 
 def write_export(path: Path, n_rows: int) -> None:
@@ -47,4 +47,4 @@ def write_export(path: Path, n_rows: int) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, "slurm", "sacct.txt", "|", write_export)
+    run(__doc__, "slurm", "sacct.txt", pandas_csv("|"), write_export)

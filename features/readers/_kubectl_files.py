@@ -63,9 +63,9 @@ def stamp_s(name: str, timezone: str | None = None) -> float | None:
 class KubectlFiles:
     """Reads files into `lives`; what is refused goes to the ledger.
 
-    nodes: by name, as last read. n_stamped: lists whose time is their file's name's; n_early: of these, those that hold
-    a later time. n_plain: pods without a type of event. n_other: objects of other kinds. n_faults: documents that are
-    no JSON.
+    nodes: by name, of the last list of them. n_stamped: lists whose time is their file's name's; n_early: of these,
+    those that hold a later time. n_plain: pods without a type of event. n_other: objects of other kinds. n_faults:
+    documents that are no JSON.
     """
 
     lives: PodLives
@@ -104,6 +104,7 @@ class _File:
         self._newest_s: list[float] = []
         self._uids: set[str] = set()
         self._n_items = self._n_whole = 0
+        self._nodes: dict[str, Any] = {}
         self._run: list[PodLife] = []
         self._n_new = 0
         self._is_first_run = True
@@ -173,10 +174,12 @@ class _File:
                 files.lives.listed(self._listed, time_s)
         elif not self._n_items:
             files.n_empty += 1
+        if self._nodes:
+            files.nodes = self._nodes  # the last list counts
         self._forget_list()
 
     def _forget_list(self) -> None:
-        self._listed, self._newest_s, self._uids, self._n_items = [], [], set(), 0
+        self._listed, self._newest_s, self._uids, self._n_items, self._nodes = [], [], set(), 0, {}
 
     def _document(self, part: JsonPart) -> None:
         files, value = self._files, part.value
@@ -243,7 +246,7 @@ class _File:
     def _other(self, value: Any) -> None:
         name = value.get("metadata", {}).get("name") if isinstance(value.get("metadata", {}), dict) else None
         if _kind(value) == "Node" and isinstance(name, str):
-            self._files.nodes[name] = value
+            self._nodes[name] = value
         else:
             self._files.n_other += 1
 

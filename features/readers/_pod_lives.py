@@ -67,10 +67,11 @@ class PodEnd:
 
 @dataclass(slots=True)
 class PodLives:
-    """All pods of a recording. part_of_node: node and sizes of pods that belong to one. lists_s: times of lists."""
+    """All pods of a recording. part_of_node: node, controller and sizes of pods that
+    belong to one. lists_s: times of lists."""
 
     lives: dict[str, PodLife] = field(default_factory=dict)
-    part_of_node: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    part_of_node: dict[str, tuple[str, str, tuple[float, ...]]] = field(default_factory=dict)
     lists_s: list[float] = field(default_factory=list)
     last_s: float = -math.inf
     _everywhere_s: list[float] = field(default_factory=list)
@@ -80,8 +81,9 @@ class PodLives:
     def add(self, sight: PodSight, pod: Any, file: str, line: int) -> PodLife | None:
         """Take in a pod as it was seen; None for one that belongs to its node. RefusedPod as `pod_values`."""
         if sight.is_of_node:
-            if sight.node and sight.uid not in self.part_of_node:
-                self.part_of_node[sight.uid] = sight.node, pod_values(pod)[1]
+            if sight.uid not in self.part_of_node:
+                names, sizes, _ = pod_values(pod)
+                self.part_of_node[sight.uid] = sight.node, names[1], sizes
             return None
         life = self.lives.get(sight.uid)
         if life is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from sojourn.serving.pods import (
     field,
     is_finished,
     is_part_of_node,
+    mapping,
     pod_uid,
     sequence,
     shown_field,
@@ -26,7 +27,7 @@ TEXT_MAX = 512
 """A longer name is none of Kubernetes, whose own have 253 characters at most."""
 _Read = TypeVar("_Read")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-_CONTAINERS = _STATUSES[:2]
+_CONTAINERS = "containerStatuses"
 _NO_TIME_S = 86_400
 """Earlier times say that there is none: year 1 is Go's zero, and of containers that never ran it is 1970."""
 _REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodTopologySpread")
@@ -124,25 +125,32 @@ def _sight(pod: Any) -> PodSight:
     placed_s = None
     if node:
         placed_s = bound_s if bound == "True" and bound_s is not None else created_s
-    ends = [_time(status, "state", "terminated", "finishedAt") for status in _statuses(pod, _STATUSES)]
-    states = [field(status, "state", "terminated") for status in _statuses(pod, ("containerStatuses",))]
+    ends, begins, n_restarts, n_left, n_own = [], [], 0, 0, 0
+    for kind in _STATUSES:
+        for status in sequence(pod, "status", kind):
+            state = mapping(status, "state")
+            over = mapping(state, "terminated")
+            ends.append(_time(over, "finishedAt"))
+            begins.append(_time(mapping(state, "running"), "startedAt"))
+            n_restarts += _whole(status, "restartCount")
+            if kind == _CONTAINERS:
+                n_own += 1
+                n_left += not over
     deadline_s = _time(pod, "metadata", "deletionTimestamp")
     grace_s = _whole(pod, "metadata", "deletionGracePeriodSeconds")
     asked_s = None if deadline_s is None else deadline_s - grace_s
-    times = [created_s, started_s, asked_s, *(when for _, when in conditions.values()), *ends,
-             *(_time(status, "state", "running", "startedAt") for status in _statuses(pod, _STATUSES))]
+    times = [created_s, started_s, asked_s, *(when for _, when in conditions.values()), *ends, *begins]
     newest_s = max((when for when in times if when is not None), default=None)
     known = [when for when in ends if when is not None]
     ended_s = None
-    if is_finished(pod) or (deadline_s is not None and states and None not in states):
-        over = [when for _, when in conditions.values() if when is not None]
-        ended_s = max(known) if known else max(over) if over else newest_s
+    if is_finished(pod) or (deadline_s is not None and n_own and not n_left):
+        changes = [when for _, when in conditions.values() if when is not None]
+        ended_s = max(known) if known else max(changes) if changes else newest_s
     reason = _name(pod, "status", "reason")
     is_turned_away = phase == "Failed" and not known and (reason in _REJECTED or reason.startswith("OutOf"))
     return PodSight(
         uid, label_of(pod), _name(pod, "metadata", "namespace"), node, phase, is_part_of_node(pod), is_turned_away,
-        created_s, placed_s, started_s, ended_s, asked_s, deadline_s, newest_s,
-        sum(_whole(status, "restartCount") for status in _statuses(pod, _CONTAINERS)))
+        created_s, placed_s, started_s, ended_s, asked_s, deadline_s, newest_s, n_restarts)
 
 
 def _values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
@@ -161,11 +169,6 @@ def _values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
                                      and 0 < deadline < LAST_STAMP_S):
         raise ValueError(f"spec.activeDeadlineSeconds must be seconds, got {shown_field(deadline)}")
     return names, tuple(sizes), math.nan if deadline is None else float(deadline)
-
-
-def _statuses(pod: Any, kinds: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    for kind in kinds:
-        yield from sequence(pod, "status", kind)
 
 
 def _time(document: Any, *path: str) -> float | None:

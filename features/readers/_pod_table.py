@@ -11,6 +11,7 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._kubectl_files import COMMAND, WATCH_COMMAND, KubectlFiles, recorded_files
+from sojourn.features.readers._node_table import node_table
 from sojourn.features.readers._pod_lives import PodLife, PodLives, drawn_s
 from sojourn.serving.pods import POD_NAMES, POD_SIZES
 
@@ -24,13 +25,15 @@ _SKEW_S = 60
 class PodTable:
     """requests: a row a pod, `file`, `line` and TIMES in Unix seconds (NaN: none), names, sizes.
 
-    first_s: when recording began, after which no pod was missed; infinite = not known. last_s: its last time.
+    first_s: when recording began, after which no pod was missed; infinite = not known. last_s: its last time. hosts: as
+    of a trace; None = not recorded.
     """
 
     requests: pd.DataFrame
     first_s: float
     last_s: float
     owners: tuple[str, ...] = ("namespace", "controller")
+    hosts: pd.DataFrame | None = None
 
 
 def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLedger) -> PodTable:
@@ -53,7 +56,8 @@ def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLed
         raise ValueError(f"{source}: must hold at least one pod, got {got}; write a list with\n{COMMAND}")
     requests = _table(lives, ledger, seed)
     _tell(files, requests, ledger)
-    return PodTable(requests, min(lives.lists_s, default=math.inf), lives.last_s)
+    hosts = node_table(files.nodes, lives.part_of_node.values(), source.name, ledger)
+    return PodTable(requests, min(lives.lists_s, default=math.inf), lives.last_s, hosts=hosts)
 
 
 def _table(lives: PodLives, ledger: ReadLedger, seed: int) -> pd.DataFrame:

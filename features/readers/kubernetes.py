@@ -74,7 +74,11 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     meta = {"source": f"Kubernetes, {source.name}", "licence": "the user's own", "start_unix_s": origin_s,
             "known_at_end": [name for name in _AT_END if name in requests], "seed": seed}
     names = [name for name in ("pod", "phase") if name in requests]
-    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=names, is_event_log=True)
+    hosts = table.hosts
+    if hosts is not None and "gpu" not in requests:
+        hosts = hosts.drop(columns="gpu")
+    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=names, hosts=hosts,
+                    n_hosts=0 if hosts is None else len(hosts), is_event_log=True)
 
 
 KUBERNETES = Reader(

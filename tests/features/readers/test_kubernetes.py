@@ -307,6 +307,42 @@ def test_an_end_shortly_before_the_start_is_taken_as_clocks_that_differ(tmp_path
     assert report.repaired == {"end less than a minute before the start (clocks differ): start taken": 1}
 
 
+def node(name: str, memory: str = "16Gi", **spec: Any) -> dict[str, Any]:
+    return {"kind": "Node", "metadata": {"name": name}, "spec": spec,
+            "status": {"allocatable": {"cpu": "4", "memory": memory, "nvidia.com/gpu": "2", "pods": "110"}}}
+
+
+def test_nodes_of_the_last_list_are_hosts_less_what_belongs_to_them(tmp_path: Path) -> None:
+    agents = [pod(f"agent-{idx}", -60, node="n1", owner=("DaemonSet", "agent")) for idx in range(2)]  # one was replaced
+    closed = node("n3", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    broken = node("n5") | {"status": {}}
+    trace, report = read(
+        tmp_path, listed(pod("a", 0, 100), *agents, node("gone")),
+        listed(pod("c", HOUR_S), node("n1"), node("n2", "16777212Ki"), closed, node("n4", unschedulable=True), broken))
+    assert trace.hosts is not None  # 16 GiB - 4 KiB are 15.75; the pods ask for no GPU
+    assert trace.hosts.values.tolist() == [["n1", 3.0, 14.0], ["n2", 4.0, 15.75]]
+    assert report.n_hosts == 2 and dict(report.refused) == {
+        "node: status.allocatable must name cpu and memory": 1}
+    assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
+    assert any("2 nodes left out: cordoned, or of the control plane" in note for note in report.notes)
+
+
+def test_nodes_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text(listed(node("n1"), kind="NodeList"))
+    (tmp_path / "pods.json").write_text(listed(pod("a", 0, 100), pod("b", HOUR_S)))
+    trace, _ = read_trace("kubernetes", tmp_path)
+    assert trace.hosts is not None and trace.hosts["host_id"].tolist() == ["n1"]
+
+
+def test_one_bad_file_of_a_folder_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(listed(pod("a", 0, 100), pod("b", 0)))
+    (tmp_path / "b.json").write_text(listed(pod("b", 60), pod("c", 60))[:-900])
+    (tmp_path / "c.json").write_text(listed(pod("c", 60), pod("b", HOUR_S)))
+    (tmp_path / "notes.txt").write_text("NAMESPACE NAME\n")
+    trace, report = read_trace("kubernetes", tmp_path)
+    assert len(trace) == 3 and report.refused["file must be what kubectl writes"] == 2
+
+
 def test_the_made_recording_gives_the_lifetimes_that_made_it(tmp_path: Path) -> None:
     made = maker()
     pods = made.cluster(0.5, 16, 0)
