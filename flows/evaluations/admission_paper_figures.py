@@ -117,5 +117,5 @@ def _backfilling(rows: pd.DataFrame, limits: list[int]) -> Figure:
         curves(axes, _means(own)[["label", "n_cores", "ratio"]], "ratio", _RATIO)
         _titled(axes, f"{_LIMITS[limit].capitalize()}, slack 0.5")
     fullest = max(every, key=lambda axes: len(axes.get_legend_handles_labels()[1]))
-    fullest.legend(frameon=False, fontsize=7)
+    fullest.legend(frameon=False, fontsize=7, handlelength=3.5)  # long enough to tell dashes from lines
     return figure

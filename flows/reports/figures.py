@@ -102,7 +102,7 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
     axes.set_ylim(bottom=0)
     axes.set_xlabel("age at which the scheduler asks")
     axes.set_ylabel("error, mean |log10 remaining| (lower = better)")
-    axes.set_title("Predictions stay fresh as requests age", loc="left")
+    axes.set_title("Error of the predicted remaining time, by age", loc="left")
     plain(axes)
 
 
@@ -142,7 +142,7 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
     axes.axvline(0, color="#444444", linewidth=0.8)
     axes.margins(x=0.15)
     axes.set_xlabel("empty hosts over best-fit, pp (higher = better; 95 % interval)")
-    axes.set_title("What a scheduler gains", loc="left")
+    axes.set_title("Empty hosts gained over best-fit", loc="left")
     plain(axes)
 
 

@@ -111,7 +111,7 @@ def host_figure(grid: UsageGrid, fits: WaveFits, rows: tuple[int, int], title: s
     host.set_xlabel("day")
     host.set_ylabel("cores used")
     for axes in (*upper, host):
-        legend(axes)
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
         plain(axes)
     return figure
 
@@ -139,7 +139,7 @@ def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> 
         axes.set_xlabel("NRMSE (lower = better)")
         axes.set_ylabel("requests, %")
         axes.set_title(name, loc="left", fontsize=10)
-        axes.legend(frameon=False, fontsize=7.5, loc="lower right")
+        axes.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.16))
         plain(axes)
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
