@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from sojourn.flows.outside.dask_boosting import Rank, dask_learner, every, run_r
 from sojourn.flows.outside.dask_workers import cluster, dask_client
 from sojourn.models.lifetime.boosting import Boosted, Rows, boost
 from sojourn.models.parity import n_different_bits
+from sojourn.serving import Predictor
 from sojourn.serving.forest import row_scores
 
 PARAMS = {"num_leaves": 7, "min_data_in_leaf": 20}
@@ -99,3 +100,18 @@ def test_more_ranks_than_workers_are_refused(address: str, tmp_path: Path) -> No
     rule = "n_fit_workers must be at most the number of the cluster's workers, 2, got 3"
     with pytest.raises(ValueError, match=rule), dask_learner(address, 3, tmp_path):
         pass
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_whole_retrain_grows_its_trees_on_two_workers(address: str, new_store: Callable[[Path], Path],
+                                                        tmp_path: Path) -> None:
+    from sojourn.flows.config import RetrainConfig
+    from sojourn.flows.jobs.retrain import retrain
+
+    config = RetrainConfig(store=new_store(tmp_path), n_requests=1_500, families=("hazard",), is_simulated=False,
+                           n_threads=1, dask=address, n_fit_workers=2)
+    made = retrain(config)
+    assert [gate.is_passed for gate in made.promotion.gates][:2] == [True, True]  # bit parity of the export, its size
+    assert made.promotion.gates[0].found.startswith("0 of ")
+    assert Predictor.load(made.bundle).admit({"cpu_cores": 2.0, "mem_gib": 4.0}, now_s=2_419_200).remaining(0) > 0
