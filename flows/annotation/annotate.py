@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sojourn.features.trace import Trace
-from sojourn.flows.annotation.bounds import running_bounds
+from sojourn.flows.annotation.bounds import coming_bounds, running_bounds
 from sojourn.flows.annotation.consumers import CONSUMERS, LIMITS
 from sojourn.flows.annotation.coverage_text import coverage_lines
 from sojourn.flows.annotation.held_out import corrected_report, coverage_report
@@ -19,13 +21,17 @@ _N_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all that run."""
+    """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all.
+
+    requests: that have not started, in place of those that run; None = those that run.
+    """
 
     bundle: Path
     consumer: str
     level: float
     ids: frozenset[str] | None = None
     is_corrected: bool = False
+    requests: tuple[Mapping[str, Any], ...] | None = None
 
     def __post_init__(self) -> None:
         if self.consumer not in CONSUMERS:
@@ -53,12 +59,13 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     if order.consumer == LIMITS:
         return _limits(order, replayed)
     report = (corrected_report if order.is_corrected else coverage_report)(replayed, order.level)
-    bounds = running_bounds(replayed, report.used, order.level)
+    bounds = (running_bounds(replayed, report.used, order.level) if order.requests is None
+              else coming_bounds(replayed, order.requests, report.used, order.level))
     said = [*_told(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
     if order.ids is not None:
         gone = sorted(order.ids - {each for bound in bounds for each in (bound.request_id, bound.name)})
         if gone:
-            said.append(f"warning   {len(gone):,} of --only do not run in this trace: {', '.join(gone[:_N_NAMED])}")
+            said.append(f"warning   {len(gone):,} of --only are not among them: {', '.join(gone[:_N_NAMED])}")
         bounds = [bound for bound in bounds if order.ids & {bound.request_id, bound.name}]
     consumer = CONSUMERS[order.consumer]
     lines = [consumer.line(bound) for bound in bounds]
@@ -73,8 +80,8 @@ def annotated(order: Order, trace: Trace) -> Annotated:
 
 def _limits(order: Order, replayed: Replayed) -> Annotated:
     """The table of limits for jobs to come."""
-    if order.ids is not None or order.is_corrected:
-        raise ValueError(f"--only and --corrected must be left out with --for {LIMITS}, got one of them")
+    if order.ids is not None or order.is_corrected or order.requests is not None:
+        raise ValueError(f"--only, --requests and --corrected must be left out with --for {LIMITS}, got one of them")
     end_unix_s = replayed.trace.meta.get("start_unix_s")
     if end_unix_s is None:
         raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,11 @@ from sojourn.models.curve_table import CurveTable
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A running request's bound. uptime_s: at the trace's horizon; total_s: from its start, above the uptime.
+    """A request's bound. uptime_s: at the trace's horizon, 0 of one that has not started; total_s: from its start,
+    above the uptime.
 
     name: what other programs call it: of pods NAMESPACE/POD, else its request id.
-    end_unix_s: when it is reached, or None where the trace has no dates.
+    end_unix_s: when it is reached, or None where the trace has no dates or the request no start.
     """
 
     request_id: str
@@ -34,6 +37,29 @@ class Bound:
 def total_bounds(table: CurveTable, level: float, uptime_s: np.ndarray | float) -> np.ndarray:
     """Total lifetimes, float64 (n,) whole seconds, that `level` of the requests alive at the uptime do not exceed."""
     return np.asarray(uptime_s + np.maximum(table.quantile(level, uptime_s), 1.0), np.float64)
+
+
+def coming_bounds(replayed: Replayed, requests: Sequence[Mapping[str, Any]], level: float, asked: float) -> list[Bound]:
+    """A bound of each request that has not started, asked for at the trace's horizon, in their order.
+
+    requests: columns that the bundle reads, and `request_id`. level, asked: see `running_bounds`. ValueError for an
+    unknown column, a wrong type, and an id that is missing or there twice.
+    """
+    if not requests:
+        return []
+    encoder, now_s = replayed.bundle.schema.encoder, replayed.trace.horizon_s
+    ids: list[str] = []
+    features = []
+    for number, request in enumerate(requests, 1):
+        name = request.get("request_id")
+        if not isinstance(name, str) or not name or name in ids:
+            raise ValueError("request_id must be text and differ from request to request, got "
+                             f"{name!r} in line {number}")
+        ids.append(name)
+        known = encoder.parse({column: value for column, value in request.items() if column != "request_id"})
+        features.append(encoder.encode(known, now_s, replayed.history))
+    total_s = total_bounds(replayed.table(np.array(features)), level, 0.0)
+    return [Bound(name, asked, 0, int(total), None, name) for name, total in zip(ids, total_s, strict=True)]
 
 
 def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound]:

@@ -46,7 +46,7 @@ class Replayed:
 
         The two clocks are matched by their Unix time of second 0 (`start_unix_s`); where either lacks it they are
         taken as one. Of a trace that does not hold the training requests, only what came after the bundle's history is
-        held out: that history knows the ends before.
+        held out: that history knows the ends before, so what had ended by then is not replayed again.
         """
         training = bundle.schema.document.get("training", {})
         if not {"to_s", "n_requests", "history_to_s"} <= training.keys():
@@ -62,6 +62,9 @@ class Replayed:
             moved = Trace(moved.requests.assign(**blank), moved.horizon_s, moved.roles, moved.hosts, None, moved.meta)
         n_learnt = int((decision_times(moved) < int(training["to_s"])).sum())
         has_own = n_learnt >= OWN_SHARE * int(training["n_requests"])
+        if not has_own:  # the bundle's history has what had ended by its end
+            is_later = (moved.end_s() > int(training["history_to_s"])) | ~moved.is_event()
+            moved = moved.select(is_later | (decision_times(moved) >= int(training["history_to_s"])))
         history = HistoryState(bundle.schema.encoder.history) if has_own else bundle.history
         rows = build_rows(moved, bundle.schema.encoder, history)
         if len(rows) == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +35,9 @@ def annotate(
         help="The share of requests that should end within their bound, above 0 and below 1.")] = 0.9,
     only: Annotated[Path | None, typer.Option(
         help="Text file of request ids, one a line: annotate no others. [default: all that run]")] = None,
+    requests: Annotated[Path | None, typer.Option(
+        help="File with one JSON object a line: requests that have not started, their columns and request_id; they are "
+             "annotated in place of what runs.")] = None,
     is_corrected: Annotated[bool, typer.Option(
         "--corrected", help="Ask the model for the quantile that held on the earlier half of the held-out requests.",
     )] = False,
@@ -53,7 +57,8 @@ def annotate(
     """
     from sojourn.flows.annotation.annotate import Order, annotated
 
-    order = Order(bundle, consumer, quantile, None if only is None else _ids(only), is_corrected)
+    order = Order(bundle, consumer, quantile, None if only is None else _ids(only), is_corrected,
+                  None if requests is None else _requests(requests))
     found = annotated(order, _read(trace, reader, horizon_s, column_map, map_file, timezone))
     for line in found.said:
         typer.echo(line, err=True)
@@ -81,6 +86,23 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
     typer.echo(f"trace     {len(trace):,} requests of {path.name}, {report.n_refused:,} rows refused", err=True)
     return trace
+
+
+def _requests(file: Path) -> tuple[dict[str, Any], ...]:
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{file}: line {number} must be a JSON object, got {line[:60]!r} ({error})") from error
+        if not isinstance(document, dict):
+            raise ValueError(f"{file}: line {number} must be a JSON object, got {line[:60]!r}")
+        found.append(document)
+    if not found:
+        raise ValueError(f"requests must be a file with one JSON object a line, got an empty one: {str(file)!r}")
+    return tuple(found)
 
 
 def _ids(file: Path) -> frozenset[str]:

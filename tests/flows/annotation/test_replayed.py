@@ -35,6 +35,21 @@ def test_a_trace_without_the_training_requests_goes_on_from_the_bundles_history(
     assert not found.has_own_history
     assert found.held_out_s == learnt.trace.horizon_s
     assert len(found.held_out()) == 0
+    assert not found.rows.is_event.any()  # ends that the history has are not counted twice
+
+
+def test_what_came_after_the_bundles_history_is_held_out(learnt: Learnt) -> None:
+    """The last week once more, after the bundle's end, with dates that say so."""
+    start = int(learnt.trace.meta["start_unix_s"])
+    shift_s = learnt.trace.horizon_s
+    week = learnt.trace.select(learnt.trace.start_s() >= learnt.trace.horizon_s - 7 * DAY_S)
+    later = _with(Trace(week.requests, week.horizon_s, week.roles, meta=week.meta), week.requests,
+                  start_unix_s=start + shift_s)
+    found = Replayed.of(load_bundle(learnt.folder), later)
+    assert not found.has_own_history and len(found.held_out()) == len(found.rows) == len(week)
+    assert found.trace.horizon_s == learnt.trace.horizon_s + shift_s
+    ended = next(name for name in found.rows.names if name.endswith(":ended"))
+    assert (found.rows.features[:, found.rows.names.index(ended)] > 0).mean() > 0.5  # owners known from the bundle
 
 
 def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
@@ -47,7 +62,8 @@ def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
                   meta={**learnt.trace.meta, "start_unix_s": start + 3 * DAY_S})
     found, same = (Replayed.of(load_bundle(learnt.folder), each) for each in (other, learnt.trace))
     clock = [found.rows.names.index(name) for name in ("hour", "weekday")]
-    ids = other.requests["request_id"].to_numpy()[found.rows.idx_request]
+    ids = found.trace.requests["request_id"].to_numpy()[found.rows.idx_request]
+    assert len(ids) > 10
     before = dict(zip(learnt.trace.requests["request_id"].to_numpy()[same.rows.idx_request],
                       same.rows.features[:, clock].tolist(), strict=True))
     assert found.rows.features[:, clock].tolist() == [before[each] for each in ids]

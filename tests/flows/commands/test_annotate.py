@@ -12,6 +12,7 @@ from learnt_bundle import Learnt
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
+from sojourn.serving import Predictor
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,37 @@ def test_only_the_listed_are_annotated(learnt: Learnt, folder: Path, tmp_path: P
     listed.write_text(f"{wanted}\n\nns/gone\n")
     code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--only", str(listed))
     assert code == 0 and [json.loads(line)["request_id"] for line in lines.splitlines()] == [wanted]
-    assert "1 of --only do not run in this trace: ns/gone" in said
+    assert "1 of --only are not among them: ns/gone" in said
+
+
+def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
+    """As the predictor answers them at the trace's end, with the history of then."""
+    file = tmp_path / "waiting.jsonl"
+    known = {"cpu_cores": 2, "mem_gib": 8, "subscription": str(learnt.trace.requests["subscription"].iloc[-1])}
+    file.write_text(json.dumps({"request_id": "ns/new", **known}) + "\n\n" + '{"request_id": "ns/other"}\n')
+    code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file))
+    found = [json.loads(line) for line in lines.splitlines()]
+    assert code == 0 and [each["name"] for each in found] == ["ns/new", "ns/other"]
+    life = Predictor.load(learnt.folder).predict(known, learnt.trace.horizon_s)
+    assert found[0]["total_s"] == found[0]["remaining_s"] == life.quantile(0.9, 0.0) and found[0]["uptime_s"] == 0
+    code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file), "--for", "chronos")
+    assert code == 0 and f"expected-duration-seconds={found[0]['total_s']}" in lines
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "requests must be a file with one JSON object a line, got an empty one"),
+    ("{", "line 1 must be a JSON object, got '{'"),
+    ("[1]", "line 1 must be a JSON object, got '[1]'"),
+    ('{"cpu_cores": 1}', "request_id must be text and differ from request to request, got None in line 1"),
+    ('{"request_id": "a"}\n{"request_id": "a"}', "got 'a' in line 2"),
+    ('{"request_id": "a", "colour": 1}', "column must be one of"),
+    ('{"request_id": "a", "cpu_cores": "two"}', "cpu_cores must be a"),
+])
+def test_wrong_requests_are_named(learnt: Learnt, folder: Path, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "waiting.jsonl"
+    file.write_text(text)
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file))
+    assert code == 2 and lines == "" and message in " ".join(said.split())
 
 
 @pytest.mark.parametrize(("words", "message"), [
