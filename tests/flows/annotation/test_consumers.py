@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from made_pods import recording
+from sojourn.features.readers import read_trace
 from sojourn.flows.annotation.bounds import Bound
 from sojourn.flows.annotation.consumers import CONSUMERS, go_duration
 
@@ -64,3 +67,14 @@ def test_no_line_replaces_what_stands_there_already() -> None:
 
 def test_durations_are_gos() -> None:
     assert [go_duration(s) for s in (0, 1, 60, 3_600, 3_661, 90_000)] == ["0s", "1s", "1m", "1h", "1h1m1s", "25h"]
+
+
+def test_a_recorded_pod_has_a_line(tmp_path: Path) -> None:
+    """The reader kubernetes keeps uids as ids, and what kubectl calls a pod beside them."""
+    trace, _ = read_trace("kubernetes", recording(tmp_path))
+    running = trace.requests[trace.requests["departure_s"].isna()]
+    assert len(running)
+    for request_id, name in zip(running["request_id"], running["pod"], strict=True):
+        namespace, pod = name.split("/")
+        line = CONSUMERS["karpenter"].line(Bound(request_id, 0.9, 1, 2, None, name)) or ""
+        assert line.startswith(f"kubectl annotate pod {pod} -n {namespace} ")
