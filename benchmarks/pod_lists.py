@@ -24,7 +24,7 @@ LINES = Baseline("json.loads", "import json; n = sum(len(json.loads(line)) > 0 f
 def write_list(path: Path, n_rows: int) -> None:
     """One list of so many pods, of which 3 in 4 have ended."""
     made = _maker()
-    pods = made.cluster(n_rows / 5_000, 100, 0)[:n_rows]
+    pods = made.cluster(n_rows / 2_000, 100, 0)[:n_rows]
     when_s = pods[len(pods) * 3 // 4].ended_s
     with path.open("w") as stream:
         stream.write(made.list_text([])[:-len('],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": '

@@ -132,9 +132,11 @@ class _Records:
         self.names = [" ".join(name.split()) for name in _fields(header, self.separator)]
         if len(self.names) > 1 and not self.names[-1]:
             self.names.pop()
-        if len(self.names) < 2 or not any(self.names) or "\x00" in header:
+        is_json = header.lstrip().startswith(("{", "["))
+        if len(self.names) < 2 or not any(self.names) or "\x00" in header or is_json:
+            hint = " (JSON: what kubectl writes is read by --reader kubernetes)" if is_json else ""
             raise ValueError(f"{path}: line {self.header_line} must be a header of columns separated by comma, "
-                             f"semicolon, tab or |, got {header[:80]!r}")
+                             f"semicolon, tab or |, got {header[:80]!r}{hint}")
 
     def blocks(self) -> Iterator[list[tuple[int, str, bool]]]:
         """Number of the first line, text, and whether all quotes are closed, of up to 65,536 rows at a time."""

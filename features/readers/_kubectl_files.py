@@ -16,7 +16,7 @@ import numpy as np
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._json_documents import FAULT, JsonPart, json_parts
 from sojourn.features.readers._pod_lives import PodLife, PodLives, list_time_s
-from sojourn.features.readers._pod_sights import RefusedPod, pod_sight
+from sojourn.features.readers._pod_sights import PodSight, RefusedPod, pod_sight
 from sojourn.serving.pods import shown_field
 
 COMMAND = "kubectl get pods -A -o json > pods-$(date -u +%Y%m%dT%H%M%SZ).json"
@@ -64,8 +64,8 @@ class KubectlFiles:
     """Reads files into `lives`; what is refused goes to the ledger.
 
     nodes: by name, of the last list of them. n_stamped: lists whose time is their file's name's; n_early: of these,
-    those that hold a later time. n_plain: pods without a type of event. n_other: objects of other kinds. n_faults:
-    documents that are no JSON.
+    those that hold a later time. n_plain: pods of streams without types of events. n_other: objects of other kinds.
+    n_faults: documents that are no JSON.
     """
 
     lives: PodLives
@@ -105,8 +105,9 @@ class _File:
         self._uids: set[str] = set()
         self._n_items = self._n_whole = 0
         self._nodes: dict[str, Any] = {}
-        self._run: list[PodLife] = []
-        self._n_new = 0
+        self._run: list[tuple[PodLife, bool]] = []
+        self._plain: list[tuple[PodLife, PodSight]] = []
+        self._is_stream = False
         self._is_first_run = True
         self._fault: ValueError | None = None
 
@@ -128,6 +129,11 @@ class _File:
     def close(self) -> None:
         """The file has ended."""
         self._end_run()
+        if self._plain:
+            self._newest_s = [-math.inf if sight.newest_s is None else sight.newest_s for _, sight in self._plain]
+            self._listed, self._n_whole = [life for life, _ in self._plain], 1
+            self._files.n_plain -= len(self._plain)
+            self._end_list()
         if self._fault is not None and not self._n_whole:
             raise self._fault
 
@@ -216,32 +222,47 @@ class _File:
         if life is None:
             return
         if kind == "ADDED":
-            self._run.append(life)
-            self._n_new += is_new
+            self._run.append((life, is_new))
         elif kind == "DELETED":
             lives.deleted(life, self._clock_s, sight.deadline_s)
-        elif kind == "" and sight.deadline_s is not None:
-            lives.deleted(life, math.inf, sight.deadline_s)  # the last that such a stream tells of a pod
+        elif kind == "":
+            self._plain_pod(life, sight)
         else:
             lives.seen(life, self._clock_s)
 
+    def _plain_pod(self, life: PodLife, sight: PodSight) -> None:
+        """A pod without a type of event: of a list that was taken apart, until one of them comes again."""
+        if not self._is_stream:
+            self._is_stream = sight.uid in self._uids
+            self._uids.add(sight.uid)
+            self._plain.append((life, sight))
+            if not self._is_stream:
+                return
+        for each, seen in self._plain or [(life, sight)]:
+            if seen.deadline_s is not None:  # the last that such a stream tells of a pod
+                self._files.lives.deleted(each, math.inf, seen.deadline_s)
+            else:
+                self._files.lives.seen(each, self._clock_s)
+        self._plain = []
+
     def _end_run(self) -> None:
         """ADDED events in a row have ended: they were a list where they tell of most that runs, as a watch begins."""
-        run, lives = self._run, self._files.lives
+        run, lives = [life for life, _ in self._run], self._files.lives
         if not run:
             return
-        n_again = len(run) - self._n_new
         namespaces = {life.namespace for life in run}
+        n_new, n_again = (sum(is_new is wanted and not life.is_over for life, is_new in self._run)
+                          for wanted in (True, False))
         is_list = False
         if self._is_first_run or n_again:
-            n_before = lives.n_running(namespaces if len(namespaces) == 1 else None) - self._n_new
+            n_before = lives.n_running(namespaces if len(namespaces) == 1 else None) - n_new
             is_list = n_again >= _TOLD_SHARE * n_before
         if is_list and self._clock_s > -math.inf:
             lives.listed(run, self._clock_s)
         else:
             for life in run:
                 lives.seen(life, self._clock_s)
-        self._run, self._n_new, self._is_first_run = [], 0, False
+        self._run, self._is_first_run = [], False
 
     def _other(self, value: Any) -> None:
         name = value.get("metadata", {}).get("name") if isinstance(value.get("metadata", {}), dict) else None

@@ -118,7 +118,7 @@ def _tell(files: KubectlFiles, requests: pd.DataFrame, ledger: ReadLedger) -> No
                     f"width {width_s:,.0f} s): pods that began and ended between two lists are missing")
     if not files.n_events and not files.n_plain and len(lives.lists_s) == 1:
         ledger.note("check: one list tells of ends only where finished pods are still kept; what was deleted before is "
-                    f"missing. Record lists every few minutes, or a watch:\n{WATCH_COMMAND}")
+                    f"missing. Record lists every few minutes, or a watch ({WATCH_COMMAND})")
     if files.n_lists > files.n_stamped > 0 or (files.n_lists and not files.n_stamped):
         ledger.note("lists without a time in their file's name are of the newest time in them (a name such as "
                     "pods-20260301T060000Z.json gives it)")

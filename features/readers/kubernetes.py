@@ -92,6 +92,7 @@ KUBERNETES = Reader(
     categories="`kind`, `image`, `priority_class`, `qos`, `restart_policy`, where used",
     numbers="`requested_s` (`activeDeadlineSeconds`) where used",
     no_role="`creation_s`, `pod` (NAMESPACE/POD), `phase`, `n_restarts`, `ended_after_s`, `ended_by_s`",
+    is_stamped=True,
 )
 
 
@@ -117,8 +118,8 @@ def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tu
     if is_over.any():
         for file, gone in requests[is_over].groupby("file", sort=False):
             ledger.refuse("ended before the trace's start", str(file), gone["line"].to_numpy(np.int64), [
-                f"{uid}: ended {-end} s before it" for uid, end in zip(gone["request_id"], gone["departure_s"],
-                                                                       strict=True)])
+                f"{name}: ended {-end} s before it" for name, end in zip(
+                    gone["pod" if "pod" in gone else "request_id"], gone["departure_s"], strict=True)])
         requests = requests[~is_over].reset_index(drop=True)
     return requests, origin_s, is_from_list
 

@@ -18,7 +18,8 @@ class Reader:
     path: what it reads. arrival, departure: where the two times come from. owners, categories, numbers: the columns
     with these roles; no_role: columns that are kept without one. recipe: of the simulator, the one that suits its
     traces where no other is asked for. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads again only
-    what is new. is_queried: what it reads is known only once it is read: its file says where to ask.
+    what is new. is_queried: what it reads is known only once it is read: its file says where to ask. is_stamped: names
+    of files say when they were written.
 
     >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
     ('usage',)
@@ -35,6 +36,7 @@ class Reader:
     recipe: str = "trace"
     is_growing: bool = False
     is_queried: bool = False
+    is_stamped: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:

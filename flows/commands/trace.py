@@ -65,7 +65,7 @@ def trace_check(
     there stays as it is.
     """
     from sojourn.features.readers import check_lines, read_trace
-    from sojourn.flows.mapped_reader import column_keywords
+    from sojourn.flows.mapped_reader import column_keywords, maps_columns
     from sojourn.flows.trace_source import ColumnOptions
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
@@ -90,7 +90,9 @@ def trace_check(
                            f"with --map-file:\n\n{trace.meta['column_map']}")
     elif timezone is not None:
         given += f" --timezone {timezone}"
-    if not trace.is_event().any():
+    if not trace.is_event().any() and not maps_columns(reader):
+        typer.echo("next     read a longer record: no request has an end, and without ends there is nothing to learn")
+    elif not trace.is_event().any():
         typer.echo("next     say when requests ended (--map departure=COLUMN or duration=COLUMN): none has an end, and "
                    "without ends there is nothing to learn")
     elif len(trace) < LEAST_REQUESTS:

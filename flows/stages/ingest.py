@@ -165,12 +165,15 @@ def input_hash(source: TraceSource) -> str:
 
 
 def content_hash(source: TraceSource) -> str:
-    """sha256 hex of the configured trace's content alone, whatever its files are called and whichever code reads it.
+    """sha256 hex of the configured trace's content alone, whichever code reads it, and whatever its files are called
+    unless their names say when they were written.
 
     Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
     """
     declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides who is censored
-    return _sha256([*sorted(digest for _, digest in _content(source)), *declared, *_columns(source)])
+    is_stamped = source.reader in READERS and READERS[source.reader].is_stamped
+    files = sorted(f"{name} {digest}" if is_stamped else digest for name, digest in _content(source))
+    return _sha256([*files, *declared, *_columns(source)])
 
 
 def _columns(source: TraceSource) -> list[str]:

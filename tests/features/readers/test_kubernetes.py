@@ -225,6 +225,15 @@ def test_a_watch_without_event_types_is_read_and_said(tmp_path: Path) -> None:
     assert any("--output-watch-events" in note for note in report.notes)
 
 
+def test_a_list_that_was_taken_apart_is_a_list(tmp_path: Path) -> None:
+    """As `jq -c '.items[]'` writes it: pods alone, each once."""
+    for name, pods in {"a": [pod("a", 0), pod("b", 0)], "b": [pod("b", 0), pod("c", HOUR_S)]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pods))
+    trace, report = read_trace("kubernetes", tmp_path)
+    assert bounds(trace, "a") == (0, HOUR_S) and trace.is_event().tolist() == [True, False, False]
+    assert not any("--output-watch-events" in note for note in report.notes)
+
+
 def test_a_watch_that_was_stopped_loses_its_last_event_only(tmp_path: Path) -> None:
     path = recording(tmp_path)
     path.write_text(path.read_text()[:-100])

@@ -20,6 +20,8 @@ from made_pods import maker
 from sojourn.features.readers import read_trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.stages.ingest import content_hash
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "examples" / "kubernetes"
@@ -56,6 +58,14 @@ def test_the_example_is_what_its_maker_writes(tmp_path: Path) -> None:
     assert gzip.decompress((RECORDED / "lists" / name).read_bytes()).decode() == text
     first = gzip.decompress((RECORDED / "watch.json.gz").read_bytes()).decode().partition("\n")[0]
     assert first + "\n" == made.event_line(*next(made.watch(pods, made.START_S + made.DAY_S)))
+
+
+def test_a_list_of_another_name_is_another_trace_since_the_name_says_its_time(tmp_path: Path) -> None:
+    hashes = []
+    for name in ("pods-20260301T000000Z.json.gz", "pods-20260301T000500Z.json.gz"):
+        shutil.copy(RECORDED / "lists" / "pods-20260301T000000Z.json.gz", tmp_path / name)
+        hashes.append(content_hash(RetrainConfig(trace=tmp_path / name, reader="kubernetes").source))
+    assert hashes[0] != hashes[1]
 
 
 @pytest.mark.slow
