@@ -115,7 +115,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("bundle", type=Path, help="bundle folder")
     parser.add_argument("--host", default="127.0.0.1", help="address to bind to (default: loopback only)")
     parser.add_argument("--port", type=int, default=8899, help="port, 0 for any free one (default: %(default)s)")
-    parser.add_argument("--columns", type=Path, help="JSON file: request column -> where it comes from in a pod")
+    parser.add_argument("--columns", type=Path,
+                        help="JSON file: request column -> where it comes from in a pod (default: none)")
     parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
                         help="unix time at the bundle clock's 0 (default: the training trace's, else the least that "
                              "keeps its hours and weekdays)")
@@ -126,15 +127,17 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
     parser.add_argument("--body-mib", type=int, default=16, help="largest request body (default: %(default)s)")
     parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="host_names",
-                        help="name by which clients reach it, besides localhost, --host and addresses; may be repeated")
+                        help="name by which clients reach it, besides localhost, --host and addresses; may be repeated "
+                             "(default: none)")
     parser.add_argument("--watch-s", type=_seconds, default=5.0, metavar="S",
                         help="seconds between two looks for a new version in the folder (default: %(default)s)")
     parser.add_argument("--log-to", type=Path, metavar="FOLDER",
-                        help="log each placement's prediction and its end here")
+                        help="log each placement's prediction and its end here (default: none)")
     parser.add_argument("--log-owner-key", type=Path, metavar="FILE",
-                        help="log owners by a keyed hash; the file's 16 to 64 bytes are the key")
+                        help="log owners by a keyed hash; the file's 16 to 64 bytes are the key (default: none)")
     parser.add_argument("--shadow", type=Path, metavar="BUNDLE",
-                        help="bundle folder of a challenger that answers each placement, too, and is not used")
+                        help="bundle folder of a challenger that answers each placement, too, and is not used "
+                             "(default: none)")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 

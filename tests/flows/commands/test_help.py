@@ -17,6 +17,7 @@ from sojourn.flows.config import RetrainConfig, TraceSettings
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.serving.extender import main as extend
 
 SETTINGS: dict[str, type[TraceSettings]] = {
     "retrain": RetrainConfig, "evaluate": RetrainConfig, "search": RetrainConfig, "compare": CompareConfig,
@@ -73,6 +74,15 @@ def test_a_default_in_words_is_the_one_of_the_settings(command: str, parameter: 
     text = " ".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
     text = "simulate" if default is True else text.removesuffix(".0")
     assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text
+
+
+def test_every_option_of_the_extender_has_a_line_and_a_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        extend(["--help"])
+    page = " ".join(capsys.readouterr().out.partition("options:")[2].split())
+    told = re.split(r" (?=--[a-z-]+ [A-Z_-]+ )", page)[1:]
+    assert len(told) > 10
+    assert [line for line in told if "(default: " not in line] == []
 
 
 def test_the_page_shows_the_defaults() -> None:
