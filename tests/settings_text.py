@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ EXAMPLES: Mapping[str, Any] = {
     "price_per_host_hour": 1.2, "page": "compare.html", "n_workers": 2,
 }  # fmt: skip
 """Values for settings that have none."""
+_TOLD = re.compile(r"[;.]? [Dd]efault: (?P<value>[^.]+)\.$")
 
 
 def described(kind: type[TraceSettings]) -> dict[str, str]:
@@ -65,6 +67,9 @@ def rows(kind: type[TraceSettings]) -> Iterator[tuple[str, str, str]]:
             default = CORES
         elif kind.model_fields[name].is_required():
             default = "required"
+        told = _TOLD.search(text)
+        if default == "" and told is not None:
+            default, text = told["value"], f"{text[:told.start()]}."
         yield f"`{name}`", default, text.replace("|", "\\|")
 
 

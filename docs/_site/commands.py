@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 from sojourn.flows.cli import app as commands
 from sojourn.flows.commands.registry_help import with_names
 
+_TOLD = re.compile(r" ?\[default: (?P<value>.+)\]$")
+
 
 def cell(text: str) -> str:
     """Text for a Markdown table."""
@@ -19,8 +22,11 @@ def cell(text: str) -> str:
 
 
 def default(parameter: Any) -> str:
-    """The default that is worth saying."""
+    """The default that is worth saying: the value, or what the help says of it at its end."""
     value = parameter.default
+    told = _TOLD.search(getattr(parameter, "help", None) or "")
+    if told is not None:
+        return cell(told["value"])
     if parameter.required:
         return "required"
     if value is None or callable(value) or value is False or value == [] or value == ():
@@ -34,7 +40,7 @@ def pages(command: Any, name: str) -> Iterator[str]:
     if name != "sojourn":
         yield f"## {name}\n\n{with_names(command.help or '')}\n"
     rows = [(f"`{' '.join((*each.opts, *each.secondary_opts)) if each.opts[0].startswith('-') else each.name.upper()}`",
-             cell(with_names(getattr(each, "help", None) or "")), default(each))
+             cell(_TOLD.sub("", with_names(getattr(each, "help", None) or ""))), default(each))
             for each in command.params if each.name != "help"]
     if rows and not children:
         lines = ["| option | meaning | default |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
