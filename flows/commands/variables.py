@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
 
 PREFIX = "SOJOURN_"
@@ -33,6 +32,8 @@ def check_variables(environment: Mapping[str, str]) -> None:
     odd = [name for name in given if name.upper() not in known]
     if odd:
         from_others = _settings_of_evaluations()  # they load the simulator
+        if from_others is None:
+            return
         known, odd = known | from_others, [name for name in odd if name.upper() not in from_others]
     if odd:
         near = get_close_matches(odd[0].upper()[len(PREFIX):], sorted(name[len(PREFIX):] for name in known), n=1)
@@ -52,14 +53,14 @@ def _settings() -> set[str]:
     return _variables(name for kind in (MonitorConfig, RetrainConfig, TrainUsageConfig) for name in kind.model_fields)
 
 
-def _settings_of_evaluations() -> set[str]:
-    found: set[str] = set()
-    with suppress(ModuleNotFoundError):  # `sojourn[pull]` runs none of them
+def _settings_of_evaluations() -> set[str] | None:
+    """None where their libraries are not installed, as with `sojourn[pull]`: nothing can be told then."""
+    try:
         from sojourn.flows.compare.compare_config import CompareConfig
         from sojourn.flows.evaluations.admit_config import AdmitConfig
-
-        found = _variables((*AdmitConfig.model_fields, *CompareConfig.model_fields))
-    return found
+    except ModuleNotFoundError:
+        return None
+    return _variables((*AdmitConfig.model_fields, *CompareConfig.model_fields))
 
 
 def _variables(names: Iterable[str]) -> set[str]:

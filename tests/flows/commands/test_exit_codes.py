@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from made_bundles import make
+from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
 from sojourn.flows.commands.exit_codes import CHALLENGER, INTERRUPTED, REFUSED
 from sojourn.flows.outside.mlflow_database import ready_database
@@ -77,3 +78,11 @@ def test_a_variable_that_nothing_reads_is_refused(tmp_path: Path, monkeypatch: p
     assert done.exit_code == REFUSED
     assert done.stderr == ("error: a variable SOJOURN_... must be a setting (such as SOJOURN_TRACKING_URI), got "
                            "SOJOURN_TRACKING_URL\n")
+
+
+def test_variables_of_other_jobs_pass_where_only_pull_is_installed(tmp_path: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = str(make(tmp_path).folders["hazard"])
+    for name in ("SOJOURN_STORE", "SOJOURN_LOAD", "SOJOURN_QUANTILES"):
+        monkeypatch.setenv(name, "x")
+    assert run_without(OF_PIPELINE, "predict", bundle, "{}")[0] == 0
