@@ -35,5 +35,5 @@ def check_read_or_refused(reader: str, path: Path) -> None:
     except ValueError as error:
         assert str(path) in str(error)
     else:
-        assert report.n_read == report.n_kept + report.n_joined + report.n_refused
+        assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
         assert report.n_kept == len(trace) and report.n_joined >= 0

@@ -52,8 +52,9 @@ def node_table(nodes: Mapping[str, Any], part_of_node: Iterable[tuple[str, str, 
 
 
 def _is_closed(node: Any) -> bool:
-    taints = {field(taint, "key") for taint in sequence(node, "spec", "taints")}
-    return field(node, "spec", "unschedulable") is True or not taints.isdisjoint(_CONTROL_PLANE)
+    if field(node, "spec", "unschedulable") is True:
+        return True
+    return any(field(taint, "key") in _CONTROL_PLANE for taint in sequence(node, "spec", "taints"))
 
 
 def _allocatable(node: Any) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +375,35 @@ def test_the_made_recording_gives_the_lifetimes_that_made_it(tmp_path: Path) -> 
     assert n_checked > 100
     assert set(rows["kind"]) == {"Deployment", "CronJob", "Job", "StatefulSet", "Pod"}
     assert rows["controller"].nunique() == 14  # 16 workloads, of which two are DaemonSets
+
+
+def places(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Each object or list of a document with each of its keys."""
+    for key in list(document) if isinstance(document, dict) else range(len(document)):
+        yield document, key
+        if isinstance(document[key], dict | list):
+            yield from places(document[key])
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [7], {"a": 7}], ids=repr)
+def test_a_wrong_value_at_any_place_is_read_or_refused(tmp_path: Path, value: Any) -> None:
+    tried = pod("a", 0, 60, owner=("ReplicaSet", "web-1"), labels={"pod-template-hash": "1"},
+                annotations={"kubectl.kubernetes.io/default-container": "main"},
+                deletionTimestamp=stamp(SIX_S + 30), deletionGracePeriodSeconds=30)
+    tried["spec"] |= {"initContainers": [{"resources": {"requests": {"cpu": "1"}}, "restartPolicy": "Always"}],
+                      "activeDeadlineSeconds": 60, "overhead": {"cpu": "1"}, "priorityClassName": "p"}
+    tried["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(SIX_S)}]
+    whole = [tried, node("n", taints=[{"key": "a"}])]
+    kept_too = listed(pod("b", 0), pod("c", HOUR_S))
+    path = tmp_path / "pods.json"
+    n_places = 0
+    for holder, key in places(whole):
+        kept, holder[key] = holder[key], value
+        path.write_text(listed(*whole) + kept_too)
+        check_read_or_refused("kubernetes", path)
+        holder[key] = kept
+        n_places += 1
+    assert n_places > 60
 
 
 WATCH = b"".join(event(kind, of).encode() for kind, of in [
