@@ -79,7 +79,7 @@ def check_pull(programs: Path, work: Path) -> None:
     serve(programs, work)
     refused(programs, ("simulate",), "sojourn simulate needs ", "'sojourn[pipeline]'")
     refused(programs, ("retrain", "--store", str(work / "other")), "sojourn retrain needs ", "'sojourn[pipeline]'")
-    refused(programs, ("trace", "describe", "x"), "sojourn trace needs pandas", "'sojourn[pipeline]'")
+    refused(programs, ("trace", "describe", "."), "sojourn trace needs pandas", "'sojourn[pipeline]'")
 
 
 def installed(folder: Path, wheel: Path, extras: str, code: str) -> Path:
