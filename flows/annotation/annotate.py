@@ -75,7 +75,7 @@ def annotated(order: Order, trace: Trace) -> Annotated:
                     f"{consumer.names}: {', '.join(map(repr, strange[:_N_NAMED]))}")
     kept = tuple(line for line in lines if line is not None)
     return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
-                     "" if report.is_overall_right else report.faults[0])
+                     "" if report.is_enough else report.faults[0])
 
 
 def _limits(order: Order, replayed: Replayed) -> Annotated:
@@ -91,7 +91,7 @@ def _limits(order: Order, replayed: Replayed) -> Annotated:
             f"every {judged.renewed_s / 86_400:.0f} days, tables had a limit for {100 * judged.has_limit:.1f} % of the "
             "held-out requests", *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
     return Annotated(tuple(table.lines(int(end_unix_s) + replayed.trace.horizon_s)), len(table.minutes), tuple(said),
-                     "" if report.is_overall_right else report.faults[0])
+                     "" if report.is_enough else report.faults[0])
 
 
 def _told(replayed: Replayed) -> list[str]:

@@ -54,9 +54,9 @@ class CoverageReport:
         return found
 
     @property
-    def is_overall_right(self) -> bool:
-        """Whether the coverage of all rows is known and within the tolerance."""
-        return self.overall.n_rows >= LEAST_ROWS and abs(self.overall.share - self.level) <= WHOLE_TOLERANCE
+    def is_enough(self) -> bool:
+        """Whether the coverage of all rows is known and falls short of the level by no more than the tolerance."""
+        return self.overall.n_rows >= LEAST_ROWS and self.overall.share >= self.level - WHOLE_TOLERANCE
 
 
 def coverage_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:

@@ -44,7 +44,7 @@ def annotate(
     output: Annotated[Path | None, typer.Option(
         help="File to write. [default: none: a dry run, which prints what would be written]")] = None,
     is_any_coverage_taken: Annotated[bool, typer.Option(
-        "--any-coverage", help="Write the file even if coverage is unknown or misses by more than 2 points.")] = False,
+        "--any-coverage", help="Write the file even if coverage is unknown or more than 2 points too low.")] = False,
     horizon_s: Horizon = None,
     column_map: MapPairs = None,
     map_file: MapFile = None,

@@ -10,8 +10,9 @@ from learnt_bundle import Learnt
 from sojourn.features.trace import Trace
 from sojourn.flows.annotation.bounds import running_bounds
 from sojourn.flows.annotation.consumers import CONSUMERS
-from sojourn.flows.annotation.held_out import corrected_report, coverage_report
+from sojourn.flows.annotation.held_out import CoverageReport, corrected_report, coverage_report
 from sojourn.flows.annotation.replayed import Replayed
+from sojourn.models.measures import Coverage
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 
@@ -96,5 +97,11 @@ def test_a_correction_is_near_the_level_on_what_comes_later(replayed: Replayed) 
 def test_a_list_of_what_runs_alone_says_nothing_of_coverage(learnt: Learnt) -> None:
     requests = learnt.trace.requests
     found = coverage_report(_replayed(learnt, requests[requests["departure_s"].isna()].reset_index(drop=True)), 0.9)
-    assert np.isnan(found.overall.share) and not found.is_overall_right
+    assert np.isnan(found.overall.share) and not found.is_enough
     assert found.faults == ["coverage is not known: 0 held-out requests, at least 100 with ends are needed"]
+
+
+@pytest.mark.parametrize(("share", "is_enough", "n_faults"), [(0.87, False, 1), (0.89, True, 0), (0.95, True, 1)])
+def test_too_little_coverage_is_refused_and_too_much_is_told(share: float, is_enough: bool, n_faults: int) -> None:
+    found = CoverageReport(0.9, 0.9, Coverage(share, share, share, 500, 0.0), (), ())
+    assert (found.is_enough, len(found.faults)) == (is_enough, n_faults)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.features.synthetic import START_UNIX_S
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.stages.ingest import content_hash
@@ -90,6 +91,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert "subscription" in life.not_seen
     schema = json.loads((second.bundle / "schema.json").read_text())
     assert schema["training"]["trace"] == "synthetic"
+    assert schema["training"]["start_unix_s"] == START_UNIX_S
     assert schema["training"]["content_hash"] == content_hash(_config(store).source)
     assert len(schema["background"]) == 16
     assert len(list((store / "artifacts").rglob("shap.png"))) == 4  # the candidate's, in each of the runs
