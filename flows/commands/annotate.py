@@ -37,7 +37,7 @@ def annotate(
         help="Text file of request ids, one a line: annotate no others. [default: all that run]")] = None,
     requests: Annotated[Path | None, typer.Option(
         help="File with one JSON object a line: requests that have not started, their columns and request_id; they are "
-             "annotated in place of what runs.")] = None,
+             "annotated in place of what runs. [default: none]")] = None,
     is_corrected: Annotated[bool, typer.Option(
         "--corrected", help="Ask the model for the quantile that held on the earlier half of the held-out requests.",
     )] = False,
