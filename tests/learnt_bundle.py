@@ -26,7 +26,7 @@ class Learnt:
 
 def learn(root: Path) -> Learnt:
     """A bundle in a folder under `root`."""
-    trace = synthesize(3_000, seed=1)
+    trace = synthesize(2_000, seed=1)
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)

@@ -86,7 +86,7 @@ def test_coverage_is_of_tables_of_before_the_request(learnt: Learnt, replayed: R
     assert _table(shorter, cut_s + 7 * 86_400, 0.9) != _table(replayed, cut_s + 7 * 86_400, 0.9)
     changed = table_coverage(shorter, 0.9)
     assert changed.has_limit == found.has_limit
-    assert changed.report.overall.share > 0.98 > found.report.overall.share
+    assert changed.report.overall.share > 0.96 > found.report.overall.share + 0.02
 
 
 def test_a_trace_without_owners_is_refused(learnt: Learnt) -> None:

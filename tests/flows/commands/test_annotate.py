@@ -9,10 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from learnt_bundle import Learnt
+from sojourn.features.creation import build_rows
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, load_bundle
+from sojourn.serving.inputs import HistoryState
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +76,17 @@ def test_only_the_listed_are_annotated(learnt: Learnt, folder: Path, tmp_path: P
 
 
 def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
-    """As the predictor answers them at the trace's end, with the history of then."""
+    """As a predictor answers them at the trace's end that knows all of the trace, what runs included."""
     file = tmp_path / "waiting.jsonl"
     known = {"cpu_cores": 2, "mem_gib": 8, "subscription": str(learnt.trace.requests["subscription"].iloc[-1])}
     file.write_text(json.dumps({"request_id": "ns/new", **known}) + "\n\n" + '{"request_id": "ns/other"}\n')
     code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file))
     found = [json.loads(line) for line in lines.splitlines()]
     assert code == 0 and [each["name"] for each in found] == ["ns/new", "ns/other"]
-    life = Predictor.load(learnt.folder).predict(known, learnt.trace.horizon_s)
+    bundle = load_bundle(learnt.folder)
+    history = HistoryState(bundle.schema.encoder.history)
+    build_rows(learnt.trace, bundle.schema.encoder, history)
+    life = Predictor(bundle, history).predict(known, learnt.trace.horizon_s)
     assert found[0]["total_s"] == found[0]["remaining_s"] == life.quantile(0.9, 0.0) and found[0]["uptime_s"] == 0
     code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file), "--for", "chronos")
     assert code == 0 and f"expected-duration-seconds={found[0]['total_s']}" in lines
