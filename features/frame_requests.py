@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from sojourn.features.column_names import is_end_name
 
 FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
 """Unix seconds of our time (1985 to 2103), for the reader `csv` too; smaller numbers are on a clock of their own."""
@@ -23,7 +26,8 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     amounts: resource -> column or one number for all. kept: columns that are taken over under their names;
     roles: those of them that a model may see. Times are
     datetimes (UTC where they have no zone), Unix stamps or seconds on the frame's own clock; second 0 is the first
-    datetime or stamp. Errors name the column, the rule, the value and the row.
+    datetime or stamp. Errors name the column, the rule, the value and the row; a UserWarning names a column with a role
+    whose name sounds like what is known only at a request's end.
 
     >>> frame = pd.DataFrame({"start": pd.to_datetime(["2026-11-01 00:00", "2026-11-01 01:00"]), "end": pd.NaT})
     >>> requests, horizon_s, start_unix_s = frame_requests(
@@ -75,6 +79,9 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     if ids.isna().any() or ids.duplicated().any():
         bad = ids[ids.isna() | ids.duplicated()].iloc[0]
         raise ValueError(f"{request_id or 'the index'} must be present and unique in each row, got {bad!r}")
+    for name in filter(is_end_name, roles):
+        warnings.warn(f"the column {name!r} sounds like what is known only at a request's end: a model that sees it "
+                      "knows the answer; name it in known_at_end to keep it from models", stacklevel=3)
     columns: dict[str, Any] = {"request_id": ids.to_numpy()}
     for name, at in (("arrival_s", start), ("departure_s", end)):
         columns[name] = pd.Series(np.floor(at) - origin, dtype="Float64").mask(np.isnan(at)).astype("Int64").array

@@ -123,7 +123,8 @@ class Trace:
         default: the last time in the frame). request_id: default: the index.
         cpu_cores, mem_gib, gpu: a column, or one number for all. known_at_end: columns that are kept without a role.
 
-        Raises ValueError naming the column, the rule, the value and the row.
+        Raises ValueError naming the column, the rule, the value and the row. A UserWarning names a column with a role
+        whose name sounds like what is known only at a request's end.
 
         >>> frame = pd.DataFrame({"created": pd.to_datetime(["2026-11-01T00:00Z", "2026-11-01T01:00Z"]),
         ...                       "deleted": pd.to_datetime(["2026-11-01T02:00Z", None]), "user": ["ann", "bob"]})

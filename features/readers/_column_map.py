@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sojourn.features.column_names import is_end_name, plain_name
 from sojourn.features.readers._cells import CPU_UNITS, SIZE_UNITS, TIME_UNITS
 from sojourn.features.readers._stamps import checked_timezone
 
@@ -56,12 +56,6 @@ _OWNERS = ("organization organisation org tenant tenant_id account account_id su
 _CATEGORIES = ("zone region availability_zone az flavor flavour flavor_name flavor_id instance_type vm_type "
                "machine_type sku image image_name queue partition priority priority_class qos os os_type job_type "
                "cluster")
-_AT_END = re.compile(
-    r"(^|_)(end|ended|finish(ed)?|deleted|deletion|terminat(ed|ion)|stop(ped)?|complet(ed|ion)|departure|exit|exitcode|"
-    r"return_?code|rc|signal|result|outcome|reason|status|state|phase|error|fail(ed|ure)?|used|usage|utilization|"
-    r"utilisation|elapsed|duration|lifetime|runtime|run_time|walltime|cputime|cpu_time|user_?cpu|system_?cpu|total_?cpu|"
-    r"max_?rss|ave_?rss|max_?vm_?size|ave_?cpu|max_cpu|mean_cpu|avg_cpu|p95\w*|energy|consumed\w*|disk_?read|"
-    r"disk_?write|restarts?|preempted|evicted|cost)(_|$)")
 _UNIT_ENDINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "time": {"s": "s", "sec": "s", "secs": "s", "seconds": "s", "ms": "ms", "millis": "ms", "us": "us", "ns": "ns",
              "min": "min", "mins": "min", "minutes": "min", "h": "h", "hours": "h", "hrs": "h", "d": "d", "days": "d"},
@@ -231,25 +225,6 @@ def check_pairs(pairs: Iterable[str]) -> tuple[str, ...]:
     found = tuple(pairs)
     _of_pairs(found)
     return found
-
-
-def plain_name(column: str) -> str:
-    """A column's name in small letters, words parted by underscores.
-
-    >>> plain_name("VM Id"), plain_name("startTime"), plain_name("CPU-Request (m)"), plain_name("memMiB")
-    ('vm_id', 'start_time', 'cpu_request_m', 'mem_mib')
-    """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub("([KMGT])iB", r"_\1ib", column))
-    return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
-
-
-def is_end_name(column: str) -> bool:
-    """Whether a column's name says that it is known only at a request's end.
-
-    >>> is_end_name("exit_code"), is_end_name("MaxRSS"), is_end_name("zone"), is_end_name("used_cpu_s")
-    (True, True, False, True)
-    """
-    return _AT_END.search(plain_name(column)) is not None
 
 
 def duration_named(names: Sequence[str]) -> str | None:

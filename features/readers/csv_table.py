@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sojourn.features.column_names import is_end_name
 from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._column_map import ColumnMap, column_map, is_end_name
+from sojourn.features.readers._column_map import ColumnMap, column_map
 from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet, parquet_names, parquet_rows
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of

@@ -131,3 +131,11 @@ def test_what_is_known_at_the_end_has_no_role() -> None:
 def test_the_end_itself_is_no_feature(roles: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be known when a request begins, got 'deleted', which says when it ends"):
         Trace.from_frame(frame(), arrival="created", departure="deleted", **roles)
+
+
+def test_a_column_that_sounds_like_the_end_is_warned_of_unless_no_model_sees_it() -> None:
+    frame = pd.DataFrame({"start": [0, 10], "end": [20, 30], "exit_code": ["0", "1"], "zone": ["a", "b"]})
+    with pytest.warns(UserWarning, match=r"the column 'exit_code' sounds like .* name it in known_at_end"):
+        Trace.from_frame(frame, arrival="start", departure="end", categories=["exit_code", "zone"])
+    trace = Trace.from_frame(frame, arrival="start", departure="end", categories=["zone"], known_at_end=["exit_code"])
+    assert trace.meta["known_at_end"] == ["exit_code"]
