@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
 """Unix seconds of our time (1985 to 2103), for the reader `csv` too; smaller numbers are on a clock of their own."""
 MAX_SPAN_S = 3.2e9
 """About 100 years."""
+_MOST_GIB = 1_024.0
+"""Half of all requests with more memory are in another unit."""
 
 
 def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, duration: str | None,
@@ -42,6 +46,7 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     if end_role is not None:
         raise ValueError(f"owners, categories and numbers must be known when a request begins, got {end_role!r}, which "
                          "says when it ends")
+    _check_meanings(roles, kept)
     if frame.empty:
         raise ValueError("the frame must hold at least one row, got none")
     start, is_dated = _times(frame, "arrival", arrival)
@@ -64,7 +69,7 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     _refuse_row(frame, until, end < start, f"at or after {arrival}" if departure else "at least 0")
     origin = float(np.floor(np.nanmin(start))) if is_dated else 0.0
     last = float(np.nanmax(np.concatenate([start, end])))
-    horizon_at = last if horizon is None else _moment(horizon, is_dated)
+    horizon_at = last if horizon is None else _moment(horizon, is_dated, _zone_kind(frame[arrival]) is True)
     for name, at in ((until, end), (arrival, start)):
         is_late = np.floor(at) > np.floor(horizon_at)
         if is_late.any():
@@ -90,6 +95,14 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     for name in kept:
         columns[name] = frame[_named(frame, "a role", name)].array
     return pd.DataFrame(columns), int(np.floor(horizon_at) - origin), int(origin) if is_dated else None
+
+
+def _check_meanings(roles: Sequence[str], kept: Sequence[str]) -> None:
+    """ValueError naming a column that has two roles, or a role and none."""
+    twice = [name for name in dict.fromkeys(kept) if kept.count(name) > 1]
+    if twice:
+        what = "one role" if roles.count(twice[0]) > 1 else "a role or be known only at the end"
+        raise ValueError(f"a column must have {what}, got {twice[0]!r} twice")
 
 
 def _named(frame: pd.DataFrame, what: str, column: str) -> str:
@@ -164,11 +177,28 @@ def _finite(frame: pd.DataFrame, column: str, values: pd.Series) -> np.ndarray:
 
 def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
     values = frame[_named(frame, what, column)]
+    if values.dtype == object:
+        values = _plain_numbers(values)
     if not pd.api.types.is_numeric_dtype(values):
-        raise ValueError(f"{column} must hold numbers of {what}, got {values.iloc[0]!r}")
+        shown = next(value for value in values if not _is_number(value))
+        raise ValueError(f"{column} must hold numbers of {what}, got {shown!r} of type {type(shown).__name__} "
+                         "(texts: use pandas.to_numeric)")
     found = values.to_numpy(np.float64, na_value=np.nan)
     _refuse_row(frame, column, ~(np.isfinite(found) & (found >= 0)), "finite and at least 0")
+    if what == "mem_gib" and np.median(found) > _MOST_GIB:
+        warnings.warn(f"the median of {column!r} is {np.median(found):,.0f} GiB: is it in MiB? Divide it by 1024",
+                      stacklevel=4)
     return found
+
+
+def _plain_numbers(values: pd.Series) -> pd.Series:
+    """Python's numbers, as a database's driver gives them, as floats; anything else as it is."""
+    is_number = [value is None or _is_number(value) for value in values]
+    return values.astype("float64") if all(is_number) else values
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Number | Decimal) and not isinstance(value, bool)
 
 
 def _refuse_row(frame: pd.DataFrame, column: str, is_bad: np.ndarray, rule: str) -> None:
@@ -177,7 +207,7 @@ def _refuse_row(frame: pd.DataFrame, column: str, is_bad: np.ndarray, rule: str)
         raise ValueError(f"{column} must be {rule}, got {frame[column].iloc[row]!s} in row {frame.index[row]!r}")
 
 
-def _moment(horizon: Any, is_dated: bool) -> float:
+def _moment(horizon: Any, is_dated: bool, is_zoned: bool) -> float:
     is_text = isinstance(horizon, str | datetime | np.datetime64)
     unit = None if is_text else _unit(np.array([horizon], float))
     if not (is_text or unit) if is_dated else is_text:
@@ -194,4 +224,6 @@ def _moment(horizon: Any, is_dated: bool) -> float:
         raise ValueError(f"horizon must be a datetime, got {horizon!r}") from None
     if pd.isna(stamp):
         raise ValueError(f"horizon must be a datetime, got {horizon!r}")
+    if is_zoned and stamp.tzinfo is None:
+        raise ValueError(f"horizon must have a time zone, as the arrivals have, got {horizon!r}")
     return (stamp if stamp.tzinfo is not None else stamp.tz_localize("UTC")).timestamp()

@@ -164,10 +164,12 @@ class Predictor(UsageCalls, DecisionCalls):
         request: column -> value; a missing column, category or owner takes the model's unknown path and is
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
         request_id: by which the log of decisions names it (see `log_to`); nothing else reads it.
-        Raises ValueError for an unknown column, a wrong type or a non-integer time.
+        now_s: on the clock of the training trace; `info()["training"]["start_unix_s"]` is the Unix second of its second
+        0, where the trace has dates.
+        Raises ValueError for an unknown column, a wrong type, a non-integer time or one on another clock.
         """
         try:
-            start_s = now = whole_seconds(now_s, "now_s")
+            start_s = now = self._served.now(now_s)
             if arrival_s is not None:
                 start_s = whole_seconds(arrival_s, "arrival_s")
             if start_s > now:
@@ -180,7 +182,8 @@ class Predictor(UsageCalls, DecisionCalls):
     def predict(self, request: Mapping[str, Any], now_s: int) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
         try:
-            return self._predict(self._served, request, whole_seconds(now_s, "now_s"))
+            served = self._served
+            return self._predict(served, request, served.now(now_s))
         except ValueError:
             self.count("errors")
             raise
@@ -299,7 +302,7 @@ class Predictor(UsageCalls, DecisionCalls):
                 raise ValueError(f"uptimes_s must have {len(asked)} elements, got {len(given)}")
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
                        else checked_seconds(uptime_s, "uptime_s") for uptime_s in given]
-            now = whole_seconds(now_s, "now_s")
+            now = served.now(now_s)
             if served.first is None:
                 answers = [self._predict(served, request, now).remaining(uptime_s)
                            for request, uptime_s in zip(asked, uptimes, strict=True)]

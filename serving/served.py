@@ -10,8 +10,12 @@ import numpy as np
 
 from sojourn.serving.answers import CurveBuilder, FirstAnswer, background_of
 from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.checks import LATEST_S, whole_seconds
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import Encoder, HistoryTerms, Parsed
+
+REACH_S = 631_152_000
+"""20 years: how long after its trace's end a model is asked at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Served:
     first: the compiled way from a request to its curve, where there is one; not for several threads at once.
     background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
     retired: columns that a version served before read and this one does not; requests may go on naming them.
+    latest_s: now_s beyond it is on another clock than the training trace's, s.
     """
 
     version: str
@@ -30,13 +35,17 @@ class Served:
     first: FirstAnswer | None
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
+    latest_s: int = LATEST_S
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
         """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
         schema, encoder = bundle.schema, bundle.schema.encoder
         builder = CurveBuilder(schema, bundle.model)
-        return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema))
+        end_s = _training(schema).get("history_to_s")
+        latest_s = end_s + REACH_S if type(end_s) is int else LATEST_S
+        return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
+                   latest_s=latest_s)
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.
@@ -50,8 +59,28 @@ class Served:
         retired = (older.retired | {*older.encoder.columns()}) - {*self.encoder.columns()}
         return replace(self, retired=retired)
 
+    def now(self, value: Any) -> int:
+        """The value as a time on the training trace's clock; ValueError where it cannot be one, such as Unix seconds.
+
+        20 years after the trace's end nothing is asked of its model.
+        """
+        now_s = whole_seconds(value, "now_s")
+        if now_s <= self.latest_s:
+            return now_s
+        training = _training(self.schema)
+        start_unix_s = training.get("start_unix_s")
+        how = "" if start_unix_s is None else f": Unix seconds less {start_unix_s}"
+        raise ValueError(f"now_s must be seconds on the clock of the training trace, which ends at "
+                         f"{training['history_to_s']}{how}; got {now_s}")
+
     def parse(self, request: Mapping[str, Any]) -> Parsed:
         """The request as this version reads it; ValueError as `Encoder.parse`."""
         if self.retired and isinstance(request, Mapping):
             request = {column: value for column, value in request.items() if column not in self.retired}
         return self.encoder.parse(request)
+
+
+def _training(schema: Schema) -> Mapping[str, Any]:
+    """What the bundle says of its training; nothing of it is needed to answer."""
+    found = schema.document.get("training")
+    return found if isinstance(found, dict) else {}

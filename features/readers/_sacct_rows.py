@@ -77,13 +77,13 @@ def sacct_rows(path: Path, ledger: ReadLedger, needed: Sequence[Sequence[str]]) 
         elif wrong and not n_good and not n_steps:
             last = wrong[0]
     if not names:
-        raise ValueError(f"{path}: line 1 must be a header of `sacct -P`, got an empty file; export it with\n{COMMAND}")
+        raise ValueError(f"{path}: line 1 must be a header of `sacct -P`, got an empty file; export it with: {COMMAND}")
     if n_steps:
         ledger.note(f"{n_steps:,} lines of steps left out (sacct -X lists none)")
     if not n_good and n_rows and not n_steps:
         raise _no_row_fits(path, names, last[0], last[1])
     if not n_good:
-        raise ValueError(f"{path}: must hold at least one job below its header, got none; export it with\n{COMMAND}")
+        raise ValueError(f"{path}: must hold at least one job below its header, got none; export it with: {COMMAND}")
 
 
 def _checked_names(path: Path, line: int, header: list[str], needed: Sequence[Sequence[str]]) -> list[str]:
@@ -95,7 +95,7 @@ def _checked_names(path: Path, line: int, header: list[str], needed: Sequence[Se
     if missing:
         hint = "" if len(names) > 1 else " (separated by |: with -P)"
         raise ValueError(f"{path}: line {line} must have the fields {', '.join(missing)}{hint}, got {got!r}; export it "
-                         f"with\n{COMMAND}")
+                         f"with: {COMMAND}")
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
         raise ValueError(f"{path}: line {line} must have each field once, got {twice[0]!r} twice in {got!r}")

@@ -117,7 +117,11 @@ class SacctExport:
         if unknown:
             ledger.note(f"check: states that are not known, taken as ended: {', '.join(sorted(unknown))[:200]}")
         if not {"elapsed", "elapsedraw"} & set(self.fields):
-            ledger.note("check: no field Elapsed: when the export was made is not known, and the last time is taken")
+            ledger.note("check: no field Elapsed: when the export was made is not known, and the last time is taken; "
+                        "runs across a change of the cluster's clocks may be an hour too long or too short")
+        elif "suspended" not in self.fields:
+            ledger.note("check: no field Suspended: a run that is an hour longer than its Elapsed may have been "
+                        "suspended, or the cluster's clocks changed; it is left as Start and End say")
         n_before = int((runs["arrival_s"] < 0).sum())
         ledger.note(f"second 0 is {moment(origin_s)}; {n_before:,} runs began before it")
         n_running = int(runs["departure_s"].isna().sum())

@@ -16,8 +16,12 @@ def doubts(table: MappedTable, n_requests: int) -> list[str]:
     ['no column is departure or duration: all requests count as still running']
     """
     of = table.map.columns
+    fields = {name.casefold() for name in table.names}
     lines = [f"no column is {name}: {words} taken for each request" for name, words in (
         ("cpu_cores", "1 core"), ("mem_gib", "0 GiB")) if name not in of]
+    if fields & {"jobid", "jobidraw"} and fields & {"elapsed", "reqcpus", "alloccpus", "ncpus", "timelimit"}:
+        lines.insert(0, "this looks like an export of Slurm's sacct: --reader slurm knows its steps, requeues and "
+                        "limits")
     if "request_id" not in of:
         lines.append(f"no column is request_id: {n_requests:,} requests are named by their line, and duplicates are "
                      "not found")

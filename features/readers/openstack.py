@@ -113,7 +113,7 @@ def _files(source: Path) -> Mapping[str, Path]:
             found[table] = file
     if "instances" not in found:
         raise ValueError(f"{source} must hold a dump of the table instances (instances.tsv, instances.csv), got none; "
-                         f"write one with\n{COMMAND}")
+                         f"write one with: {COMMAND}")
     return found
 
 
@@ -125,7 +125,7 @@ def _blocks(file: Path, ledger: ReadLedger) -> Iterator[TextRows]:
             try:
                 check_names(file, rows.names, NEEDED)
             except ValueError as error:
-                raise ValueError(f"{error}; write a dump with\n{COMMAND}") from error
+                raise ValueError(f"{error}; write a dump with: {COMMAND}") from error
         yield rows
 
 

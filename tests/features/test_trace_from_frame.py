@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,32 @@ def test_a_column_that_sounds_like_the_end_is_warned_of_unless_no_model_sees_it(
         Trace.from_frame(frame, arrival="start", departure="end", categories=["exit_code", "zone"])
     trace = Trace.from_frame(frame, arrival="start", departure="end", categories=["zone"], known_at_end=["exit_code"])
     assert trace.meta["known_at_end"] == ["exit_code"]
+
+
+def test_a_column_with_two_meanings_is_refused() -> None:
+    with pytest.raises(ValueError, match="a column must have a role or be known only at the end, got 'zone' twice"):
+        Trace.from_frame(frame(zone=["a", "b", "a"]), arrival="created", departure="deleted", categories=["zone"],
+                         known_at_end=["zone"])
+    with pytest.raises(ValueError, match="a column must have one role, got 'zone' twice"):
+        Trace.from_frame(frame(zone=["a", "b", "a"]), arrival="created", departure="deleted", categories=["zone"],
+                         owners=["zone"])
+
+
+def test_numbers_as_a_database_gives_them_are_read_and_texts_are_not() -> None:
+    several = pd.Series([Decimal(2), 4, 0.5], dtype=object)
+    trace = Trace.from_frame(frame(cpus=several), arrival="created", departure="deleted", cpu_cores="cpus")
+    assert trace.requests["cpu_cores"].tolist() == [2.0, 4.0, 0.5]
+    with pytest.raises(ValueError, match=r"cpus must hold numbers of cpu_cores, got '4' of type str \(texts: use"):
+        Trace.from_frame(frame(cpus=pd.Series([2, "4", 1], dtype=object)), arrival="created", departure="deleted",
+                         cpu_cores="cpus")
+
+
+def test_memory_in_another_unit_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="the median of 'mem' is 16,384 GiB: is it in MiB"):
+        Trace.from_frame(frame(mem=[16_384, 32_768, 512]), arrival="created", departure="deleted", mem_gib="mem")
+
+
+def test_a_horizon_without_a_zone_beside_times_with_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="horizon must have a time zone, as the arrivals have, got '2026-12-01'"):
+        Trace.from_frame(frame(created=pd.to_datetime(START, utc=True), deleted=pd.to_datetime(END, utc=True)),
+                         arrival="created", departure="deleted", horizon="2026-12-01")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gc
 import json
 import math
+import shutil
 import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from made_bundles import Made
+from made_bundles import Made, rewrite_schema
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
@@ -429,3 +431,16 @@ def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str) -> None:
     assert json.loads(found.stdout) == [
         False, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
         change_s if change_s < 1e300 else None]
+
+
+def test_a_time_on_another_clock_than_the_traces_is_refused(made: Made, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made.folders["hazard"], tmp_path / "dated"))
+    rewrite_schema(folder, lambda schema: schema.update(training={"history_to_s": 2_419_200,
+                                                                  "start_unix_s": 1_790_000_000}))
+    predictor = Predictor.load(folder)
+    request = made.request(0)
+    for ask in (predictor.admit, predictor.predict, lambda asked, now_s: predictor.remaining_many([asked], [0], now_s)):
+        ask(request, 2_419_200 + 10 * 31_557_600)
+        with pytest.raises(ValueError, match=r"now_s must be seconds on the clock of the training trace, which ends at "
+                                             r"2419200: Unix seconds less 1790000000; got 1795000000"):
+            ask(request, 1_795_000_000)

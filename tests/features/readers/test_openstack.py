@@ -157,7 +157,7 @@ def test_archived_rows_and_domains_are_read_beside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("instances.tsv", "", "must be a header of columns"),
     ("instances.tsv", "uuid\tcreated_at\n", "must hold at least one row"),
-    ("instances.tsv", "uuid\tcreated_at\na\tb\n", r"none of deleted, vcpus, memory_mb [^;]*; write a dump with\n"),
+    ("instances.tsv", "uuid\tcreated_at\na\tb\n", r"none of deleted, vcpus, memory_mb [^;]*; write a dump with: mysql"),
     ("instances.tsv", "uuid\tuuid\tcreated_at\tdeleted\tvcpus\tmemory_mb\na\ta\tb\t0\t1\t1\n", "each column once"),
     ("instances.tsv", "uuid\tcreated_at\tdeleted\tvcpus\tmemory_mb\na\tsoon\t0\t1\t1\n", "created_at must be times"),
     ("instances.tsv", "uuid\tcreated_at\tdeleted\tvcpus\tmemory_mb\na\t77\t0\t1\t1\n", "created_at must be dates"),

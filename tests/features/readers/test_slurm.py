@@ -279,7 +279,7 @@ def test_unix_seconds_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", r"line 1 must be a header of `sacct -P`, got an empty file; export it with\nsacct -a -X -D -P -S"),
+    ("", r"line 1 must be a header of `sacct -P`, got an empty file; export it with: sacct -a -X -D -P -S"),
     ("JobID|State|Start\n1|COMPLETED|x\n", r"must have the fields End, AllocCPUS or NCPUS or AllocTRES or ReqCPUS or"),
     ("       JobID    JobName      State\n------------ ---------- ----\n", r"must have .*separated by \|: with -P"),
     ("JobID|Start|End|State|NCPUS|State\n", "must have each field once, got 'state' twice"),
