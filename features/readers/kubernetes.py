@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
-from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of
-from sojourn.features.readers._placement_log import is_placement_log, placement_table
-from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
-from sojourn.features.readers._simkube import is_simkube, simkube_table
-from sojourn.features.readers._stamps import checked_timezone
+from sojourn.features.read_report import ReadReport
 from sojourn.features.readers.reader import Reader
-from sojourn.features.trace import Roles, Trace
-from sojourn.serving.pods import POD_NAMES
-
-_CATEGORIES = tuple(name for name in POD_NAMES if name not in ("namespace", "controller"))
-_AT_END = ("phase", "n_restarts", "ended_after_s", "ended_by_s")
+from sojourn.features.trace import Trace
 
 
 def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int = 0,
@@ -48,37 +33,9 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     >>> trace.requests[["request_id", "arrival_s", "ended_after_s", "ended_by_s"]].values.tolist()
     [['x', -3600, 0, 3600], ['y', 0, <NA>, <NA>], ['z', 3600, <NA>, <NA>]]
     """
-    source, ledger = Path(path), ReadLedger()
-    zone = checked_timezone(timezone) if timezone else None
-    if is_placement_log(source):
-        table = placement_table(source, seed, ledger)
-    elif is_simkube(source):
-        table = simkube_table(source, ledger)
-    else:
-        table = kubectl_table(source, zone, seed, ledger)
-    requests = all_requests([table.requests], source, "pod that ran", ledger)
-    requests, origin_s, is_from_list = _on_clock(requests, table, ledger)
-    last_s = requests.pop("last_s").to_numpy(np.int64)
-    last_s = np.append(last_s, math.floor(max(table.last_s - origin_s, last_s.max(initial=0))))
-    if horizon_s is None and int(last_s.max()) <= 0:
-        raise ValueError(f"{source}: the last time must lie after the first, got one moment alone; record a second "
-                         "list later")
-    horizon = horizon_of(last_s, horizon_s, n_rows=len(last_s))
-    requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
-    roles = _roles(requests, table.owners)
-    n_running, n_before = int(requests["departure_s"].isna().sum()), int((requests["arrival_s"] < 0).sum())
-    begin = "the begin of recording" if is_from_list else "the first end"
-    ledger.note(f"second 0 is {_moment(origin_s)}, {begin}; {n_before:,} pods began before it")
-    ledger.note(f"{n_running:,} of {len(requests):,} pods have no end and still run at the horizon, "
-                f"{horizon.time_s:,} s = {_moment(origin_s + horizon.time_s)}")
-    meta = {"source": f"Kubernetes, {source.name}", "licence": "the user's own", "start_unix_s": origin_s,
-            "known_at_end": [name for name in _AT_END if name in requests], "seed": seed}
-    names = [name for name in ("pod", "phase") if name in requests]
-    hosts = table.hosts
-    if hosts is not None and "gpu" not in requests:
-        hosts = hosts.drop(columns="gpu")
-    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=names, hosts=hosts,
-                    n_hosts=0 if hosts is None else len(hosts), is_event_log=True)
+    from sojourn.features.readers._pod_trace import pod_trace  # what a pod is stands in serving, which loads numba
+
+    return pod_trace(Path(path), timezone, seed, horizon_s)
 
 
 KUBERNETES = Reader(
@@ -94,50 +51,3 @@ KUBERNETES = Reader(
     no_role="`creation_s`, `pod` (NAMESPACE/POD), `phase`, `n_restarts`, `ended_after_s`, `ended_by_s`",
     is_stamped=True,
 )
-
-
-def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tuple[pd.DataFrame, int, bool]:
-    """The pods on the trace's clock, its second 0, and whether that is when recording began.
-
-    That is right where the ends were recorded as they came: what ran then is there with its start, what had ended by
-    then is not. Where most ends are of before, as in one list, second 0 is the first of them.
-    """
-    ends = requests["departure_s"].dropna().to_numpy(np.float64)
-    first_s, last_s = table.first_s, table.last_s
-    is_from_list = bool(last_s > first_s and (ends > first_s).sum() >= max((ends <= first_s).sum(), 1))
-    if is_from_list:
-        origin_s = math.floor(first_s)
-    elif len(ends) and origin_of(ends) < max(last_s, ends.max()):
-        origin_s = origin_of(ends)
-    else:
-        origin_s = origin_of(requests["arrival_s"].to_numpy(np.float64))
-    for name in TIMES:
-        whole = pd.Series(np.floor(requests[name].to_numpy(np.float64)) - origin_s, dtype="Float64")
-        requests[name] = whole.mask(whole.isna()).astype("Int64")
-    is_over = (requests["departure_s"] < 0).fillna(False).to_numpy(bool)
-    if is_over.any():
-        for file, gone in requests[is_over].groupby("file", sort=False):
-            ledger.refuse("ended before the trace's start", str(file), gone["line"].to_numpy(np.int64), [
-                f"{name}: ended {-end} s before it" for name, end in zip(
-                    gone["pod" if "pod" in gone else "request_id"], gone["departure_s"], strict=True)])
-        requests = requests[~is_over].reset_index(drop=True)
-    return requests, origin_s, is_from_list
-
-
-def _roles(requests: pd.DataFrame, owners: tuple[str, ...]) -> Roles:
-    """The roles of what is told; columns that tell nothing are dropped in place."""
-    for name in ("namespace", *_CATEGORIES):
-        if name in requests and requests[name].nunique() < 2:
-            del requests[name]
-    if "gpu" in requests and not (requests["gpu"] > 0).any():
-        del requests["gpu"]
-    for name in ("requested_s", "creation_s"):
-        if name in requests and requests[name].isna().all():
-            del requests[name]
-    return Roles(owners=tuple(name for name in owners if name in requests),
-                 categories=tuple(name for name in _CATEGORIES if name in requests),
-                 numbers=tuple(name for name in ("requested_s",) if name in requests))
-
-
-def _moment(unix_s: float) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -146,10 +148,26 @@ def bitbrains(folder: Path, far_s: int | None) -> Path:
     return folder
 
 
+def pods(folder: Path, far_s: int | None) -> Path:
+    """A list of pods of which 20 still run."""
+    def stamp(time_s: int) -> str:
+        return f"{datetime.fromtimestamp(1_767_225_600 + time_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    ends = [1_000 + 100 * idx for idx in range(N - 20)]
+    ends[7] = ends[7] if far_s is None else far_s
+    states = [{"terminated": {"finishedAt": stamp(end)}} for end in ends] + [{"running": {}}] * 20
+    items = [{"metadata": {"uid": f"u{idx}", "name": f"p{idx}", "namespace": "a"}, "spec": {"nodeName": "n"},
+              "status": {"phase": "Running" if "running" in state else "Succeeded", "startTime": stamp(idx),
+                         "containerStatuses": [{"name": "c", "state": state}]}} for idx, state in enumerate(states)]
+    path = folder / "pods.json"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return path
+
+
 MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
     "alibaba-2018": batch_tasks, "alibaba-2018-containers": containers, "azure-flavors": flavors,
     "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "csv": table, "dlrm": dlrm,
-    "google-2011": google,
+    "google-2011": google, "kubernetes": pods,
     "openb": openb, "openstack": nova, "slurm": sacct, "surf": surf, "swf": swf,
 }  # fmt: skip
 
