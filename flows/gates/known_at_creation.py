@@ -6,7 +6,6 @@ window shows it: it is there in every window of the file. What shows is the shar
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +21,8 @@ from sojourn.serving.inputs import Encoder
 
 SUSPECTS = "suspect_columns"
 """Tag of a version: the columns that are asked about."""
-_KNOWN_AT_CREATION = "Known at creation? If so, name it in confirmed_columns"
+_KNOWN_AT_CREATION = ("Is it known before a request begins? If not, keep it from the model (known_at_end); only if so, "
+                      "confirm it: --confirm COLUMN")
 ESTIMATES = ("requested_s",)
 """Columns that are the user's own estimate of the lifetime: they may carry a model, and are known by what they are."""
 GAIN_SHARE = 0.5
@@ -79,9 +79,7 @@ def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeM
 
 def question(found: Sequence[Suspect]) -> str:
     """The question about suspect columns, and how to answer it."""
-    columns = dict.fromkeys(column for suspect in found for column in suspect.column.split(", "))
-    flags = " ".join(f"--confirm {shlex.quote(column)}" for column in columns)
-    return f"{'; '.join(map(str, found))}. {_KNOWN_AT_CREATION} ({flags})"
+    return f"{'; '.join(map(str, found))}. {_KNOWN_AT_CREATION}"
 
 
 def known_gate(found: tuple[Suspect, ...], confirmed: tuple[str, ...]) -> Gate:

@@ -73,9 +73,8 @@ def test_the_gate_wants_it_confirmed() -> None:
     found = (Suspect("spot_score", "64% of the gain"),)
     gate = known_gate(found, ())
     assert (gate.is_passed, gate.found) == (
-        False, "spot_score: 64% of the gain. Known at creation? If so, name it in confirmed_columns "
-               "(--confirm spot_score)")
-    assert known_gate((Suspect("a, b c", "hide each other"),), ()).found.endswith("(--confirm a --confirm 'b c')")
+        False, "spot_score: 64% of the gain. Is it known before a request begins? If not, keep it from the model "
+               "(known_at_end); only if so, confirm it: --confirm COLUMN")
     assert known_gate((), ("spot_score",)).found == "confirmed: spot_score"
     encoder = default_encoder(Trace(pd.DataFrame({
         "request_id": [1], "arrival_s": [0], "departure_s": [5], "cpu_cores": [1.0], "mem_gib": [2.0]}), 9))
