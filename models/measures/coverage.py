@@ -62,7 +62,7 @@ class BoundedRows:
         >>> table = OnceTable(np.ones(4), 1.0, np.array([-0.5, 0.0, 0.5]))
         >>> found = BoundedRows.of(table, rows, np.full(4, 10.0), 0.5)
         >>> found.is_followed.tolist(), round(found.share(), 3)
-        ([True, True, False, True], 0.333)
+        ([True, True, False, True], 0.25)
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be above 0 and below 1, got {level!r}")
