@@ -65,7 +65,7 @@ class KubectlFiles:
 
     nodes: by name, of the last list of them. n_stamped: lists whose time is their file's name's; n_early: of these,
     those that hold a later time. n_plain: pods of streams without types of events. n_other: objects of other kinds.
-    n_faults: documents that are no JSON.
+    n_faults: documents that are no JSON. breaks_s: of watches that began again, from the last event to the new list, s.
     """
 
     lives: PodLives
@@ -80,6 +80,7 @@ class KubectlFiles:
     n_plain: int = 0
     n_other: int = 0
     n_faults: int = 0
+    breaks_s: list[float] = field(default_factory=list)
 
     def refuse(self, error: RefusedPod, file: str, line: int) -> None:
         """Count one row as refused, by its rule, with the value and whose it is."""
@@ -109,6 +110,7 @@ class _File:
         self._plain: list[tuple[PodLife, PodSight]] = []
         self._is_stream = False
         self._is_first_run = True
+        self._before_run_s = -math.inf
         self._fault: ValueError | None = None
 
     def take(self, part: JsonPart) -> None:
@@ -217,11 +219,13 @@ class _File:
         except RefusedPod as error:
             self._files.refuse(error, self._file, line)
             return
+        before_s = self._clock_s
         if sight.newest_s is not None:
             self._clock_s = max(self._clock_s, sight.newest_s)
         if life is None:
             return
         if kind == "ADDED":
+            self._before_run_s = before_s if not self._run else self._before_run_s
             self._run.append((life, is_new))
         elif kind == "DELETED":
             lives.deleted(life, self._clock_s, sight.deadline_s)
@@ -258,6 +262,9 @@ class _File:
             n_before = lives.n_running(namespaces if len(namespaces) == 1 else None) - n_new
             is_list = n_again >= _TOLD_SHARE * n_before
         if is_list and self._clock_s > -math.inf:
+            if -math.inf < self._before_run_s < self._clock_s:  # until then the watch went on, and told of no other end
+                self._files.breaks_s.append(self._clock_s - self._before_run_s)
+                lives.followed(self._file, self._before_run_s)
             lives.listed(run, self._clock_s)
         else:
             for life in run:

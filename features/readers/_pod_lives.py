@@ -100,10 +100,10 @@ class PodLives:
         life.started_s = sight.started_s if life.started_s is None else life.started_s
         life.is_turned_away |= sight.is_turned_away
         life.n_restarts = max(life.n_restarts, sight.n_restarts)
+        life.phase = sight.phase
         if sight.asked_s is not None:
             life.from_s = sight.asked_s
         if sight.ended_s is not None:
-            life.phase = sight.phase
             life.ended_s = sight.ended_s if life.ended_s is None else min(life.ended_s, sight.ended_s)
         return life
 
@@ -122,6 +122,12 @@ class PodLives:
             self._of_namespace_s.setdefault(namespaces.pop(), []).append(time_s)
         else:
             self._everywhere_s.append(time_s)
+
+    def followed(self, file: str, time_s: float) -> None:
+        """The watch of this file, where its pods were first seen, told of every end up to that time."""
+        for life in self.lives.values():
+            if life.file == file and not life.is_over:
+                life.seen_s = max(life.seen_s, time_s)
 
     def seen(self, life: PodLife, time_s: float) -> None:
         """An event told of the pod at that time."""

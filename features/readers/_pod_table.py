@@ -17,6 +17,8 @@ from sojourn.serving.pods import POD_NAMES, POD_SIZES
 
 TIMES = ("arrival_s", "departure_s", "ended_after_s", "ended_by_s", "last_s", "creation_s")
 """Columns of times. last_s: the last time that anything is known of the pod."""
+_BREAK_S = 300
+"""A watch that begins again later than this after its last event has a break that is told, s."""
 _SKEW_S = 60
 """Clocks of nodes and of the API server may differ by so much."""
 
@@ -114,8 +116,13 @@ def _tell(files: KubectlFiles, requests: pd.DataFrame, ledger: ReadLedger) -> No
     is_drawn = (requests["ended_by_s"] > requests["ended_after_s"]).to_numpy(bool)
     if is_drawn.any():
         width_s = (requests["ended_by_s"] - requests["ended_after_s"])[is_drawn].median()
-        ledger.note(f"{int(is_drawn.sum()):,} ends lie between two lists and are drawn uniformly between them (median "
-                    f"width {width_s:,.0f} s): pods that began and ended between two lists are missing")
+        ledger.note(f"check: {int(is_drawn.sum()):,} ends lie between two lists, or in a break of a watch, and are "
+                    f"drawn uniformly there (median width {width_s:,.0f} s); pods that began and ended there are "
+                    "missing")
+    longest_s = max(files.breaks_s, default=0.0)
+    if longest_s > _BREAK_S:
+        ledger.note(f"check: a watch began again {len(files.breaks_s):,} times, the longest break took up to "
+                    f"{longest_s:,.0f} s: pods that began and ended in it are missing")
     if not files.n_events and not files.n_plain and len(lives.lists_s) == 1:
         ledger.note("check: one list tells of ends only where finished pods are still kept; what was deleted before is "
                     f"missing. Record lists every few minutes, or a watch ({WATCH_COMMAND})")

@@ -61,7 +61,8 @@ def test_a_pod_that_is_missing_in_the_next_list_ended_between_the_two(tmp_path: 
     assert bounds(trace, "a") == (0, 3_660)  # the lists' newest times are -60, 3,600 and 7,200 s
     assert 0 < rows["departure_s"].to_dict()["uid-a"] <= 3_660
     assert rows["departure_s"].isna().to_dict() == {"uid-a": False, "uid-b": True, "uid-c": True, "uid-d": True}
-    assert any("1 ends lie between two lists and are drawn uniformly" in note for note in report.notes)
+    assert any("check: 1 ends lie between two lists, or in a break of a watch, and are" in note
+               for note in report.notes)
     again = read_trace("kubernetes", tmp_path / "pods.json")[0]
     other = read_trace("kubernetes", tmp_path / "pods.json", seed=1)[0]
     assert again.requests.equals(trace.requests) and not other.requests.equals(trace.requests)
@@ -301,6 +302,24 @@ def test_fractions_offsets_and_zero_times(tmp_path: Path) -> None:
     odd["status"]["initContainerStatuses"] = [{"state": {"terminated": {"finishedAt": "1970-01-01T00:00:00Z"}}},
                                               {"state": {"terminated": {"finishedAt": "0001-01-01T00:00:00Z"}}}]
     assert times(read(tmp_path, listed(odd, pod("b", HOUR_S)))[0])["a"] == (0, 100)
+
+
+def test_in_a_break_of_a_watch_an_end_lies_after_its_last_event(tmp_path: Path) -> None:
+    """The watch told of each end until it broke, whichever pod its last event was of."""
+    begin = [event("ADDED", pod(name, 0)) for name in "abc"]
+    alive, late = pod("d", 2 * HOUR_S), pod("e", 5 * HOUR_S)
+    again = [event("ADDED", pod(name, 0)) for name in "bc"] + [event("ADDED", alive), event("ADDED", late)]
+    trace, report = read(tmp_path, *begin, event("MODIFIED", pod("b", 0)), event("ADDED", alive),
+                         event("MODIFIED", alive), *again, event("MODIFIED", late))
+    assert bounds(trace, "a") == (2 * HOUR_S, 5 * HOUR_S)
+    assert any("check: a watch began again 1 times, the longest break took up to 10,800 s" in note
+               for note in report.notes)
+
+
+def test_the_phase_is_that_of_the_last_sight(tmp_path: Path) -> None:
+    pending, running = pod("a", 0, phase="Pending"), pod("a", 0)
+    trace, _ = read(tmp_path, event("ADDED", pending), event("MODIFIED", running), event("ADDED", pod("b", 600)))
+    assert trace.requests.set_index("request_id")["phase"].to_dict()["uid-a"] == "Running"
 
 
 def test_a_name_that_is_used_again_is_another_request(tmp_path: Path) -> None:
