@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from sojourn.flows.outside.tracking import CLEANED_TAG
+
 NAME = "sojourn-lifetime"
 _PARTIAL = ("_alembic_tmp", ".uploading", ".partial", ".tmp")
 N_CANDIDATES_MAX = 1
@@ -30,10 +32,10 @@ def problems(store: Path, name: str = NAME) -> list[str]:
             "LEFT JOIN model_version_tags t ON t.name = v.name AND t.version = v.version AND t.key = ? "
             "LEFT JOIN tags r ON r.run_uuid = v.run_id AND r.key = ? WHERE v.name = ?",
             (GATED_TAG, GATED_TAG, name)).fetchall()
-        swept = {row[0] for row in database.execute(
-            "SELECT version FROM model_version_tags WHERE name = ? AND key = 'swept'", (name,))}
+        cleaned = {row[0] for row in database.execute(
+            "SELECT version FROM model_version_tags WHERE name = ? AND key = ?", (name, CLEANED_TAG))}
     for version, source, *stated in versions:
-        if version in swept:  # it says itself that its artifacts are gone
+        if version in cleaned:  # it says itself that its artifacts are gone
             continue
         found += _gated(f"version {version}", _folder(source), stated)
     if champion is None:
