@@ -110,7 +110,7 @@ class _File:
         self._plain: list[tuple[PodLife, PodSight]] = []
         self._is_stream = False
         self._is_first_run = True
-        self._before_run_s = -math.inf
+        self._before_run_s: float | None = None
         self._fault: ValueError | None = None
 
     def take(self, part: JsonPart) -> None:
@@ -222,10 +222,11 @@ class _File:
         before_s = self._clock_s
         if sight.newest_s is not None:
             self._clock_s = max(self._clock_s, sight.newest_s)
+        if kind == "ADDED" and self._before_run_s is None:  # of a node's own pods, too: they come with the others
+            self._before_run_s = before_s
         if life is None:
             return
         if kind == "ADDED":
-            self._before_run_s = before_s if not self._run else self._before_run_s
             self._run.append((life, is_new))
         elif kind == "DELETED":
             lives.deleted(life, self._clock_s, sight.deadline_s)
@@ -252,6 +253,7 @@ class _File:
     def _end_run(self) -> None:
         """ADDED events in a row have ended: they were a list where they tell of most that runs, as a watch begins."""
         run, lives = [life for life, _ in self._run], self._files.lives
+        before_s, self._before_run_s = self._before_run_s, None
         if not run:
             return
         namespaces = {life.namespace for life in run}
@@ -262,9 +264,9 @@ class _File:
             n_before = lives.n_running(namespaces if len(namespaces) == 1 else None) - n_new
             is_list = n_again >= _TOLD_SHARE * n_before
         if is_list and self._clock_s > -math.inf:
-            if -math.inf < self._before_run_s < self._clock_s:  # until then the watch went on, and told of no other end
-                self._files.breaks_s.append(self._clock_s - self._before_run_s)
-                lives.followed(self._file, self._before_run_s)
+            if not self._is_first_run and before_s is not None and before_s < self._clock_s:
+                self._files.breaks_s.append(self._clock_s - before_s)
+                lives.followed(self._file, before_s)  # until then the watch went on, and told of no other end
             lives.listed(run, self._clock_s)
         else:
             for life in run:

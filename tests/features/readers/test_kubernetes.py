@@ -306,11 +306,12 @@ def test_fractions_offsets_and_zero_times(tmp_path: Path) -> None:
 
 def test_in_a_break_of_a_watch_an_end_lies_after_its_last_event(tmp_path: Path) -> None:
     """The watch told of each end until it broke, whichever pod its last event was of."""
+    of_node = pod("agent", 4 * HOUR_S, owner=("DaemonSet", "agent"))  # its start is no time of the watch before
     begin = [event("ADDED", pod(name, 0)) for name in "abc"]
     alive, late = pod("d", 2 * HOUR_S), pod("e", 5 * HOUR_S)
     again = [event("ADDED", pod(name, 0)) for name in "bc"] + [event("ADDED", alive), event("ADDED", late)]
     trace, report = read(tmp_path, *begin, event("MODIFIED", pod("b", 0)), event("ADDED", alive),
-                         event("MODIFIED", alive), *again, event("MODIFIED", late))
+                         event("MODIFIED", alive), event("ADDED", of_node), *again, event("MODIFIED", late))
     assert bounds(trace, "a") == (2 * HOUR_S, 5 * HOUR_S)
     assert any("check: a watch began again 1 times, the longest break took up to 10,800 s" in note
                for note in report.notes)
