@@ -357,7 +357,7 @@ class Predictor(UsageCalls, DecisionCalls):
             "walk": served.builder.walk,
             "is_restored": self._is_restored,
             "usage": self.usage_version,
-            "training": served.schema.document.get("training", {}),
+            "training": dict(served.schema.training),
         }
 
     def before_fork(self) -> None:

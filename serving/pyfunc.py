@@ -29,7 +29,7 @@ class PyfuncModel:
         encoder = bundle.schema.encoder
         self._columns = encoder.columns()
         self._names = frozenset(encoder.names)
-        self._now_s = int(bundle.schema.document.get("training", {}).get("history_to_s", 0))
+        self._now_s = int(bundle.schema.training.get("history_to_s", 0))
         self._predictor = Predictor(bundle)
 
     def predict(self, model_input: pd.DataFrame, params: Mapping[str, Any] | None = None) -> pd.DataFrame:

@@ -42,7 +42,7 @@ class Served:
         """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
         schema, encoder = bundle.schema, bundle.schema.encoder
         builder = CurveBuilder(schema, bundle.model)
-        end_s = _training(schema).get("history_to_s")
+        end_s = schema.training.get("history_to_s")
         latest_s = end_s + REACH_S if type(end_s) is int else LATEST_S
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
                    latest_s=latest_s)
@@ -67,7 +67,7 @@ class Served:
         now_s = whole_seconds(value, "now_s")
         if now_s <= self.latest_s:
             return now_s
-        training = _training(self.schema)
+        training = self.schema.training
         start_unix_s = training.get("start_unix_s")
         how = "" if start_unix_s is None else f": Unix seconds less {start_unix_s}"
         raise ValueError(f"now_s must be seconds on the clock of the training trace, which ends at "
@@ -78,9 +78,3 @@ class Served:
         if self.retired and isinstance(request, Mapping):
             request = {column: value for column, value in request.items() if column not in self.retired}
         return self.encoder.parse(request)
-
-
-def _training(schema: Schema) -> Mapping[str, Any]:
-    """What the bundle says of its training; nothing of it is needed to answer."""
-    found = schema.document.get("training")
-    return found if isinstance(found, dict) else {}

@@ -101,6 +101,37 @@ def horizon_of(times_s: np.ndarray, declared_s: int | None = None, *, is_shared:
                    declared_s is not None, most_s, n_most)
 
 
+def second_zero(rows: pd.DataFrame) -> int:
+    """Where a log of ends begins: the first end, or the first start where no time is later. Columns arrival_s,
+    departure_s, last_s.
+
+    >>> second_zero(pd.DataFrame({"arrival_s": [0.0, 50.0], "departure_s": [40.0, np.nan], "last_s": [40.0, 90.0]}))
+    40
+    """
+    ends = rows["departure_s"].dropna().to_numpy(np.float64)
+    origin_s = origin_of(ends) if len(ends) else None
+    if origin_s is None or rows["last_s"].max() <= origin_s:
+        origin_s = origin_of(rows["arrival_s"].to_numpy(np.float64))
+    return origin_s
+
+
+def without_ended(rows: pd.DataFrame, named: str, ledger: ReadLedger, file: str | None = None) -> pd.DataFrame:
+    """The rows without those that ended before second 0, which are refused.
+
+    rows: with departure_s on the trace's clock, and line. named: the column of their names. file: of all of them;
+    None = the column of that name says.
+    """
+    is_over = (rows["departure_s"] < 0).fillna(False).to_numpy(bool)
+    if not is_over.any():
+        return rows
+    gone = rows[is_over]
+    for name, of_file in [(file, gone)] if file is not None else gone.groupby("file", sort=False):
+        ledger.refuse("ended before the trace's start", str(name), of_file["line"].to_numpy(np.int64), [
+            f"{row}: ended {-end} s before it"
+            for row, end in zip(of_file[named], of_file["departure_s"], strict=True)])
+    return rows[~is_over].reset_index(drop=True)
+
+
 def origin_of(times: np.ndarray) -> int:
     """The first of these times, whole seconds, without a few that stand far before all others: the horizon's rule,
     mirrored.

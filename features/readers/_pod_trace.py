@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,11 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of
+from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of, without_ended
 from sojourn.features.readers._placement_log import is_placement_log, placement_table
 from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
 from sojourn.features.readers._simkube import is_simkube, simkube_table
-from sojourn.features.readers._stamps import checked_timezone
+from sojourn.features.readers._stamps import checked_timezone, moment
 from sojourn.features.trace import Roles, Trace
 from sojourn.serving.pods import POD_NAMES
 
@@ -47,9 +46,9 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
     roles = _roles(requests, table.owners)
     n_running, n_before = int(requests["departure_s"].isna().sum()), int((requests["arrival_s"] < 0).sum())
     begin = "the begin of recording" if is_from_list else "the first end"
-    ledger.note(f"second 0 is {_moment(origin_s)}, {begin}; {n_before:,} pods began before it")
+    ledger.note(f"second 0 is {moment(origin_s)}, {begin}; {n_before:,} pods began before it")
     ledger.note(f"{n_running:,} of {len(requests):,} pods have no end and still run at the horizon, "
-                f"{horizon.time_s:,} s = {_moment(origin_s + horizon.time_s)}")
+                f"{horizon.time_s:,} s = {moment(origin_s + horizon.time_s)}")
     meta = {"source": f"Kubernetes, {source.name}", "licence": "the user's own", "start_unix_s": origin_s,
             "known_at_end": [name for name in _AT_END if name in requests], "seed": seed}
     names = [name for name in ("pod", "phase") if name in requests]
@@ -78,14 +77,8 @@ def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tu
     for name in TIMES:
         whole = pd.Series(np.floor(requests[name].to_numpy(np.float64)) - origin_s, dtype="Float64")
         requests[name] = whole.mask(whole.isna()).astype("Int64")
-    is_over = (requests["departure_s"] < 0).fillna(False).to_numpy(bool)
-    if is_over.any():
-        for file, gone in requests[is_over].groupby("file", sort=False):
-            ledger.refuse("ended before the trace's start", str(file), gone["line"].to_numpy(np.int64), [
-                f"{name}: ended {-end} s before it" for name, end in zip(
-                    gone["pod" if "pod" in gone else "request_id"], gone["departure_s"], strict=True)])
-        requests = requests[~is_over].reset_index(drop=True)
-    return requests, origin_s, is_from_list
+    named = "pod" if "pod" in requests else "request_id"
+    return without_ended(requests, named, ledger), origin_s, is_from_list
 
 
 def _roles(requests: pd.DataFrame, owners: tuple[str, ...]) -> Roles:
@@ -101,7 +94,3 @@ def _roles(requests: pd.DataFrame, owners: tuple[str, ...]) -> Roles:
     return Roles(owners=tuple(name for name in owners if name in requests),
                  categories=tuple(name for name in _CATEGORIES if name in requests),
                  numbers=tuple(name for name in ("requested_s",) if name in requests))
-
-
-def _moment(unix_s: float) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"

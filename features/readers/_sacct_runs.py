@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pandas as pd
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._cells import Cells, durations_s, is_missing
 from sojourn.features.readers._horizon import Horizon
-from sojourn.features.readers._stamps import StampForm, stamp_form, stamps_s
+from sojourn.features.readers._stamps import StampForm, moment, stamp_form, stamps_s
 from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers._tres import counts, requested_gib, tres
 
@@ -231,7 +230,3 @@ def _durations(rows: TextRows, name: str) -> np.ndarray:
     found = durations_s(rows.text(name), pair="mm:ss")
     rows.refuse(f"{name.capitalize()} must be a duration", found.is_bad, name)
     return found.values
-
-
-def moment(unix_s: int) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"

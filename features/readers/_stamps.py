@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
@@ -196,6 +197,15 @@ def _refuse_other_numbers(name: str, cells: np.ndarray, values: np.ndarray, unit
     if unit is None and int(is_day.sum()) >= _KNOWN_SHARE * len(values):
         raise ValueError(f"{name} must be times that mean one thing, got {cells[0]!r}, which may be a spreadsheet's "
                          f"count of days: write ISO 8601, or give units.{name} (s, h, d, ...)")
+
+
+def moment(unix_s: float) -> str:
+    """A time as a report shows it.
+
+    >>> moment(1_767_225_600)
+    '2026-01-01 00:00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _moments(text: np.ndarray, timezone: str | None) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet,
 from sojourn.features.readers._ending import all_requests, trace_of
 from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of
 from sojourn.features.readers._mapped_table import MappedTable
+from sojourn.features.readers._stamps import moment
 from sojourn.features.readers._table_doubts import doubts
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows
 from sojourn.features.readers.reader import Reader
@@ -132,7 +132,7 @@ def _declared_s(horizon_s: int, origin_s: int | None, last_s: int) -> int:
     if origin_s is not None and last_s < FIRST_STAMP_S <= horizon_s and origin_s < horizon_s < LAST_STAMP_S:
         return horizon_s - origin_s
     if horizon_s > last_s + MAX_TIME_S:
-        clock = "" if origin_s is None else f" after {_moment(origin_s)}, or a Unix second after it"
+        clock = "" if origin_s is None else f" after {moment(origin_s)}, or a Unix second after it"
         raise ValueError(f"horizon_s must be seconds{clock}, at most 100 years beyond the last time ({last_s:,} s), "
                          f"got {horizon_s!r}")
     return horizon_s
@@ -197,15 +197,11 @@ def _tell(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, origin_s
         ledger.note(f"check: {n_at_once:,} of {len(requests):,} requests end in the second in which they begin")
     n_running = int(requests["departure_s"].isna().sum())
     words = ", ".join(f"{word!r} {count:,}" for word, count in table.no_end.most_common(5))
-    when = "" if origin_s is None else f" = {_moment(origin_s + horizon.time_s)}"
+    when = "" if origin_s is None else f" = {moment(origin_s + horizon.time_s)}"
     ledger.note(f"{n_running:,} of {len(requests):,} requests have no end and still run at the horizon, "
                 f"{horizon.time_s:,} s{when}" + (f"; cells that say so: {words}" if words else ""))
     if origin_s is not None:
-        ledger.note(f"second 0 is {_moment(origin_s)}")
-
-
-def _moment(unix_s: int) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        ledger.note(f"second 0 is {moment(origin_s)}")
 
 
 CSV = Reader(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of
+from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, without_ended
 from sojourn.features.readers._nova_rows import (
     NEEDED,
     NovaDump,
@@ -21,7 +20,7 @@ from sojourn.features.readers._nova_rows import (
     read_first_flavors,
     read_flavors,
 )
-from sojourn.features.readers._stamps import checked_timezone
+from sojourn.features.readers._stamps import checked_timezone, moment
 from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
@@ -131,20 +130,10 @@ def _blocks(file: Path, ledger: ReadLedger) -> Iterator[TextRows]:
 
 def _on_clock(requests: pd.DataFrame, ledger: ReadLedger) -> tuple[pd.DataFrame, int]:
     """The VMs on the trace's clock, and its second 0: the first end, or the first start where no time is later."""
-    ends = requests["departure_s"].dropna().to_numpy(np.float64)
-    origin_s = origin_of(ends) if len(ends) else None
-    if origin_s is None or requests["last_s"].max() <= origin_s:
-        origin_s = origin_of(requests["arrival_s"].to_numpy(np.float64))
+    origin_s = second_zero(requests)
     for name in ("arrival_s", "departure_s", "last_s"):
         requests[name] = pd.Series(requests[name] - origin_s, dtype="Float64").astype("Int64")
-    is_over = (requests["departure_s"] < 0).fillna(False).to_numpy(bool)
-    if is_over.any():
-        for file, gone in requests[is_over].groupby("file", sort=False):
-            ledger.refuse("ended before the trace's start", str(file), gone["line"].to_numpy(np.int64), [
-                f"{vm}: ended {-end} s before it" for vm, end in zip(gone["request_id"], gone["departure_s"],
-                                                                     strict=True)])
-        requests = requests[~is_over].reset_index(drop=True)
-    return requests, origin_s
+    return without_ended(requests, "request_id", ledger), origin_s
 
 
 def _roles(requests: pd.DataFrame) -> Roles:
@@ -158,8 +147,8 @@ def _roles(requests: pd.DataFrame) -> Roles:
 
 def _tell(dump: NovaDump, requests: pd.DataFrame, horizon_s: int, origin_s: int, ledger: ReadLedger) -> None:
     """What a reader of the report should know."""
-    ledger.note(f"second 0 is {_moment(origin_s)}; {int((requests['arrival_s'] < 0).sum()):,} VMs began before it; the "
-                f"last time is {_moment(origin_s + horizon_s)}")
+    ledger.note(f"second 0 is {moment(origin_s)}; {int((requests['arrival_s'] < 0).sum()):,} VMs began before it; the "
+                f"last time is {moment(origin_s + horizon_s)}")
     ledger.note(f"{int(requests['departure_s'].isna().sum()):,} of {len(requests):,} VMs have no end and still run at "
                 "the horizon")
     if dump.n_moved:
@@ -172,7 +161,3 @@ def _tell(dump: NovaDump, requests: pd.DataFrame, horizon_s: int, origin_s: int,
         if n := dump.states[state]:
             ledger.note(f"check: {n:,} VMs without an end are in the state {state} and taken as running"
                         + (", though they hold no host" if state == "shelved_offloaded" else ""))
-
-
-def _moment(unix_s: float) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
 from sojourn.features.read_report import ReadReport
+from sojourn.features.readers._stamps import moment
 from sojourn.features.trace import Trace
 
 N_EXAMPLES, _WIDTH = 3, 44
@@ -91,4 +91,4 @@ def _moment(trace: Trace, second: int) -> str:
     start = trace.meta.get("start_unix_s")
     if start is None:
         return f"second {second:,}"
-    return f"{datetime.fromtimestamp(int(start) + second, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return moment(int(start) + second)

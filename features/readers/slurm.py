@@ -10,10 +10,10 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of
+from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, without_ended
 from sojourn.features.readers._sacct_rows import sacct_rows
-from sojourn.features.readers._sacct_runs import CUT, SacctExport, moment
-from sojourn.features.readers._stamps import checked_timezone
+from sojourn.features.readers._sacct_runs import CUT, SacctExport
+from sojourn.features.readers._stamps import checked_timezone, moment
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
@@ -111,19 +111,10 @@ def _once(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> pd.DataFrame:
 
 def _on_clock(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> tuple[pd.DataFrame, int]:
     """The runs on the trace's clock, and its second 0: the first end, or the first start where no time is later."""
-    ends = runs["departure_s"].dropna()
-    origin_s = origin_of(ends.to_numpy(np.float64)) if len(ends) else None
-    if origin_s is None or runs["last_s"].max() <= origin_s:
-        origin_s = origin_of(runs["arrival_s"].to_numpy(np.float64))
+    origin_s = second_zero(runs)
     for name in ("arrival_s", "departure_s", "last_s", *(["submit_s"] if "submit_s" in runs else [])):
         runs[name] = pd.Series(runs[name] - origin_s, dtype="Float64").astype("Int64")
-    is_over = (runs["departure_s"] < 0).fillna(False).to_numpy(bool)
-    if is_over.any():
-        gone = runs[is_over]
-        ledger.refuse("ended before the trace's start", file, gone["line"].to_numpy(np.int64), [
-            f"{name}: ended {-end} s before it" for name, end in zip(gone["request_id"], gone["departure_s"],
-                                                                     strict=True)])
-        runs = runs[~is_over].reset_index(drop=True)
+    runs = without_ended(runs, "request_id", ledger, file)
     if "submit_s" in runs:
         runs["submit_s"] = runs["submit_s"].astype(np.int64)
     return runs, origin_s

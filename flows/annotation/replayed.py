@@ -48,7 +48,7 @@ class Replayed:
         taken as one. Of a trace that does not hold the training requests, only what came after the bundle's history is
         held out: that history knows the ends before, so what had ended by then is not replayed again.
         """
-        training = bundle.schema.document.get("training", {})
+        training = bundle.schema.training
         if not {"to_s", "n_requests", "history_to_s"} <= training.keys():
             raise ValueError("bundle must say what it was trained on (`to_s`, `n_requests`, `history_to_s`), got "
                              f"version {bundle.version} without")

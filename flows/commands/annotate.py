@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.flows.commands.json_objects import json_objects
 from sojourn.flows.commands.options import (
     READER_HELP,
     Horizon,
@@ -89,17 +89,7 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
 
 
 def _requests(file: Path) -> tuple[dict[str, Any], ...]:
-    found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            document = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{file}: line {number} must be a JSON object, got {line[:60]!r} ({error})") from error
-        if not isinstance(document, dict):
-            raise ValueError(f"{file}: line {number} must be a JSON object, got {line[:60]!r}")
-        found.append(document)
+    found = json_objects(file.read_text(encoding="utf-8").splitlines(), f"{file}: line")
     if not found:
         raise ValueError(f"requests must be a file with one JSON object a line, got an empty one: {str(file)!r}")
     return tuple(found)

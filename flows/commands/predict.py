@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.flows.commands.json_objects import json_objects
 from sojourn.flows.commands.options import plain_errors
 
 
@@ -60,15 +61,4 @@ def _requests(request: str) -> list[dict[str, Any]]:
         except OSError as error:
             raise ValueError(f"request must be a JSON object or the path of a file of them, got {request[:80]!r} "
                              f"({error.strerror})") from error
-    documents = []
-    for number, line in enumerate(text.splitlines() if text != request else [text], 1):
-        if not line.strip():
-            continue
-        try:
-            document = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"request {number} must be a JSON object, got {line[:80]!r} ({error})") from error
-        if not isinstance(document, dict):
-            raise ValueError(f"request {number} must be a JSON object, got {line[:80]!r}")
-        documents.append(document)
-    return documents
+    return json_objects(text.splitlines() if text != request else [text], "request")

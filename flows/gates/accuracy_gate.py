@@ -67,29 +67,32 @@ class Jury:
         return Difference(_excess_pct(own, other), *interval(drawn), float(drawn.std()))
 
 
-def better_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury) -> Gate:
+def better_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
+                found: Difference | None = None) -> Gate:
     """Passed where the candidate is shown to be better than the other: the 95 % interval lies below 0.
 
-    own, other: of the candidate and of the other on the jury's rows.
+    own, other: of the candidate and of the other on the jury's rows. found: their difference, where it is known.
     """
-    found = jury.difference(own, other)
+    found = found or jury.difference(own, other)
     return _gate(label, own, other, jury, found, found.high_pct < 0.0, "must lie below 0")
 
 
-def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury) -> Gate:
+def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
+                   found: Difference | None = None) -> Gate:
     """Passed where the candidate is shown to be less than MARGIN_PCT worse than a version before it.
 
-    By N_ERRORS standard errors: candidates come every week, and of many tries at 95 % one passes by chance.
+    By N_ERRORS standard errors: candidates come every week, and of many tries at 95 % one passes by chance. found: as
+    for `better_gate`.
     """
-    found = jury.difference(own, other)
+    found = found or jury.difference(own, other)
     bound = found.mean_pct + N_ERRORS * found.error_pct
     return _gate(label, own, other, jury, found, bound < MARGIN_PCT,
                  f"with {N_ERRORS:g} standard errors {bound:+.1f}, must lie below {MARGIN_PCT:+g}")
 
 
-def is_more_accurate(own: BrierOverAges, other: BrierOverAges, jury: Jury) -> bool:
+def is_more_accurate(own: BrierOverAges, other: BrierOverAges, jury: Jury, found: Difference | None = None) -> bool:
     """True where the candidate is shown to be better than the most accurate so far: it takes its place."""
-    found = jury.difference(own, other)
+    found = found or jury.difference(own, other)
     return found.mean_pct + N_ERRORS * found.error_pct < 0.0 and int(jury.is_event.sum()) >= MIN_TEST_ENDS
 
 

@@ -15,6 +15,7 @@ from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.promote import Promotion
 from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
+from sojourn.flows.versions.gate_tags import GATE, PASSED
 from sojourn.flows.versions.promotion_journal import BUNDLES
 from sojourn.flows.versions.rollback import LEFT_TAG
 from sojourn.serving.errors import BundleError
@@ -26,7 +27,6 @@ TABLES = "tables.txt"
 _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
                     "tracking_wait_s", "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
                     "is_cleaned", "is_system_logged")
-_GATE = "gate."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +97,5 @@ def _standing(config: RetrainConfig, tracker: Tracker, run: RunRecord) -> Finish
 
 def _gates(tags: Mapping[str, str]) -> tuple[Gate, ...]:
     """The gates of a version, as `promote` wrote them into its tags."""
-    found = {tag.removeprefix(_GATE): text.partition(": ")[::2] for tag, text in tags.items() if tag.startswith(_GATE)}
-    return tuple(Gate(name, state == "passed", words) for name, (state, words) in found.items())
+    found = {tag.removeprefix(GATE): text.partition(": ")[::2] for tag, text in tags.items() if tag.startswith(GATE)}
+    return tuple(Gate(name, state == PASSED, words) for name, (state, words) in found.items())

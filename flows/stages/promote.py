@@ -13,6 +13,7 @@ from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
+from sojourn.flows.versions.gate_tags import FAILED, GATE, PASSED
 from sojourn.flows.versions.judged_on import OTHER_TAG, other_than
 from sojourn.flows.versions.promotion_journal import PromotionOrder, carry_out, finish_orders
 from sojourn.flows.versions.repair import sweep_candidates
@@ -68,7 +69,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
                 tracker.rename(judged.run_id, f"version {champion} stays: {judged.run_name}")
             tracker.end(judged.run_id)
         else:
-            reasons = {f"gate.{gate.name}": f"{'passed' if gate.is_passed else 'FAILED'}: {gate.found}"
+            reasons = {f"{GATE}{gate.name}": f"{PASSED if gate.is_passed else FAILED}: {gate.found}"
                        for gate in gates}
             before = {record.version: record.tags for record in tracker.version_records(judged.name)}
             other = other_than(tags, before, champion)

@@ -66,17 +66,22 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     jury = Jury.of(test, encoder.history, settings.seed)
     own = evaluation.briers[trained.family]
     n_of_requests = len(encoder.feature_names()) + len(exported.age_features)
-    gates.append(with_stumps(better_gate(own, evaluation.briers[LOOKUP], LOOKUP, jury), builder.forest, n_of_requests))
+    lookup = evaluation.briers[LOOKUP]
+    against = {family: jury.difference(brier, lookup) for family, brier in evaluation.briers.items()
+               if family != LOOKUP}
+    gates.append(with_stumps(better_gate(own, lookup, LOOKUP, jury, against.get(trained.family)), builder.forest,
+                             n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
     best = dict(rivals.best)
     against_champion = None
     for rival in rivals.found:
         if rival.is_in_accuracy:
             other = _brier(rival, test)
-            gates.append(not_worse_gate(own, other, rival.label, jury))
+            found = jury.difference(own, other)
+            gates.append(not_worse_gate(own, other, rival.label, jury, found))
             if rival.version == rivals.champion:
-                against_champion = jury.difference(own, other)
-            if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury):
+                against_champion = found
+            if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury, found):
                 tags[MOST_ACCURATE] = str(rival.version)
         if rival.is_in_placement:
             gates += simulation_gates(evaluation.simulation, trained.family, rival.label)
@@ -88,8 +93,6 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     gates.append(known_gate(asked, settings.confirmed_columns))
     if asked:
         tags[SUSPECTS] = ", ".join(suspect.column for suspect in asked)
-    against = {family: jury.difference(brier, evaluation.briers[LOOKUP])
-               for family, brier in evaluation.briers.items() if family != LOOKUP}
     draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
     measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
     return CheckedGates(tuple(gates), tags, against, against_champion, measures)

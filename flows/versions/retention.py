@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sojourn.flows.outside.tracking import COMPARISON, STUDY, RunRecord, Tracker, VersionRecord
 from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.versions.gate_tags import failed_gates
 
-_GATE, _FAILED = "gate.", "FAILED"
 _DAY_MS = 86_400_000
 _BEST = ("best.accuracy", "best.placement")
 
@@ -21,8 +21,7 @@ def kept_versions(aliases: Mapping[str, int], records: Sequence[VersionRecord], 
     newest `keep_runs` that passed every gate, which a rollback would take.
     """
     newest = sorted(records, key=lambda record: -record.version)
-    passed = [record for record in newest if not any(
-        tag.startswith(_GATE) and value.startswith(_FAILED) for tag, value in record.tags.items())]
+    passed = [record for record in newest if not failed_gates(record.tags)]
     kept = {*aliases.values(), *(record.version for record in (*newest[:keep_runs], *passed[:keep_runs]))}
     named = {value for record in records if record.version in set(aliases.values())
              for tag, value in record.tags.items() if tag in _BEST}

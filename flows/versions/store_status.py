@@ -13,12 +13,12 @@ from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, RunRecord, Trac
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.unsent_runs import unsent_orders
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, read_sha256
+from sojourn.flows.versions.gate_tags import failed_gates
 from sojourn.flows.versions.promotion_journal import BUNDLES
 
 _SMALL = 0.01
 """Of the store's bytes: parts with a smaller share are counted together."""
 _TITLE = 12
-_GATE, _FAILED = "gate.", "FAILED"
 
 
 def status_lines(settings: TraceSettings, tracker: Tracker) -> list[str]:
@@ -52,8 +52,7 @@ def _model(store: Path, tracker: Tracker, name: str) -> list[tuple[str, str]]:
             continue
         record = records[version]
         text = f"{name} version {version}, of {_utc(record.created_ms)}, trace {record.tags.get('trace', 'unknown')}"
-        failed = [tag.removeprefix(_GATE) for tag, found in record.tags.items()
-                  if tag.startswith(_GATE) and found.startswith(_FAILED)]
+        failed = failed_gates(record.tags)
         text += f"; failed: {', '.join(failed)}" if failed else ""
         if alias == CHAMPION:
             text += f"; {_bundle(store / BUNDLES / name, record.tags)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sojourn.flows.outside.tracking import CHAMPION, CLEANED_TAG, Tracker
+from sojourn.flows.versions.gate_tags import failed_gates
 from sojourn.flows.versions.judged_on import JUDGED_TAG, unkeyed
 from sojourn.flows.versions.rollback import LEFT_TAG
 
@@ -19,7 +20,6 @@ MEASURES: Mapping[str, str] = {
     "class.6h.under_served.combined": "under-served 6 h",
 }
 """Measures of a run that are shown where some version has them, and their titles."""
-_GATE = "gate."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         datetime.fromtimestamp(record.created_ms / 1000, UTC), record.tags.get("trace", ""),
         record.tags.get("window", ""), record.tags.get("data_hash", ""), record.tags.get("code_version", ""),
         None if reference is None else judged[record.version] == reference,
-        tuple(tag.removeprefix(_GATE) for tag, text in record.tags.items()
-              if tag.startswith(_GATE) and text.startswith("FAILED")),
+        failed_gates(record.tags),
         record.tags.get(LEFT_TAG, ""), record.tags.get(CLEANED_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
     ) for record in records]
 

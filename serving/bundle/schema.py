@@ -41,6 +41,12 @@ class Schema:
         return KINDS[self.kind]
 
     @property
+    def training(self) -> Mapping[str, Any]:
+        """What the document says of the training; nothing of it is needed to answer, so {} where it is no object."""
+        found = self.document.get("training")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def feature_names(self) -> list[str]:
         """Names of the numbers that the forest reads: the encoder's, and those that vary with the age."""
         names = self.encoder.feature_names()
