@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from sojourn.features.describe import duration_text
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._stamps import moment
 from sojourn.features.trace import Trace
@@ -14,7 +15,9 @@ N_EXAMPLES, _WIDTH = 3, 44
 
 
 def check_lines(trace: Trace, report: ReadReport) -> list[str]:
-    """Lines for a person who wants to know whether a file is understood as it is meant.
+    """Lines for a person who wants to know whether a file is understood as it is meant, with all notes of the report.
+
+    Notes that ask for a decision stand under `look at`, the others under `notes`.
 
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 60], "departure_s": [30, None],
     ...                       "cpu_cores": [2.0, 4.0], "mem_gib": [8.0, 16.0], "user": ["ann", "bob"]})
@@ -27,8 +30,8 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
     arrival_s    arrival      seconds on its own clock  0, 60
     departure_s  departure    seconds on its own clock  30
     first time  second 0
-    last time   second 60
-    horizon     second 100, the end of observation
+    last time   second 60 (1.0 min after the first)
+    horizon     second 100 (1.7 min after the first), the end of observation
     requests    2, of which 1 still runs at the horizon (50.0 %): censored
     """
     rows = [(each["column"], each["role"], each["kind"], _shown(each["examples"])) for each in _columns(trace)]
@@ -40,11 +43,12 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
     if "units" in trace.meta:
         lines += ["", f"units       {trace.meta['units']}"]
     ends = trace.requests["departure_s"].dropna()
+    first_s = int(trace.start_s().min())
     last_s = max(int(ends.max()) if len(ends) else 0, int(trace.start_s().max()))
     n_running = int((~trace.is_event()).sum())
     verb = "still runs" if n_running == 1 else "still run"
-    lines += ["", f"first time  {_moment(trace, int(trace.start_s().min()))}", f"last time   {_moment(trace, last_s)}",
-              f"horizon     {_moment(trace, trace.horizon_s)}, the end of observation",
+    lines += ["", f"first time  {_moment(trace, first_s, first_s)}", f"last time   {_moment(trace, last_s, first_s)}",
+              f"horizon     {_moment(trace, trace.horizon_s, first_s)}, the end of observation",
               f"requests    {len(trace):,}, of which {n_running:,} {verb} at the horizon "
               f"({n_running / len(trace):.1%}): censored".replace("%)", " %)")]
     if report.n_refused:
@@ -53,10 +57,14 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
             lines += [f"  {count:,}  {rule}", *(f"      {example}" for example in report.examples(rule)[:N_EXAMPLES])]
     if report.repaired:
         lines += ["", "changed", *(f"  {count:,}  {rule}" for rule, count in report.repaired.items())]
-    doubts = [line.removeprefix("check: ").partition(": " if "guessed by their names" in line else "\n")[0]
-              for line in report.notes if line.startswith("check: ") or "--horizon" in line]
+    doubts = [line for line in report.notes if line.startswith("check: ") or "--horizon" in line]
+    others = [line for line in report.notes if line not in doubts]
     if doubts:
-        lines += ["", "look at", *(f"  - {line}" for line in doubts)]
+        shown = [line.removeprefix("check: ").partition(": " if "guessed by their names" in line else "\n")[0]
+                 for line in doubts]
+        lines += ["", "look at", *(f"  - {line}" for line in shown)]
+    if others:
+        lines += ["", "notes", *(f"  - {line}" for line in others)]
     return lines
 
 
@@ -87,8 +95,10 @@ def _shown(examples: list[str]) -> str:
     return ", ".join(each if len(each) <= _WIDTH else each[:_WIDTH - 3] + "..." for each in cells)
 
 
-def _moment(trace: Trace, second: int) -> str:
+def _moment(trace: Trace, second: int, first_s: int) -> str:
+    """As a date; of an undated trace the second, and how long after the first time."""
     start = trace.meta.get("start_unix_s")
     if start is None:
-        return f"second {second:,}"
+        after = f" ({duration_text(second - first_s)} after the first)" if second > first_s else ""
+        return f"second {second:,}{after}"
     return moment(int(start) + second)

@@ -32,7 +32,8 @@ def test_columns_have_their_role_unit_and_examples() -> None:
         "mem_gib resource number 8.0, 16.0", f"user owner name ann, bob, {'x' * 41}...", "zone category name z",
         "ask number number 1.5, 2.0", "code known at end number 0"]
     assert found[11] == "units shares of a machine"
-    assert found[13:17] == ["first time second 0", "last time second 95", "horizon second 100, the end of observation",
+    assert found[13:17] == ["first time second 0", "last time second 95 (1.6 min after the first)",
+                            "horizon second 100 (1.7 min after the first), the end of observation",
                             "requests 3, of which 1 still runs at the horizon (33.3 %): censored"]
     assert lines[2].index("arrival ") == lines[3].index("departure ") == lines[6].index("owner ")
 
@@ -55,7 +56,27 @@ def test_refused_and_changed_rows_and_doubts_are_counted() -> None:
     assert tail == ["refused     6 of 9 rows", "  6  end before start", "      jobs.csv line 2: row 0",
                     "      jobs.csv line 3: row 1", "      jobs.csv line 4: row 2", "", "changed",
                     "  2  memory missing: 0 taken", "", "look at", "  - no column is gpu",
-                    "  - 1 row beyond the horizon (--horizon sets it)"]
+                    "  - 1 row beyond the horizon (--horizon sets it)", "", "notes", "  - second 0 is today"]
+
+
+def test_seconds_of_an_undated_trace_count_from_its_first_time() -> None:
+    table = TABLE.assign(arrival_s=[-86_400, 60, 90])
+    lines = check_lines(Trace(table, 5_097_600, ROLES), ReadLedger().report(3))
+    assert "first time  second -86,400" in lines  # (5,097,600 + 86,400) / 86,400 = 60
+    assert "horizon     second 5,097,600 (60.0 d after the first), the end of observation" in lines
+
+
+def test_every_note_of_the_report_is_printed(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|State|Start|End|Elapsed|AllocCPUS|Extra\n"
+                    "7|COMPLETED|2026-01-05T03:00:00|2026-01-05T04:00:00|01:00:00|4|x\n"
+                    "7.batch|COMPLETED|2026-01-05T03:00:00|2026-01-05T04:00:00|01:00:00|4|x\n"
+                    "8|RUNNING|2026-01-05T04:30:00|Unknown|00:30:00|1|x\n")
+    trace, report = read_trace("slurm", path)
+    lines = check_lines(trace, report)
+    assert all(f"  - {note.removeprefix('check: ')}" in lines for note in report.notes)
+    assert lines.index("look at") < lines.index("notes") < lines.index("  - 1 lines of steps left out (sacct -X lists "
+                                                                       "none)")
 
 
 def test_columns_of_a_table_are_shown_as_they_stand_in_it(tmp_path: Path) -> None:
