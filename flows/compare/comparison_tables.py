@@ -12,6 +12,7 @@ from sojourn.flows.compare.cell_store import CellResult
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator.experiments import BASELINE
+from sojourn.simulator.measures import gap_closed_pct
 
 GROUP = ["workload", "load", "policy", "predictor", "label"]
 _PAIR = ["workload", "load", "seed"]
@@ -55,10 +56,10 @@ def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
     table.insert(1, "n_pairs", paired.size().reindex(table.index, fill_value=0))
     half = paired["gain_pp"].apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
     table["gain_low_pp"], table["gain_high_pp"] = table["gain_pp"] - half, table["gain_pp"] + half
-    means = paired[["bound_empty_hosts_pct", "empty_hosts_pct", "gain_pp"]].mean()
-    # best-fit's own mean: what it had is what a cell has less its gain
-    gap = means["bound_empty_hosts_pct"] - (means["empty_hosts_pct"] - means["gain_pp"])
-    table["gap_closed_pct"] = (100.0 * means["gain_pp"] / gap).where(gap > 0.0)
+    # best-fit's own: what it had is what a cell has less its gain
+    table["gap_closed_pct"] = pd.Series({group: gap_closed_pct(
+        own["gain_pp"], own["empty_hosts_pct"] - own["gain_pp"], own["bound_empty_hosts_pct"])
+        for group, own in paired}, dtype=float).reindex(table.index)
     return table.reset_index()
 
 

@@ -16,7 +16,8 @@ from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
 from sojourn.simulator.engine import named_policy
-from sojourn.simulator.experiments import Pairing, label_of
+from sojourn.simulator.experiments import BASELINE, Pairing, label_of
+from sojourn.simulator.measures import gap_closed_pct
 
 SHIFT_S = 300
 """Arrivals move by up to this, uniformly, in seconds."""
@@ -61,7 +62,7 @@ def replica(workload: Workload, seed: int) -> Workload:
 class Replicated:
     """A comparison over replicas.
 
-    table: as Comparison.table, means over the replicas, with `gain_low_pp` and `gain_high_pp`, the 95 %
+    table: as Comparison.table, means over the replicas (`gap_closed_pct`: of them), with `gain_low_pp` and `gain_high_pp`, the 95 %
         t-interval of the paired gain over best-fit (NaN for one replica), `n_seeds` (replicas) and `n_hosts`.
     gain_pp: float64 (n_replicas, n_pairings), the gains of each replica; NaN where a pairing was not replayed on it:
         further replicas have only the pairings that a gate compares (`with_more`).
@@ -85,7 +86,7 @@ def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence
                      progress: Callable[[int, int], None] | None = None) -> Replicated:
     """Every pairing on every replica. pairings: those of a workload (an oracle needs its own truth)."""
     first: Comparison | None = None  # of the others only the tables are kept: a result holds all hosts at 96 moments
-    tables = []
+    tables, bounds_pct = [], []
     for seed in range(n_replicas):
         moved = replica(workload, seed)
         listed = pairings(moved)
@@ -94,12 +95,15 @@ def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence
         comparison = compare(moved, listed)
         first = comparison if first is None else first
         tables.append(comparison.table)
+        bounds_pct.append(comparison.bound_empty_hosts_pct)
     if first is None:
         raise ValueError(f"n_replicas must be at least 1, got {n_replicas!r}")
     numbers = [str(name) for name in tables[0] if tables[0][name].dtype.kind in "if"]
     mean = tables[0].copy()
     mean[numbers] = np.stack([table[numbers].to_numpy(np.float64) for table in tables]).mean(axis=0)
     gain_pp = np.stack([table["gain_pp"].to_numpy(np.float64) for table in tables])
+    best_fit_pct = [float(table["empty_hosts_pct"].loc[BASELINE]) for table in tables]
+    mean["gap_closed_pct"] = [gap_closed_pct(gains, best_fit_pct, bounds_pct) for gains in gain_pp.T]
     half = t_half_width(gain_pp)
     mean["gain_low_pp"], mean["gain_high_pp"] = mean["gain_pp"] - half, mean["gain_pp"] + half
     mean["n_seeds"], mean["n_hosts"] = n_replicas, len(workload.hosts)

@@ -60,7 +60,7 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     table = Table(title="Placement", title_justify="left", caption_justify="left",
                   caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
                           f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
-                          "Gap closed: that gain as a share of best-fit's distance to the bound."
+                          "Gap closed: the mean gain as a share of best-fit's mean distance to the bound."
                           f"{''.join(chr(10) + words for words in caveats(simulation))}")
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from sojourn.simulator.engine import Result, named_policy, simulate
-from sojourn.simulator.measures import stranding
+from sojourn.simulator.measures import gap_closed_pct, stranding
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
@@ -93,11 +93,10 @@ def label_of(policy: str, predictor: str) -> str:
 def _figures(result: Result, baseline: Result) -> dict[str, float]:
     metrics = result.metrics
     gain = metrics.empty_hosts_pct - baseline.metrics.empty_hosts_pct
-    gap = baseline.bound_empty_hosts_pct - baseline.metrics.empty_hosts_pct
     return {
         "empty_hosts_pct": metrics.empty_hosts_pct,
         "gain_pp": gain,
-        "gap_closed_pct": 100 * gain / gap if gap > 0 else float("nan"),
+        "gap_closed_pct": gap_closed_pct(gain, baseline.metrics.empty_hosts_pct, baseline.bound_empty_hosts_pct),
         "packing_density_pct": metrics.packing_density_pct,
         **{f"utilisation_{name}_pct": share for name, share in sorted(metrics.utilisation_pct.items())},
         "n_rejected": metrics.n_rejected,

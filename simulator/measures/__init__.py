@@ -4,6 +4,7 @@ May import: `engine` and what lies below it.
 """
 
 from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.measures.gap_closed import gap_closed_pct
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.measures.host_map import host_map
 from sojourn.simulator.measures.measure import Column, Measure
@@ -13,6 +14,6 @@ from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
 from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
 
 __all__ = [
-    "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics", "host_map",
-    "stranding", "usage_metrics", "usage_series",
+    "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics",
+    "gap_closed_pct", "host_map", "stranding", "usage_metrics", "usage_series",
 ]  # fmt: skip

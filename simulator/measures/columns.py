@@ -17,7 +17,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType({
         words="Bound: no policy that places every request has more empty hosts than this, %."),
     "gap_closed_pct": Column(
         "gap closed", "% of best-fit to bound", "higher", 0, table="gains",
-        words="Gap closed: the gain as a share of best-fit's distance to the bound, % (higher = better)."),
+        words="Gap closed: the mean gain as a share of best-fit's mean distance to the bound, % (higher = better)."),
     "packing_density_pct": Column(
         "packing density", "% of cores on hosts in use", "higher", 1, table="gains",
         words="Packing density: cores allocated on hosts in use, % (higher = better)."),

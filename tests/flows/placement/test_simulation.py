@@ -15,7 +15,7 @@ from sojourn.flows.placement.replicas import compare_replicas, replica
 from sojourn.flows.placement.simulation import later_part, later_workload
 from sojourn.flows.placement.sources import TableSource, held_curves
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
-from sojourn.simulator import Oracle, Workload, build_workload
+from sojourn.simulator import Oracle, Workload, build_workload, compare
 from sojourn.simulator.workloads.recipes import OPENB_START_S
 
 
@@ -170,5 +170,8 @@ def test_gains_are_paired_within_replicas() -> None:
     row = found.table.loc["nilas (oracle)"]
     assert row["gain_pp"] == pytest.approx(gains.mean())
     assert row["gain_high_pp"] == pytest.approx(gains.mean() + half, abs=1e-5)
+    replicas = [compare(replica(workload, seed), []) for seed in range(3)]
+    gaps = [one.bound_empty_hosts_pct - one.table["empty_hosts_pct"].iloc[0] for one in replicas]
+    assert row["gap_closed_pct"] == pytest.approx(100.0 * gains.mean() / np.mean(gaps))  # not the mean of ratios
     mean, low, high = found.difference("nilas (oracle)", "best-fit")
     assert (mean, low, high) == pytest.approx((row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]))
