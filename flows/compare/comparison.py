@@ -90,6 +90,7 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
     fresh = [cell for cell in cells if store.read(keys[cell]) is None]
     if len(fresh) < len(cells):
         console.print(f"{len(cells) - len(fresh)} of {len(cells)} cells were finished before")
+    _ingest(cells)
     workers = workers[: max(len(fresh), 1)]
     failed = _learn(fresh, workers)
     groups = [[(cell, keys[cell]) for cell in group]
@@ -106,18 +107,22 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
     return {cell: failed[cell] for cell in cells if cell in failed}
 
 
+def _ingest(cells: Sequence[Cell]) -> None:
+    """Read each trace file, and tell of its refused rows: here only, for workers find what was read in the store."""
+    for spec in dict.fromkeys(cell.workload.trace for cell in cells):
+        if spec.source.file is not None:
+            with stage("ingest"):
+                ingested = ingested_trace(spec.store, spec.source, spec.data_hash)
+            tell_doubts(ingested.report.splitlines())
+
+
 def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
-    """Read the trace, cut it and fit what learns from it, once per trace; returns the cells that this leaves without.
-    """
+    """Cut the trace and fit what learns from it, once per trace; returns the cells that this leaves without."""
     wanted: dict[TraceSpec, dict[str, PredictorSpec]] = {}
     for cell in cells:
         learnt = wanted.setdefault(cell.workload.trace, {})
         if cell.predictor is not None and cell.predictor.is_learnt:
             learnt.setdefault(cell.predictor.learnt_name, cell.predictor)
-    for spec in wanted:
-        if spec.source.file is not None:
-            with stage("ingest"):
-                ingested_trace(spec.store, spec.source, spec.data_hash)
     later = [cell for cell in cells if cell.workload.start == "warm"]
     if not later:
         return {}

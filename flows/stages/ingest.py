@@ -86,6 +86,7 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         content = content_hash(source)
         ingested = replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
         note_read(parts_file(store, source))
+        tell_doubts(ingested.report.splitlines())
         return ingested
     (store / "traces").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as made:
@@ -109,7 +110,10 @@ def is_queried(source: TraceSource) -> bool:
 
 
 def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested:
-    """A source's trace in the store, read now unless it is there whole. data_hash: its `input_hash`."""
+    """A source's trace in the store, read now unless it is there whole. data_hash: its `input_hash`.
+
+    Who asks first in a run tells what the report says of refused rows; later ones would only repeat it.
+    """
     folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
     if not _is_whole(folder):
         if folder.exists():
@@ -119,9 +123,7 @@ def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested
             fresh = _read(source, Path(made) / "trace", parts_file(store, source))
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
-    report = (folder / _REPORT).read_text()
-    tell_doubts(report.splitlines())
-    return Ingested(folder, source.name, data_hash, report)
+    return Ingested(folder, source.name, data_hash, (folder / _REPORT).read_text())
 
 
 def _read(source: TraceSource, folder: Path, kept: Path | None) -> Path:

@@ -120,6 +120,24 @@ def test_a_trace_that_cannot_be_split_costs_all_of_them(tmp_path: Path) -> None:
     assert all("at least one observed end" in reason for reason in failed.values())
 
 
+def test_refused_rows_are_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Reading, learning, replays and the page all take the trace out of the store."""
+    table = synthesize(1_200, seed=5).requests[["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]]
+    table = table.astype(object)
+    table.loc[3, "cpu_cores"] = "many"
+    table.to_csv(tmp_path / "vms.csv", index=False)
+    cells = _config(tmp_path / "store", trace=tmp_path / "vms.csv", reader="csv", policies=("nilas",),
+                    predictors=("km",)).cells()
+    assert run_cells(cells, HERE) == {}
+    store = CellStore(tmp_path / "store")
+    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
+    table = cells_table(found)
+    comparison_data("page", found, table, summary_table(table))
+    assert capsys.readouterr().out.count("refused: ") == 1
+    assert run_cells(cells, HERE) == {}  # nothing is replayed, and the figures are of the same rows
+    assert capsys.readouterr().out.count("refused: ") == 1
+
+
 def test_seeds_of_a_file_are_replicas_of_one_trace(tmp_path: Path) -> None:
     synthesize(1_200, seed=5).save(tmp_path / "trace")
     cells = _config(tmp_path / "store", trace=tmp_path / "trace", reader="parquet", policies=("first-fit",),
