@@ -1,7 +1,8 @@
-"""What a predictor counts, in words."""
+"""What a predictor counts: the counters in words, and how they are added to."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -28,3 +29,21 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "watch_errors": "Times that a watcher's callback, or its look at the folder, raised an exception.",
 })  # fmt: skip
 """Names and meanings; each counts from the predictor's creation and never falls."""
+
+
+class Counted:
+    """The counts of a predictor, which all groups of its calls add to; lock and counts are the predictor's."""
+
+    _lock: threading.Lock
+    _counts: dict[str, int]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counts since the predictor was made, by the names of `COUNTERS`, which says what each one means."""
+        with self._lock:
+            return dict(self._counts)
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to a counter."""
+        with self._lock:
+            self._counts[name] += amount

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from sojourn.serving.bundle import load_bundle
 from sojourn.serving.checks import folder_path
+from sojourn.serving.counters import Counted
 from sojourn.serving.decisions import LogSettings, Recorder, Shadow
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveRequests
@@ -31,16 +31,14 @@ class _ShadowFollower:
         return self._predictor.reload_shadow(folder)
 
     def count(self, name: str) -> None:
-        self._predictor.add(name, 1)
+        self._predictor.count(name)
 
 
-class DecisionCalls:
-    """The calls of `Predictor` about its decisions; its lock, counts and running requests are the predictor's."""
+class DecisionCalls(Counted):
+    """The calls of `Predictor` about its decisions; its lock and running requests are the predictor's."""
 
-    _lock: threading.Lock
     _history: HistoryState
     _running: LiveRequests
-    _counts: dict[str, int]
     _served: Served
     _recorder: Recorder | None
     _shadow: Shadow | None
@@ -81,7 +79,7 @@ class DecisionCalls:
         try:
             served = Served.of(load_bundle(source)).following(self._served)
         except Exception as error:
-            self.add("shadow_errors", 1)
+            self.count("shadow_errors")
             self._shadow_reason = str(error)
             raise
         self._shadow_folder, self._shadow_reason = source, ""
@@ -120,12 +118,7 @@ class DecisionCalls:
             former, shadow = self._recorder, self._shadow
             running = [(one.admission.token, one.admission.number) for one in self._running.all()]
             is_needed = folder is not None or shadow is not None
-            self._recorder = Recorder(self.add, folder=folder, settings=settings, shadow=shadow,
+            self._recorder = Recorder(self.count, folder=folder, settings=settings, shadow=shadow,
                                       running=running) if is_needed else None
         if former is not None:
             former.close()
-
-    def add(self, name: str, amount: int) -> None:
-        """Add to a counter."""
-        with self._lock:
-            self._counts[name] += amount

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from sojourn.serving.answers import CurveBuilder, FirstAnswer, background_of
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, whole_seconds
 from sojourn.serving.errors import BundleError
-from sojourn.serving.inputs import Encoder, HistoryTerms, Parsed
+from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryTerms, Parsed
 
 REACH_S = 631_152_000
 """20 years: how long after its trace's end a model is asked at most."""
@@ -78,3 +78,9 @@ class Served:
         if self.retired and isinstance(request, Mapping):
             request = {column: value for column, value in request.items() if column not in self.retired}
         return self.encoder.parse(request)
+
+    def unknown_keys(self, parsed: Parsed, slots: Sequence[int]) -> tuple[str, ...]:
+        """Names of the histories that there are none of, for history keys that a request gives."""
+        keys = self.encoder.history.keys
+        return tuple(key.history_name for key, given, slot in zip(keys, parsed.keys, slots, strict=True)
+                     if slot == UNKNOWN and given is not None)

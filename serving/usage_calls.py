@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from sojourn.serving.checks import folder_path
+from sojourn.serving.counters import Counted
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import LiveRequests
@@ -13,14 +13,12 @@ from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.usage import LiveUsage, UsageAnswer, answer_of, load_usage, serve_section
 
 
-class UsageCalls:
-    """The calls of `Predictor` about use over time; its lock, counts and running requests are the predictor's."""
+class UsageCalls(Counted):
+    """The calls of `Predictor` about use over time; its lock and running requests are the predictor's."""
 
-    _lock: threading.Lock
     _reloading: ReloadGate
     _history: HistoryState
     _running: LiveRequests
-    _counts: dict[str, int]
     _usage: LiveUsage | None
     _usage_folder: Path | None
 
@@ -98,8 +96,3 @@ class UsageCalls:
         if isinstance(vm, str) and vm in live.section.rows:
             return vm
         return self._running.find(vm, self._history.token).admission.id
-
-    def count(self, name: str) -> None:
-        """One more of a counter."""
-        with self._lock:
-            self._counts[name] += 1
