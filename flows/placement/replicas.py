@@ -62,8 +62,9 @@ def replica(workload: Workload, seed: int) -> Workload:
 class Replicated:
     """A comparison over replicas.
 
-    table: as Comparison.table, means over the replicas (`gap_closed_pct`: of them), with `gain_low_pp` and `gain_high_pp`, the 95 %
-        t-interval of the paired gain over best-fit (NaN for one replica), `n_seeds` (replicas) and `n_hosts`.
+    table: as Comparison.table, means over the replicas (`gap_closed_pct`: of those means), with `gain_low_pp` and
+        `gain_high_pp`, the 95 % t-interval of the paired gain over best-fit (NaN for one replica), `n_seeds`
+        (replicas) and `n_hosts`.
     gain_pp: float64 (n_replicas, n_pairings), the gains of each replica; NaN where a pairing was not replayed on it:
         further replicas have only the pairings that a gate compares (`with_more`).
     first: the unmoved workload's comparison.
