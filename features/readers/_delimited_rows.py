@@ -174,7 +174,7 @@ class _Records:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    for first, lines in line_blocks(path, is_strict=True):
+    for first, lines in line_blocks(path):
         yield from enumerate(lines, first)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.readers._utf_8 import not_utf_8
+
 MAX_ELEMENT = 1 << 26
 """Characters. Kubernetes' objects have at most 1.5 MB."""
 _BLOCK_BYTES = 1 << 20
@@ -214,12 +216,13 @@ class _Fault(ValueError):
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The file's text in blocks, none of them empty."""
+    """The file's text in blocks, none of them empty; ValueError where it is not UTF-8 (or begins as UTF-16)."""
     with path.open("rb") as raw:
         is_gzip = raw.peek(2)[:2] == b"\x1f\x8b"
         source: gzip.GzipFile | io.BufferedReader = gzip.GzipFile(fileobj=raw) if is_gzip else raw
         decoder: codecs.IncrementalDecoder | None = None
         n_chars = 0
+        n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
         while True:
             try:
                 block = source.read1(_BLOCK_BYTES)
@@ -227,11 +230,23 @@ def _texts(path: Path) -> Iterator[str]:
                 raise ValueError(f"{path}: gzip must be whole, got {error} after {n_chars:,} characters") from error
             if decoder is None:
                 mark, encoding = next((pair for pair in _BOMS if block.startswith(pair[0])), (b"", "utf-8"))
-                decoder = codecs.getincrementaldecoder(encoding)("replace")
+                decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-8" else "replace")
                 block = block[len(mark):]
                 if not block and mark:
                     continue
-            text = decoder.decode(block, final=not block)
+            if not block:  # a watch that was killed may end within a character
+                decoder.errors = "replace"
+            at = n_bytes - len(decoder.getstate()[0])  # a character may go on from the block before
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                good = error.object[:error.start]
+                start = at + good.rfind(b"\n") + 1 if b"\n" in good else line_at
+                raise not_utf_8(path, n_lines + good.count(b"\n") + 1, at + error.start - start + 1,
+                                error.object[error.start]) from None
+            if b"\n" in block:
+                n_lines, line_at = n_lines + block.count(b"\n"), n_bytes + block.rfind(b"\n") + 1
+            n_bytes += len(block)
             n_chars += len(text)
             if text:
                 yield text

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger
+from sojourn.features.readers._utf_8 import not_utf_8
 
 BLOCK_LINES = 65_536
 """Lines parsed at once: bounds the memory that does not depend on the rows kept."""
@@ -100,14 +101,15 @@ def text_rows(path: Path, ledger: ReadLedger, *, separator: str | None, names: S
     """Blocks of rows of the file `path`, in file order.
 
     separator: None = any run of blanks. names: the columns in order, or with `has_header` those that the
-    header must hold (it may hold more, in any order). comment: lines that start with it go to `on_comment`.
+    header must hold (it may hold more, in any order). comment: lines that start with it go to `on_comment`;
+    they need not be UTF-8.
 
-    Raises OSError where the file cannot be opened and ValueError where it is cut short or not this format
+    Raises OSError where the file cannot be opened and ValueError where it is cut short, not UTF-8 or not this format
     (wrong header, no row, the first 20 rows all of a wrong column count).
     """
     columns: Sequence[str] | None = None if has_header else names
     n_rows = n_good = 0
-    for first_line, lines in line_blocks(path):
+    for first_line, lines in line_blocks(path, comment=comment):
         raw, cells, number, wrong, wrong_raw = [], [], [], [], []
         for offset, line in enumerate(lines):
             if comment and line.startswith(comment):
@@ -158,11 +160,12 @@ def value_rows(file: str, names: Sequence[str], first_row: int, values: Iterable
     return TextRows(file, names, line, [",".join(row) for row in cells], cells, ledger)
 
 
-def line_blocks(path: Path, *, is_strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and up to 65,536 lines, again and again; bytes not UTF-8 become U+FFFD.
+def line_blocks(path: Path, *, comment: str = "") -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and up to 65,536 lines, again and again.
 
-    is_strict: bytes not UTF-8 raise ValueError. A gzip is recognised by its first bytes, not by its name. Raises
-    ValueError for a gzip that is cut short or damaged, saying after which line, and for a line above 1 MiB.
+    Bytes that are not UTF-8 raise ValueError, but in lines that start with `comment` (where it is given) they become
+    U+FFFD. A gzip is recognised by its first bytes, not by its name. Raises ValueError for a gzip that is cut short or
+    damaged, saying after which line, and for a line above 1 MiB.
     """
     n_lines = 0
     waiting: list[str] = []
@@ -183,9 +186,9 @@ def line_blocks(path: Path, *, is_strict: bool = False) -> Iterator[tuple[int, l
                 raise ValueError(f"{path}: line {so_far} must be at most {MAX_LINE_BYTES} bytes long")
             if block or pieces != [b""]:
                 try:
-                    texts = [piece.decode("utf-8", "strict" if is_strict else "replace") for piece in pieces]
+                    texts = [piece.decode() for piece in pieces]
                 except UnicodeDecodeError:
-                    raise _not_utf_8(path, n_lines + len(waiting) + 1, pieces) from None
+                    texts = _decoded(path, n_lines + len(waiting) + 1, pieces, comment.encode())
                 waiting += [text.rstrip("\r") for text in texts]
             while len(waiting) >= BLOCK_LINES or (not block and waiting):
                 yield n_lines + 1, waiting[:BLOCK_LINES]
@@ -195,15 +198,15 @@ def line_blocks(path: Path, *, is_strict: bool = False) -> Iterator[tuple[int, l
                 return
 
 
-def _not_utf_8(path: Path, first: int, pieces: Sequence[bytes]) -> ValueError:
-    """Names the first line and byte of the pieces, lines from number `first` on, that are not UTF-8."""
+def _decoded(path: Path, first: int, pieces: Sequence[bytes], comment: bytes) -> list[str]:
+    """The pieces, lines from number `first` on, as text; ValueError for the first that is not UTF-8 and no comment."""
+    texts = []
     for line, piece in enumerate(pieces, first):
         try:
-            piece.decode("utf-8")
+            texts.append(piece.decode("utf-8", "replace" if comment and piece.startswith(comment) else "strict"))
         except UnicodeDecodeError as error:
-            return ValueError(f"{path}: line {line} must be UTF-8, got the byte 0x{piece[error.start]:02x} as its byte "
-                              f"{error.start + 1}; convert the file, from Latin-1 with: iconv -f LATIN1 -t UTF-8")
-    raise AssertionError("one of the lines is not UTF-8")
+            raise not_utf_8(path, line, error.start + 1, piece[error.start]) from None
+    return texts
 
 
 def _checked_header(path: Path, line: int, fields: list[str], names: Sequence[str]) -> list[str]:

@@ -187,6 +187,38 @@ def test_a_missing_path_is_named(name: str, tmp_path: Path) -> None:
         read_trace(name, tmp_path / "nowhere")
 
 
+TEXT_FILES = {
+    "alibaba-2018": ("batch_task.csv",), "alibaba-2018-containers": ("container_meta.csv", "container_usage.csv"),
+    "azure-flavors": ("duration_bins.csv", "flavors.csv"), "azure-vm": ("vmtable.csv",), "csv": ("vms.csv",),
+    "dlrm": ("disaggregated_DLRM_trace.csv",), "google-2011": ("task_events_part-00001-of-00500.csv",),
+    "kubernetes": ("watch.json",), "openb": ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"),
+    "openstack": ("flavors.tsv", "instances.tsv"), "slurm": ("sacct.txt",), "swf": ("log.swf",)}
+
+
+def test_every_text_file_of_a_sample_is_listed(tmp_path: Path) -> None:
+    found: dict[str, set[str]] = {}
+    for name in set(READERS) - {"parquet"}:  # its trace.json is our own
+        (tmp_path / name).mkdir()
+        path = sample(name, tmp_path / name)
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        texts = {file.name for file in files if file.suffix in {".csv", ".json", ".swf", ".tsv", ".txt"}}
+        found |= {name: texts} if texts else {}
+    assert found.keys() == TEXT_FILES.keys()
+    assert all(texts >= set(TEXT_FILES[name]) for name, texts in found.items())
+
+
+@pytest.mark.parametrize(("name", "file"), [(name, file) for name, files in TEXT_FILES.items() for file in files])
+def test_a_text_file_that_is_not_utf_8_is_refused_with_its_line(name: str, file: str, tmp_path: Path) -> None:
+    path = sample(name, tmp_path)
+    spoilt = path if path.is_file() else path / file
+    lines = spoilt.read_bytes().splitlines()
+    lines[-1] = lines[-1] + "Zürich".encode("latin1")
+    spoilt.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(ValueError, match=rf"{file}: line {len(lines)} must be UTF-8, got the byte 0xfc as its byte "
+                                         rf"{len(lines[-1]) - 4}; .* iconv -f latin1 -t utf-8$"):
+        read_trace(name, path)
+
+
 def test_openb_rows(tmp_path: Path) -> None:
     trace, report = read_trace("openb", openb_folder(tmp_path / "openb"))
     rows = trace.requests.set_index("request_id")

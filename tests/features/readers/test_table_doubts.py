@@ -95,7 +95,7 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path, line: int) -> None:
     path.write_bytes("\n".join(lines).encode("latin-1"))
     byte = lines[line - 1].encode("latin-1").index(b"\xf6" if line == 1 else b"\xfc") + 1
     with pytest.raises(ValueError, match=rf"vms.csv: line {line} must be UTF-8, got the byte 0xf. as its byte {byte};"
-                                         r" .*iconv -f LATIN1 -t UTF-8"):
+                                         r" .*iconv -f latin1 -t utf-8"):
         read_trace("csv", path)
 
 
