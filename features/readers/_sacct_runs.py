@@ -13,7 +13,8 @@ import pandas as pd
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._cells import Cells, durations_s, is_missing
 from sojourn.features.readers._horizon import Horizon
-from sojourn.features.readers._stamps import StampForm, moment, stamp_form, stamps_s
+from sojourn.features.readers._repeated_hour import ChosenTimes, chosen_times
+from sojourn.features.readers._stamps import StampForm, later_times_s, moment, stamp_form, stamps_s
 from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers._tres import counts, requested_gib, tres
 
@@ -34,7 +35,10 @@ _MAX_SIZE = 1e9
 
 @dataclass(slots=True)
 class SacctExport:
-    """What the first blocks of an export decide for all others, and what is counted on the way."""
+    """What the first blocks of an export decide for all others, and what is counted on the way.
+
+    n_chosen: int64 (3,), runs with a time in a repeated hour, decided by Elapsed, by Submit, and by neither.
+    """
 
     path: Path
     timezone: str | None
@@ -42,6 +46,7 @@ class SacctExport:
     fields: list[str] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     n_moved: int = 0
+    n_chosen: np.ndarray = field(default_factory=lambda: np.zeros(3, np.int64))
 
     def runs(self, rows: TextRows) -> pd.DataFrame:
         """The kept runs of one block, times in Unix seconds; `last_s` is the last time at which a run was seen."""
@@ -59,23 +64,24 @@ class SacctExport:
             rows.refuse(f"{name.capitalize()} must be a time", found.is_bad, name)
         rows.refuse("never ran (Start missing)", start.is_missing)
         rows.refuse("no cores", ~(cores > 0))
-        spent_s = self._spent_s(rows, start.values, end.values)
+        spent_s = self._spent_s(rows)
         is_running = np.isin(state, _RUNNING) | end.is_missing
-        departure = np.where(end.is_missing, np.nan, end.values)
-        departure = self._without_clock_change(rows, start.values, departure, spent_s, is_running)
-        rows.refuse("End before Start", departure < start.values, "end")
+        submit = self._times(rows, "submit") if "submit" in rows.names else None
+        found = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
+        began = found.start_s
+        departure = self._without_clock_change(rows, began, found.end_s, spent_s, is_running)
+        rows.refuse("End before Start", departure < began, "end")
         rows.repair("still running, with an end (sacct -T): censored", is_running & ~np.isnan(departure))
-        seen = np.where(np.isnan(departure), start.values + np.nan_to_num(np.maximum(spent_s, 0)), departure)
+        seen = np.where(np.isnan(departure), began + np.nan_to_num(np.maximum(spent_s, 0)), departure)
         columns: dict[str, Any] = {}
-        if "submit" in rows.names:
-            submit = self._times(rows, "submit")
+        if submit is not None:
             rows.refuse("Submit must be a time", submit.is_bad, "submit")
-            submitted = np.where(submit.is_missing, start.values, submit.values)
-            ahead = submitted - start.values
+            submitted = np.where(submit.is_missing, began, submit.values)
+            ahead = submitted - began
             rows.refuse("Start before Submit", ahead > _HOUR_S, "submit")
             rows.repair("Start at most an hour before Submit (clocks changed): start taken", ahead > 0)
             rows.repair("Submit missing: start taken", submit.is_missing)
-            columns["submit_s"] = np.minimum(submitted, start.values)
+            columns["submit_s"] = np.minimum(submitted, began)
         columns |= {"cpu_cores": cores, "mem_gib": np.nan_to_num(mem_gib), "gpu": np.nan_to_num(gpu)}
         rows.repair("memory missing: 0 taken", np.isnan(mem_gib))
         columns["requested_s"] = _limits_s(rows)
@@ -91,10 +97,12 @@ class SacctExport:
             names["exit_code"] = rows.text("exitcode")
         names["state"] = state
         self.states.update(Counter(state[kept].tolist()))
+        decided = (found.is_by_spent, found.is_by_submit, found.is_left)
+        self.n_chosen += np.array([int((mask & kept).sum()) for mask in decided])
         return pd.DataFrame({
             "line": rows.line[kept],
             "request_id": pd.Series(ids[kept], dtype="str"),
-            "arrival_s": np.floor(start.values[kept]),
+            "arrival_s": np.floor(began[kept]),
             "departure_s": np.floor(np.where(is_running, np.nan, departure)[kept]),
             "last_s": np.floor(seen[kept]),
             **{name: values[kept] for name, values in columns.items()},
@@ -112,6 +120,11 @@ class SacctExport:
             if self.n_moved:
                 ledger.note(f"check: of {self.n_moved:,} runs, the end is an hour off the elapsed time: the cluster's "
                             "clocks changed (--timezone)")
+        if self.n_chosen.any():
+            by_spent, by_submit, n_left = self.n_chosen.tolist()
+            ledger.note(f"{'check: ' if n_left else ''}{by_spent + by_submit + n_left:,} runs begin or end in an hour "
+                        f"that a change of clocks repeats: {by_spent:,} decided by Elapsed, {by_submit:,} by Submit, "
+                        f"{n_left:,} by neither and taken the first time")
         unknown = {name: n for name, n in self.states.items() if name not in (*_RUNNING, *CUT, *_OWN)}
         if unknown:
             ledger.note(f"check: states that are not known, taken as ended: {', '.join(sorted(unknown))[:200]}")
@@ -150,7 +163,15 @@ class SacctExport:
             return Cells(np.full(len(cells), np.nan), np.ones(len(cells), bool), np.zeros(len(cells), bool))
         return stamps_s(cells, self.form, self.timezone)
 
-    def _spent_s(self, rows: TextRows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    def _chosen(self, rows: TextRows, start: Cells, end: Cells, submit: Cells | None,
+                spent_s: np.ndarray) -> ChosenTimes:
+        """Starts and ends, those of a repeated hour as the rest of the row says."""
+        none = np.full(len(rows.raw), np.nan)
+        later = [none if self.form is None else later_times_s(rows.text(name), found.values, self.form, self.timezone)
+                 for name, found in (("start", start), ("end", end))]
+        return chosen_times(start.values, end.values, *later, spent_s, none if submit is None else submit.values)
+
+    def _spent_s(self, rows: TextRows) -> np.ndarray:
         """Seconds from start to end, or to the export, by the fields of durations; NaN without Elapsed."""
         for name in ("elapsed", "elapsedraw"):
             if name in rows.names:
@@ -158,7 +179,7 @@ class SacctExport:
                 if "suspended" in rows.names:
                     found = found + np.nan_to_num(_durations(rows, "suspended"))
                 return found
-        return np.full(len(start), np.nan)
+        return np.full(len(rows.raw), np.nan)
 
     def _without_clock_change(self, rows: TextRows, start: np.ndarray, departure: np.ndarray, spent_s: np.ndarray,
                               is_running: np.ndarray) -> np.ndarray:

@@ -134,6 +134,31 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
     return Cells(values, missing, np.isnan(values) & ~missing)
 
 
+def later_times_s(text: Sequence[str] | np.ndarray, first_s: np.ndarray, form: StampForm,
+                  timezone: str | None = None) -> np.ndarray:
+    """Where a change of clocks repeats a cell's hour, the second time, Unix seconds; NaN for all others. Shape (n,).
+
+    first_s: the cells' `stamps_s`, which are the first time.
+
+    >>> cells, form = ["2026-10-25T02:30:00", "2026-10-25T03:30:00"], StampForm("iso")
+    >>> later_times_s(cells, stamps_s(cells, form, "Europe/Berlin").values, form, "Europe/Berlin")
+    array([1.7928918e+09,           nan])
+    """
+    later_s = np.full(len(first_s), np.nan)
+    idx = np.flatnonzero(~np.isnan(first_s))
+    if form.kind != ISO or timezone in (None, "UTC") or not len(idx):
+        return later_s
+    zone = ZoneInfo(str(timezone))
+    whole = np.floor(first_s[idx])
+    there = pd.DatetimeIndex(whole.astype("datetime64[s]"), tz="UTC").tz_convert(zone).tz_localize(None)
+    again = there.tz_localize(zone, ambiguous=np.zeros(len(there), bool), nonexistent="shift_forward")
+    again_s = np.asarray(again.as_unit("s").asi8, float)
+    is_twice = again_s > whole
+    is_twice[is_twice] = ~_moments(np.asarray(text, object)[idx[is_twice]], None)[1]  # a zone leaves no choice
+    later_s[idx[is_twice]] = (again_s + first_s[idx] - whole)[is_twice]
+    return later_s
+
+
 @dataclass(frozen=True, slots=True)
 class LocalTimes:
     """How many ISO cells a column has, and how many of them have no zone, lie in an hour that a change of clocks
