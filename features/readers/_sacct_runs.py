@@ -21,8 +21,8 @@ from sojourn.features.readers._tres import counts, requested_gib, tres
 _FIELDS = {"account": "account", "user": "user", "job_name": "jobname", "partition": "partition", "qos": "qos"}
 _READ = frozenset((
     *_FIELDS.values(), "jobid", "submit", "start", "end", "elapsed", "elapsedraw", "suspended", "state", "exitcode",
-    "timelimit", "timelimitraw", "reqcpus", "alloccpus", "ncpus", "reqmem", "nnodes", "allocnodes", "alloctres",
-    "reqtres", "nodelist"))  # fmt: skip
+    "timelimit", "timelimitraw", "reqcpus", "alloccpus", "ncpus", "reqmem", "nnodes", "allocnodes", "reqnodes",
+    "alloctres", "reqtres", "nodelist"))  # fmt: skip
 _WAITING = ("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED")
 CUT = ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "REQUEUED", "REVOKED", "RESIZING", "BOOT_FAIL")
@@ -53,7 +53,7 @@ class SacctExport:
         self.fields = list(rows.names)
         state, ids = _states(rows), rows.text("jobid")
         start, end = self._times(rows, "start"), self._times(rows, "end")
-        cores, gpu, mem_gib, is_placed = _sizes(rows)
+        cores, gpu, mem_gib, nodes, is_placed = _sizes(rows)
         is_job = pd.Series(ids, dtype="str").str.fullmatch(_JOB_ID).to_numpy(bool)
         rows.refuse("JobID must be a job's", ~is_job, "jobid")
         rows.refuse("State missing", state == "", "state")
@@ -67,9 +67,9 @@ class SacctExport:
         spent_s = self._spent_s(rows)
         is_running = np.isin(state, _RUNNING) | end.is_missing
         submit = self._times(rows, "submit") if "submit" in rows.names else None
-        found = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
-        began = found.start_s
-        departure = self._without_clock_change(rows, began, found.end_s, spent_s, is_running)
+        chosen = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
+        began = chosen.start_s
+        departure = self._without_clock_change(rows, began, chosen.end_s, spent_s, is_running)
         rows.refuse("End before Start", departure < began, "end")
         rows.repair("still running, with an end (sacct -T): censored", is_running & ~np.isnan(departure))
         seen = np.where(np.isnan(departure), began + np.nan_to_num(np.maximum(spent_s, 0)), departure)
@@ -82,7 +82,7 @@ class SacctExport:
             rows.repair("Start at most an hour before Submit (clocks changed): start taken", ahead > 0)
             rows.repair("Submit missing: start taken", submit.is_missing)
             columns["submit_s"] = np.minimum(submitted, began)
-        columns |= {"cpu_cores": cores, "mem_gib": np.nan_to_num(mem_gib), "gpu": np.nan_to_num(gpu)}
+        columns |= {"cpu_cores": cores, "mem_gib": np.nan_to_num(mem_gib), "gpu": np.nan_to_num(gpu), "n_nodes": nodes}
         rows.repair("memory missing: 0 taken", np.isnan(mem_gib))
         columns["requested_s"] = _limits_s(rows)
         if "reqcpus" in rows.names:
@@ -97,7 +97,7 @@ class SacctExport:
             names["exit_code"] = rows.text("exitcode")
         names["state"] = state
         self.states.update(Counter(state[kept].tolist()))
-        decided = (found.is_by_spent, found.is_by_submit, found.is_left)
+        decided = (chosen.is_by_spent, chosen.is_by_submit, chosen.is_left)
         self.n_chosen += np.array([int((mask & kept).sum()) for mask in decided])
         return pd.DataFrame({
             "line": rows.line[kept],
@@ -167,9 +167,11 @@ class SacctExport:
                 spent_s: np.ndarray) -> ChosenTimes:
         """Starts and ends, those of a repeated hour as the rest of the row says."""
         none = np.full(len(rows.raw), np.nan)
-        later = [none if self.form is None else later_times_s(rows.text(name), found.values, self.form, self.timezone)
-                 for name, found in (("start", start), ("end", end))]
-        return chosen_times(start.values, end.values, *later, spent_s, none if submit is None else submit.values)
+        later_start, later_end = (
+            none if self.form is None else later_times_s(rows.text(name), first.values, self.form, self.timezone)
+            for name, first in (("start", start), ("end", end)))
+        return chosen_times(start.values, end.values, later_start, later_end, spent_s,
+                            none if submit is None else submit.values)
 
     def _spent_s(self, rows: TextRows) -> np.ndarray:
         """Seconds from start to end, or to the export, by the fields of durations; NaN without Elapsed."""
@@ -199,10 +201,13 @@ def _states(rows: TextRows) -> np.ndarray:
     return np.array(["" if word in ("UNKNOWN", "NONE") else word for word in words], object)[codes]
 
 
-def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cores, GPUs, GiB (NaN = missing), and whether the run was given a place."""
+def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cores, GPUs, GiB and nodes (NaN = missing), and whether the run was given a place.
+
+    A number of nodes below 1 or above that of the cores is none.
+    """
     nothing = np.full(len(rows.raw), np.nan)
-    cores, gpu, mem_gib, nodes = nothing.copy(), nothing.copy(), nothing.copy(), nothing.copy()
+    cores, gpu, mem_gib, nodes, asked_nodes = (nothing.copy() for _ in range(5))
     is_placed = np.full(len(rows.raw), bool({"alloctres", "nodelist"} & set(rows.names)))
     for name, title in (("alloctres", "AllocTRES"), ("reqtres", "ReqTRES")):
         if name in rows.names:
@@ -211,10 +216,12 @@ def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
             rows.refuse(f"{title} must be cpu=N,mem=N,...", found.is_bad, name)
             if name == "alloctres":
                 is_placed &= cells != ""
+                nodes = found.node
+            else:
+                asked_nodes = found.node
             has_cpu = ~np.isnan(cores)
             cores = np.where(has_cpu, cores, found.cpu)
             mem_gib = np.where(np.isnan(mem_gib), found.mem_gib, mem_gib)
-            nodes = np.where(np.isnan(nodes), found.node, nodes)
             gpu = np.where(has_cpu, gpu, found.gpu)  # of the list that gave the cores
     for name in ("alloccpus", "ncpus", "reqcpus"):
         if name in rows.names:
@@ -224,16 +231,17 @@ def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
             cores = np.where(cores > 0, cores, cpus)
     if "nodelist" in rows.names:
         is_placed &= rows.text("nodelist") != "None assigned"
-    for name in ("nnodes", "allocnodes"):
+    for name in ("allocnodes", "nnodes", "reqnodes"):
         if name in rows.names:
-            nodes = np.where(np.isnan(nodes), counts(rows.text(name)), nodes)
+            nodes = np.where(nodes > 0, nodes, counts(rows.text(name)))
+    nodes = np.where(nodes > 0, nodes, asked_nodes)
     if "reqmem" in rows.names:
         asked, is_bad = requested_gib(rows.text("reqmem"), cores, nodes)
         rows.refuse("ReqMem must be a size of memory", is_bad, "reqmem")
         mem_gib = np.where(np.isnan(mem_gib), asked, mem_gib)
     for size in (cores, gpu, mem_gib):
         rows.refuse("size above 1e9", size > _MAX_SIZE)
-    return cores, gpu, mem_gib, is_placed
+    return cores, gpu, mem_gib, np.where((nodes >= 1) & (nodes <= cores), nodes, np.nan), is_placed
 
 
 def _limits_s(rows: TextRows) -> np.ndarray:

@@ -66,6 +66,8 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
         runs["is_cut"] = runs["state"].isin(CUT).to_numpy(bool) & runs["departure_s"].notna().to_numpy(bool)
     if not (runs["gpu"] > 0).any():
         del runs["gpu"]
+    if runs["n_nodes"].isna().all():
+        del runs["n_nodes"]
     export.tell(runs, horizon, origin_s, ledger)
     return trace_of(runs, horizon.time_s, roles, ledger, _meta(export, runs, origin_s), others=export.at_end_names(),
                     is_event_log=True)
@@ -79,7 +81,7 @@ SLURM = Reader(
     owners="`account`, `user`, `job_name`",
     categories="`partition`, `qos`",
     numbers="`requested_s`, `requested_cores`",
-    no_role="`submit_s`, `state`, `exit_code`, `suspended_s`, `is_cut`",
+    no_role="`submit_s`, `n_nodes`, `state`, `exit_code`, `suspended_s`, `is_cut`",
 )
 
 
@@ -146,6 +148,8 @@ def _meta(export: SacctExport, runs: pd.DataFrame, origin_s: int) -> dict[str, A
         "not_read": export.unread(),
         "spans_hosts": True,  # a job's cores may be of several nodes
     }
+    if "n_nodes" in runs:
+        meta["hosts_column"] = "n_nodes"
     if "submit_s" in runs:
         meta["submit_column"] = "submit_s"
     return meta

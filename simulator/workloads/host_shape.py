@@ -12,7 +12,7 @@ import pandas as pd
 from sojourn.features.trace import RESOURCES, Trace
 from sojourn.simulator.workloads.amounts import demand, n_hosts_for, whole_amounts
 from sojourn.simulator.workloads.left_out import LEFT_OUT_MAX, LeftOut, core_hours, hours
-from sojourn.simulator.workloads.parts import SPANS_HOSTS
+from sojourn.simulator.workloads.parts import SPANS_HOSTS, fits_in_parts, n_hosts_of, on_one_host
 from sojourn.simulator.workloads.workload import MIN_HOSTS, fits_somewhere
 
 USUAL = {"cpu_cores": 96.0, "mem_gib": 384.0}
@@ -22,7 +22,8 @@ GIB_PER_CORE = 4.0
 """Memory of a host where the trace records none."""
 _HELD = ((8, 0.99), (4, 0.99), (2, 0.99), (1, 0.99), (0, 0.96))
 """How many of the median request a host holds at least, and the share of the core-hours of those that it holds."""
-
+_HELD_IN_PARTS = ((0, 0.99), (0, 0.96))
+"""Likewise, where requests say on how many hosts they ran: a host is then as large as what ran on one."""
 _PARTS_OF_USUAL = (2, 4, 8, 16, 32, 96)
 
 
@@ -43,8 +44,9 @@ def host_shape(trace: Trace, load: float = 0.8) -> HostShape:
        the core-hours, and 8 of the median request by core-hours (4, 2 or 1 where 8 leave fewer than 10 hosts, and
        then the size that holds 96 %).
 
-    The last one is taken whatever it gives. Where requests may span hosts (`parts`), every shape holds them, and after
-    the first two come halves, quarters and so on of the second.
+    The last one is taken whatever it gives. Where requests may span hosts (`parts`), a shape holds those whose part on
+    one host it holds, and all of which the number of hosts is not known. After the first two come halves, quarters and
+    so on of the second, and where numbers of hosts are known, the size that holds parts with 99 % (96 %).
 
     load: peak of the binding resource over capacity, above 0.
 
@@ -61,10 +63,8 @@ def host_shape(trace: Trace, load: float = 0.8) -> HostShape:
     shape = HostShape(USUAL, "")
     for shape in _candidates(trace, names):
         capacity = whole_amounts(pd.DataFrame([dict(shape.sizes)]), names)
-        is_kept = fits_somewhere(need, capacity)
-        if spans_hosts:
-            is_kept[:] = True
-        elif LeftOut.of(trace, is_kept).core_hour_share > LEFT_OUT_MAX:
+        is_kept = fits_in_parts(trace, shape.sizes) if spans_hosts else fits_somewhere(need, capacity)
+        if LeftOut.of(trace, is_kept).core_hour_share > LEFT_OUT_MAX:
             continue
         if _n_hosts(trace, need, is_kept, capacity[0], load) >= MIN_HOSTS:
             return shape
@@ -81,15 +81,18 @@ def _candidates(trace: Trace, names: tuple[str, ...]) -> Iterator[HostShape]:
     if "gpu" in names and (trace.requests["gpu"] > 0).any():
         usual["gpu"] = USUAL_GPUS
     yield HostShape(usual, "the usual host")
-    if trace.meta.get(SPANS_HOSTS):
+    spans_hosts = bool(trace.meta.get(SPANS_HOSTS))
+    if spans_hosts:
         for part in _PARTS_OF_USUAL:
             yield HostShape({name: size / part for name, size in usual.items()}, "small, so that there are enough")
+    is_sized = ~np.isnan(n_hosts_of(trace)) if spans_hosts else np.ones(len(trace), bool)
+    if not is_sized.any():
         return
-    weight = _weight(trace)
-    for n_requests, held in _HELD:
+    amounts, weight = on_one_host(trace)[is_sized], _weight(trace)[is_sized]
+    for n_requests, held in _HELD_IN_PARTS if spans_hosts else _HELD:
         sizes = {}
         for name in names:
-            size = trace.requests[name].to_numpy()
+            size = amounts[name].to_numpy()
             if (size > 0).any():
                 least = max(_weighted_quantile(size, weight, held),
                             n_requests * _weighted_quantile(size, weight * (size > 0), 0.5))

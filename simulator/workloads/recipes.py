@@ -15,8 +15,8 @@ from sojourn.features.trace import RESOURCES, Trace
 from sojourn.simulator.workloads.amounts import UNITS_PER, demand, n_hosts_for, whole_amounts
 from sojourn.simulator.workloads.completion import true_totals
 from sojourn.simulator.workloads.host_shape import USUAL, host_shape
-from sojourn.simulator.workloads.left_out import NOTHING_LEFT_OUT, LeftOut
-from sojourn.simulator.workloads.parts import SPANS_HOSTS, in_parts
+from sojourn.simulator.workloads.left_out import LeftOut
+from sojourn.simulator.workloads.parts import SPANS_HOSTS, fits_in_parts, in_parts
 from sojourn.simulator.workloads.workload import Workload, fits_somewhere
 
 DAY_S = 86_400
@@ -45,9 +45,10 @@ def from_trace(
         is, and `load` and `n_hosts` do not apply; or, with is_fitted, the shape is chosen (`host_shape`).
     load: whole-trace peak of the binding resource over capacity, which fixes the number of hosts unless
         `n_hosts` does. Demand of less than a minute that is above twice the rest is no peak.
-    Requests larger than every host are left out and counted; those of a trace whose `meta` says that they may span
-    hosts are replayed in parts (`in_parts`). A given shape has no further resources (those that the
-    trace's roles declare), so they are not replayed, and the description says so.
+    Requests larger than every host are left out and counted. Those of a trace whose `meta` says that they may span
+    hosts are replayed in parts (`in_parts`), and left out where their part on one host is larger than a host. A given
+    shape has no further resources (those that the trace's roles declare), so they are not replayed, and the
+    description says so.
 
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 40],
     ...                       "cpu_cores": [64.0, 200.0], "mem_gib": [8.0, 8.0]})
@@ -73,13 +74,15 @@ def from_trace(
     not_replayed = tuple(name for name in trace.roles.resources if given and name not in given)
     whole = _without(trace, not_replayed)
     if given and trace.meta.get(SPANS_HOSTS):
-        parts = in_parts(whole, given)
-        total_s = true_totals(whole, rng)[parts.job_of]
+        is_kept = fits_in_parts(whole, given)
+        kept, left_out = whole.select(is_kept), LeftOut.of(whole, is_kept)
+        parts = in_parts(kept, given)
+        total_s = true_totals(kept, rng)[parts.job_of]
         hosts = _alike(parts.trace, total_s, given, load, n_hosts)
-        description = _description("trace", parts.trace, hosts, NOTHING_LEFT_OUT, why)
+        description = _description("trace", parts.trace, hosts, left_out, why)
         if parts.n_divided:
             description += f"; {parts.n_divided:,} of {len(trace):,} jobs span hosts and are replayed in parts"
-        return Workload("trace", parts.trace, hosts, total_s, warmup_s, description=description, job_of=parts.job_of)
+        return Workload("trace", parts.trace, hosts, total_s, warmup_s, left_out, description, job_of=parts.job_of)
     kept, left_out = _fitting(whole, table)
     total_s = true_totals(kept, rng)
     hosts = _alike(kept, total_s, given, load, n_hosts) if given else table

@@ -201,6 +201,23 @@ def test_lists_of_resources_and_requests_of_memory_that_are_none() -> None:
     assert is_bad.tolist() == [True, False, True]
 
 
+def test_the_number_of_nodes_is_kept_without_a_role(tmp_path: Path) -> None:
+    fields = (*FIELDS, "NNodes", "ReqTRES")
+    blank = GOOD | {"NNodes": "", "ReqTRES": ""}
+    rows = [blank, NEXT | {"AllocTRES": "cpu=8,node=2", "NNodes": "3"}, NEXT | {"AllocTRES": "cpu=8", "NNodes": "4"},
+            NEXT | {"AllocTRES": "", "ReqTRES": "cpu=8,node=5"}, NEXT | {"AllocTRES": "cpu=2", "NNodes": "3"},
+            NEXT | {"AllocTRES": "cpu=8", "NNodes": "0"}]
+    path = tmp_path / "sacct.txt"
+    rows = [{**blank, **row, "JobID": str(idx)} for idx, row in enumerate(rows, 1)]
+    path.write_text("\n".join(["|".join(fields), *("|".join(row[name] for name in fields) for row in rows)]) + "\n")
+    trace, _ = read_trace("slurm", path)
+    found = trace.requests.set_index("request_id")["n_nodes"].sort_index().tolist()
+    np.testing.assert_equal(found, [1.0, 2.0, 4.0, 5.0, np.nan, np.nan])  # 3 nodes cannot share 2 cores
+    assert "n_nodes" not in trace.roles.columns() and trace.meta["hosts_column"] == "n_nodes"
+    without, _ = read(tmp_path, NEXT, fields=tuple(name for name in FIELDS if name != "AllocTRES"))
+    assert "n_nodes" not in without.requests and "hosts_column" not in without.meta
+
+
 def test_without_an_end_a_run_is_censored_and_an_end_of_a_running_one_is_no_end(tmp_path: Path) -> None:
     cut = {"JobID": "3", "State": "RUNNING", "Start": "2026-01-05T04:00:00", "End": "2026-01-05T05:00:00"}  # sacct -T
     trace, report = read(tmp_path, NEXT | {"State": "RUNNING", "End": "Unknown", "Elapsed": "01:00:00"}, cut)

@@ -52,6 +52,53 @@ def test_jobs_of_a_batch_system_are_replayed_whole_on_small_hosts() -> None:
     assert (len(given_hosts.hosts), len(given_hosts.trace)) == (3, 2)
 
 
+def _on_nodes(cores: list[float], n_nodes: list[float], gib: float = 0.0) -> sim.Trace:
+    table = _jobs(cores, [gib] * len(cores)).requests.assign(n_nodes=n_nodes)
+    return sim.Trace(table, 2_000, meta={"spans_hosts": True, "hosts_column": "n_nodes"})
+
+
+def test_a_job_of_n_nodes_is_n_parts_and_others_are_divided_as_before() -> None:
+    # a: 10 cores on 1 node, b: 10 on 4 nodes, c: 10 on an unknown number: 4 + 4 + 2 on hosts of 4
+    parts = in_parts(_on_nodes([4.0, 10.0, 10.0, 2.0], [1, 4, np.nan, 2]), {"cpu_cores": 4.0, "mem_gib": 8.0})
+    assert parts.job_of.tolist() == [0, 1, 1, 1, 1, 2, 2, 2, 3, 3] and parts.n_divided == 3
+    assert parts.trace.requests["cpu_cores"].tolist() == [4.0, *[2.5] * 4, 4.0, 4.0, 2.0, 1.0, 1.0]
+    assert parts.trace.requests["request_id"].tolist()[:3] == ["0", "1#1", "1#2"]
+
+
+def test_a_one_node_job_larger_than_every_host_is_left_out_and_counted() -> None:
+    # 128 cores on one node do not fit a host of 96; 256 on 4 nodes do. 900 s each: 32 of 96 core-hours are left out
+    workload = sim.build_workload("trace", _on_nodes([128.0, 256.0], [1, 4]), cpu_cores=96, mem_gib=384)
+    assert workload.trace.requests["cpu_cores"].tolist() == [64.0] * 4 and workload.job_of is not None
+    assert workload.job_of.tolist() == [0] * 4
+    assert (workload.left_out.n_requests, workload.left_out.n_all) == (1, 2)
+    assert workload.left_out.core_hours == pytest.approx(32.0)
+    assert workload.left_out.core_hours_all == pytest.approx(96.0)
+    assert "1 (50.0%) of the requests with 33.3% of the core-hours are larger than every host" in workload.description
+    assert workload.description.endswith("1 of 2 jobs span hosts and are replayed in parts")
+
+
+def test_chosen_hosts_hold_what_ran_on_one_node() -> None:
+    # 20 jobs of 128 cores and 500 GiB on one node each: the usual host of 96 and its parts hold none
+    one_node = sim.build_workload("trace", _on_nodes([128.0] * 20, [1] * 20, 500.0), is_fitted=True)
+    assert one_node.hosts[["cpu_cores", "mem_gib"]].drop_duplicates().to_numpy().tolist() == [[128.0, 512.0]]
+    assert (len(one_node.trace), one_node.left_out.n_requests) == (20, 0)
+    # the same jobs on two nodes each fit the usual host by halves
+    two_nodes = sim.build_workload("trace", _on_nodes([128.0] * 20, [2] * 20, 500.0), is_fitted=True)
+    assert set(two_nodes.hosts["cpu_cores"]) == {96.0} and len(two_nodes.trace) == 40
+    # one job of 128 among many of 48 has under 5 % of the core-hours: left out by the same share rule, and said
+    mixed = sim.build_workload("trace", _on_nodes([128.0] + [48.0] * 90, [1] * 91), is_fitted=True)
+    assert set(mixed.hosts["cpu_cores"]) == {96.0} and mixed.left_out.n_requests == 1
+
+
+def test_without_node_counts_nothing_changes() -> None:
+    plain, unknown = _jobs([1_000.0, 25.0], [0.0, 9.0]), _on_nodes([1_000.0, 25.0], [np.nan] * 2)
+    table = unknown.requests.assign(mem_gib=plain.requests["mem_gib"])
+    built = [sim.build_workload("trace", trace, is_fitted=True)
+             for trace in (plain, sim.Trace(table, 2_000, meta=unknown.meta))]
+    assert built[0].description == built[1].description
+    pd.testing.assert_frame_equal(built[0].trace.requests, built[1].trace.requests.drop(columns="n_nodes"))
+
+
 def test_hosts_are_halved_until_there_are_enough() -> None:
     # 100 cores at once: 2 hosts of 96, 3 of 48, 6 of 24, 11 of 12
     workload = sim.build_workload("trace", _jobs([25.0] * 4, [0.0] * 4), is_fitted=True)
