@@ -97,9 +97,10 @@ class Nodes:
         return self._predictor.predict(self._requests.request(pod), now_s)
 
     def placed(self, pod: Mapping[str, Any], now_s: int) -> str:
-        """Take in a pod as it stands now; returns placed, known, ended, unknown or ignored.
+        """Take in a pod as it stands now; returns placed, known, ended, finished or ignored.
 
-        Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod is taken as `ended`.
+        Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod is taken as `ended`,
+        or as `finished` where it was not placed here.
         ValueError: no uid, a wrong type, another node than before, or too many pods.
         """
         uid = pods.pod_uid(pod)
@@ -127,7 +128,8 @@ class Nodes:
     def ended(self, pod: Mapping[str, Any], now_s: int) -> str:
         """Take in that a pod (its uid is enough) has ended: when its last container did, where it says so, else now.
 
-        Returns ended, known (it had before) or unknown (never placed here).
+        Returns ended, known (it had before), finished (it says that it has ended, and was never placed here: it ended
+        before it was reported) or unknown (nothing of it is known).
         """
         uid = pods.pod_uid(pod)
         finished_s = pods.finished_unix_s(pod)
@@ -139,7 +141,7 @@ class Nodes:
             del self._gone[next(iter(self._gone))]
         placed = self._placed.pop(uid, None)
         if placed is None:
-            return "unknown"
+            return "finished" if pods.is_finished(pod) else "unknown"
         self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))
         del self._nodes[placed.node][uid]
         self._move(placed.node, placed.exit_s, -math.inf)

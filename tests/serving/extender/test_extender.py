@@ -57,7 +57,7 @@ def test_the_examples_over_http() -> None:
         assert ask(connection, "/nodes", example("node_list")) == (200, {"nodes": 2, "draining": 1})
         # two run; one pends, and two belong to their node; one has finished, before we knew it
         assert ask(connection, "/running", example("pod_list")) == (200, {
-            "placed": 2, "ignored": 3, "unknown": 1, "absent": 0})  # fmt: skip
+            "placed": 2, "ignored": 3, "finished": 1, "absent": 0})  # fmt: skip
         assert [name for name, _ in predictor.admitted] == ["train-6-bbbbb", "train-5-aaaaa"]  # by their starts
         # the pod stays for 3 h (10800 s, at any quantile), node-2 is to be empty in 2 h
         assert ask(connection, "/filter", arguments) == (200, example("filter_result_node_names"))

@@ -95,6 +95,18 @@ def test_reports_are_idempotent() -> None:
     assert cluster.n_pods == 0
 
 
+def test_a_pod_that_finished_before_it_was_reported_is_not_one_that_was_never_seen() -> None:
+    cluster, predictor = fixed_nodes({"a": 60.0})
+    finished = {phase: pod(phase, "n") | {"status": {"phase": phase}} for phase in ("Succeeded", "Failed")}
+    assert [cluster.placed(each, NOW_S) for each in finished.values()] == ["finished", "finished"]
+    assert [cluster.placed(each, NOW_S) for each in finished.values()] == ["known", "known"]
+    assert cluster.ended(pod("x", "n") | {"status": {"phase": "Succeeded"}}, NOW_S) == "finished"
+    assert cluster.ended(pod("never seen"), NOW_S) == "unknown"
+    assert cluster.placed(pod("a", "n"), NOW_S) == "placed"
+    assert cluster.placed(pod("a", "n") | {"status": {"phase": "Succeeded"}}, NOW_S + 9) == "ended"
+    assert [name for name, _ in predictor.admitted] == ["a"]
+
+
 def test_ended_pods_are_remembered_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "N_GONE", 2)
     cluster, _ = fixed_nodes({"a": 60.0, "b": 60.0, "c": 60.0})
