@@ -19,6 +19,8 @@ from sojourn.serving.inputs.history_definition import HistoryDefinition
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
+SIZES = frozenset(("cpu_cores", "mem_gib", "gpu"))
+"""Columns of every trace that are finite and not below 0: a host has room for no other."""
 _NAN = math.nan
 _DAY_S = 86_400
 WEEK_S = 7 * _DAY_S
@@ -88,7 +90,7 @@ class Encoder:
             "_known": known,
             "_pick": _picker(self.columns()),
             "_plain_types": _plain_types(len(self.numbers), len(self.names)),
-            "_parsed": _values_parser(len(self.numbers), pick_key_numbers, key_picks),
+            "_parsed": _values_parser(self.numbers, pick_key_numbers, key_picks),
             "_pick_key_numbers": pick_key_numbers,
             "_key_picks": key_picks,
         }.items():
@@ -106,8 +108,8 @@ class Encoder:
         """Check and convert one request.
 
         A missing column is NaN (numbers) or no history (names), and is listed in `unknown`. Refused with
-        ValueError: an unknown column, a number that is not one, an infinite number, a name that is no text,
-        whole number or boolean.
+        ValueError: an unknown column, a number that is not one, an infinite number, a size (SIZES) that is NaN or below
+        0, a name that is no text, whole number or boolean.
         """
         return self._parse_plain(request) or self._parse_any(request)
 
@@ -155,17 +157,20 @@ def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:
     return frozenset((*numbers, *(str,) * n_names) for numbers in mixed)
 
 
-def _values_parser(n_numbers: int, pick_key_numbers: _Pick,
+def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
                    key_picks: Sequence[_Pick]) -> Callable[[tuple[Any, ...]], Parsed | None]:
     """A function of the values of all columns, in order, the same for equal ones; it keeps its latest answers.
 
-    It gives None where a number is not finite.
+    names: of the numbers, which come first. It gives None where a number is not finite, and where a size is below 0.
     """
+    n_numbers = len(names)
+    idx_sizes = [idx for idx, name in enumerate(names) if name in SIZES]
+
     @lru_cache(N_PARSED)
     def parsed(values: tuple[Any, ...]) -> Parsed | None:
         try:
             numbers = tuple(map(_plus_zero, values[:n_numbers]))
-            if not math.isfinite(math.fsum(numbers)):
+            if not math.isfinite(math.fsum(numbers)) or any(numbers[idx] < 0.0 for idx in idx_sizes):
                 return None
         except (OverflowError, ValueError):  # ValueError: infinities of both signs
             return None
@@ -198,6 +203,8 @@ def _number(column: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{column} must be a finite number, got {shown(value)}") from error
+    if column in SIZES and not 0.0 <= number < math.inf:
+        raise ValueError(f"{column} must be finite and at least 0, got {shown(value)}")
     if math.isinf(number):
         raise ValueError(f"{column} must be finite, got {shown(value)}")
     return _plus_zero(number)

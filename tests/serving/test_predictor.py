@@ -165,7 +165,7 @@ def test_a_bad_value_names_its_column(made: Made, predictor: Predictor) -> None:
     for stranger in columns:
         with pytest.raises(ValueError, match=r"column must be one of cpu_cores, .*, got"):
             predictor.predict({stranger: 1.0}, 0)
-    vm = predictor.predict(request | {"cpu_cores": math.nan, "zone": math.nan}, 0)
+    vm = predictor.predict(request | {"cpu_cores": None, "zone": math.nan}, 0)
     assert {"cpu_cores", "zone"} <= set(vm.unknown)  # what is missing is not wrong
 
 

@@ -51,6 +51,23 @@ def test_a_number_that_is_none_is_refused_by_name(value: Any) -> None:
         ENCODER.parse(REQUEST | {"cores": value})
 
 
+SIZED = Encoder(("requested_s", "cpu_cores", "mem_gib", "gpu"), (), HistoryDefinition(()))
+SIZED_REQUEST: dict[str, Any] = {"requested_s": -1.0, "cpu_cores": 2.0, "mem_gib": 0.0, "gpu": 0.0}
+
+
+@pytest.mark.parametrize("size", ["cpu_cores", "mem_gib", "gpu"])
+@pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, -math.inf, np.float64("nan"), np.int64(-3)], ids=repr)
+@pytest.mark.parametrize("others", [SIZED_REQUEST, {}], ids=["all columns", "one column"])
+def test_a_size_is_finite_and_not_below_0(size: str, value: Any, others: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"^{size} must be finite and at least 0, got .*{str(value)[:4]}"):
+        SIZED.parse({**others, size: value})
+
+
+def test_a_size_may_be_0_or_not_given_and_other_numbers_may_be_below_0() -> None:
+    assert SIZED.parse(SIZED_REQUEST).numbers == (-1.0, 2.0, 0.0, 0.0)
+    assert SIZED.parse({"cpu_cores": None, "gpu": -0.0}).unknown == ("requested_s", "cpu_cores", "mem_gib")
+
+
 @pytest.mark.parametrize("value", [1.5, b"ann", ["ann"], {"ann": 1}], ids=repr)
 def test_a_name_that_is_no_text_is_refused_by_name(value: Any) -> None:
     with pytest.raises(ValueError, match="user must be text or a whole number, got"):
