@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from sojourn.features.split import Examples
 from sojourn.models.measures import KaplanMeier
@@ -30,6 +31,16 @@ def training_reference(rows: Examples, names: Sequence[str]) -> dict[str, Any]:
     survival = [None if value != value else round(value, 6)
                 for value in seen.survival_at(np.array(SURVIVAL_AGES_S, np.float64)).tolist()]
     return {"n": len(rows), "features": features, "lifetime": {"ages_s": [*SURVIVAL_AGES_S], "survival": survival}}
+
+
+def given_shares(requests: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+    """Of each column, the share of the requests that have it, 0 to 1; names that are `missing` are not there.
+
+    >>> given_shares(pd.DataFrame({"requested_s": [60.0, None], "user": ["missing", "ann"]}), ("requested_s", "user"))
+    {'requested_s': 0.5, 'user': 0.5}
+    """
+    is_given = {name: requests[name].notna() & (requests[name] != "missing") for name in columns}
+    return {name: round(float(given.mean()), 6) if len(given) else 0.0 for name, given in is_given.items()}
 
 
 def feature_reference(values: np.ndarray) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 COUNTERS: Mapping[str, str] = MappingProxyType({
     "predictions": "Requests answered by admit, predict and remaining_many.",
-    "unknowns": "Predictions with a column, category or owner that the model had not seen.",
+    "unknowns": "Predictions without a column that most training requests had, or with a new category or owner.",
     "ended": "Admitted requests that ended.",
     "withdrawn": "Admitted requests that were withdrawn.",
     "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",

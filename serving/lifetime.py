@@ -13,8 +13,9 @@ _HOUR_S = 3_600
 class Lifetime:
     """One request's prediction: its curve, and what of the request the model did not know.
 
-    unknown: columns that the request lacks, by their names, and `history of KEY` for a history key of which the model
-    has seen nothing; `not_given` and `not_seen` tell them apart.
+    unknown: columns that the request lacks, by their names (not those that fewer than half of the training requests
+    had, where the bundle says so), and `history of KEY` for a history key of which the model has seen nothing;
+    `not_given` and `not_seen` tell them apart.
 
     `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
     model that made it; curve and version stay what they are when the predictor reloads. admission: by which the
@@ -47,7 +48,7 @@ class Lifetime:
 
     @property
     def not_given(self) -> tuple[str, ...]:
-        """Columns that the model reads and the request lacks."""
+        """Columns that the model reads and the request lacks, but those that most training requests lacked, too."""
         return tuple(name for name in self.unknown if not name.startswith(HISTORY_OF))
 
     @property

@@ -14,6 +14,8 @@ from sojourn.serving.checks import LATEST_S, whole_seconds
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryTerms, Parsed
 
+USUAL_SHARE = 0.5
+"""A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
 REACH_S = 631_152_000
 """20 years: how long after its trace's end a model is asked at most."""
 
@@ -26,6 +28,7 @@ class Served:
     background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
     retired: columns that a version served before read and this one does not; requests may go on naming them.
     latest_s: now_s beyond it is on another clock than the training trace's, s.
+    rare: columns that fewer than USUAL_SHARE of the training requests had, where the bundle says so.
     """
 
     version: str
@@ -36,6 +39,7 @@ class Served:
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
     latest_s: int = LATEST_S
+    rare: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
@@ -44,8 +48,12 @@ class Served:
         builder = CurveBuilder(schema, bundle.model)
         end_s = schema.training.get("history_to_s")
         latest_s = end_s + REACH_S if type(end_s) is int else LATEST_S
+        shares = schema.training.get("given_shares")
+        known = shares if isinstance(shares, dict) else {}
+        rare = frozenset(name for name in encoder.columns()
+                         if type(known.get(name)) in (int, float) and known[name] < USUAL_SHARE)
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
-                   latest_s=latest_s)
+                   latest_s=latest_s, rare=rare)
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.
@@ -74,10 +82,13 @@ class Served:
                          f"{training['history_to_s']}{how}; got {now_s}")
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
-        """The request as this version reads it; ValueError as `Encoder.parse`."""
+        """The request as this version reads it; ValueError as `Encoder.parse`. `unknown` names no rare column."""
         if self.retired and isinstance(request, Mapping):
             request = {column: value for column, value in request.items() if column not in self.retired}
-        return self.encoder.parse(request)
+        parsed = self.encoder.parse(request)
+        if self.rare and parsed.unknown:
+            return parsed._replace(unknown=tuple([name for name in parsed.unknown if name not in self.rare]))
+        return parsed
 
     def unknown_keys(self, parsed: Parsed, slots: Sequence[int]) -> tuple[str, ...]:
         """Names of the histories that there are none of, for history keys that a request gives."""

@@ -13,7 +13,7 @@ from sojourn.flows.stages.train import Training
 from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.importance import background_rows
-from sojourn.models.training_reference import training_reference
+from sojourn.models.training_reference import given_shares, training_reference
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 
@@ -44,11 +44,13 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
     if exported is None:
         raise ValueError(f"the candidate must be servable, got {candidate.family}")
     split = training.split
+    past = features.trace.requests.iloc[features.rows.idx_request[split.past.idx_row]]
     about = {
         "training": {
             "trace": ingested.name, "data_hash": ingested.data_hash, "content_hash": content_hash,
             "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": features.trace.horizon_s,
             "threshold_s": training.threshold_s,
+            "given_shares": given_shares(past, features.encoder.columns()),
             **{name: int(features.trace.meta[name]) for name in ("start_unix_s",) if name in features.trace.meta},
         },
         "metrics": candidate.validation,

@@ -169,6 +169,38 @@ def test_a_bad_value_names_its_column(made: Made, predictor: Predictor) -> None:
     assert {"cpu_cores", "zone"} <= set(vm.unknown)  # what is missing is not wrong
 
 
+def test_a_column_that_few_training_requests_had_is_not_named_where_it_is_missing(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.folders["hazard"], tmp_path / "b")
+    shares = {"cpu_cores": 1.0, "mem_gib": 0.5, "vm_category": 0.49, "zone": 0.1, "subscription": "few", "other": 0.0}
+    rewrite_schema(tmp_path / "b", lambda schema: schema["training"].update(given_shares=shares))
+    told, silent = Predictor.load(made.folders["hazard"]), Predictor.load(tmp_path / "b")
+    n_before, lacking = 0, {}
+    for request in map(made.request, range(300)):
+        lacking = {name: value for name, value in request.items() if name not in ("vm_category", "zone")}
+        n_before = told.counters["unknowns"]
+        if told.predict(lacking, 0).not_seen == ():  # its owners ran before, so that nothing else is unknown
+            break
+    assert set(told.predict(lacking, 0).unknown) == {"vm_category", "zone"}
+    assert told.counters["unknowns"] == n_before + 2
+    assert silent.predict(lacking, 0).not_given == () and silent.counters["unknowns"] == 0
+    silent.remaining_many([lacking], [0.0], 0)
+    assert silent.counters["unknowns"] == 0
+    # half of the training requests and more, and what the bundle says nothing of, is named; answers stay the same
+    assert {"mem_gib", "subscription"} <= set(silent.predict({}, 0).not_given)
+    assert silent.predict(lacking, 0).remaining(0) == told.predict(lacking, 0).remaining(0)
+    rewrite_schema(tmp_path / "b", lambda schema: schema["training"].update(given_shares=[0.1]))
+    assert set(Predictor.load(tmp_path / "b").predict(lacking, 0).not_given) == {"vm_category", "zone"}
+
+
+def test_a_size_below_0_is_refused_and_counted(made: Made, predictor: Predictor) -> None:
+    for call in (predictor.predict, predictor.admit):
+        with pytest.raises(ValueError, match=r"^mem_gib must be finite and at least 0, got -8.0"):
+            call(made.request(0) | {"mem_gib": -8.0}, 0)
+    with pytest.raises(ValueError, match="cpu_cores must be finite and at least 0, got nan"):
+        predictor.remaining_many([made.request(0) | {"cpu_cores": math.nan}], [0.0], 0)
+    assert predictor.counters["errors"] == 3 and predictor.running() == []
+
+
 def test_what_is_no_handle_is_named(made: Made, predictor: Predictor) -> None:
     calls: tuple[Any, ...] = (lambda vm: predictor.ended(vm, 0), predictor.withdraw, predictor.explain)
     for call in calls:

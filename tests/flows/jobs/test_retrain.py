@@ -93,6 +93,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert schema["training"]["trace"] == "synthetic"
     assert schema["training"]["start_unix_s"] == START_UNIX_S
     assert schema["training"]["content_hash"] == content_hash(_config(store).source)
+    assert schema["training"]["given_shares"] == dict.fromkeys(predictor.encoder.columns(), 1.0)
     assert len(schema["background"]) == 16
     assert len(list((store / "artifacts").rglob("shap.png"))) == 4  # the candidate's, in each of the runs
 
