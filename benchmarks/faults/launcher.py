@@ -186,12 +186,12 @@ def _lives(child: psutil.Process) -> bool:
 
 def _decide_gates(is_every_passed: bool) -> None:
     """Every gate holds, or none does: a sweep passes through a promotion each time, and what follows passes it by."""
-    from sojourn.flows.gates.gate import Gate
+    from sojourn.flows.gates.gate import Gate, Reason
 
     made = Gate.__init__
 
-    def passed(self: Gate, name: str, is_passed: bool, found: str, *rest: object) -> None:
-        made(self, name, is_every_passed, found, *rest)
+    def passed(self: Gate, name: str, is_passed: bool, found: str, reason: Reason = Reason.OTHER) -> None:
+        made(self, name, is_every_passed, found, reason)
 
     Gate.__init__ = passed  # type: ignore[method-assign]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.gate import Gate, Reason
 from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
 from sojourn.serving.inputs import HistoryDefinition
 
@@ -60,6 +60,12 @@ class Jury:
         owners = [test.keys[idx] for idx, key in enumerate(history.keys) if key.kind == "owner"]
         return cls(test.is_event, coarsest_owner(owners, len(test)), seed)
 
+    @property
+    def drawn(self) -> str:
+        """What an interval covers, in words: how many owners were drawn from, or requests where owners are too few."""
+        n = len(np.unique(self.owner_codes))
+        return f"{n:,} {'requests' if n == len(self.owner_codes) else 'owners'}"
+
     def difference(self, own: BrierOverAges, other: BrierOverAges) -> Difference:
         """How the scores of two models on these rows differ, owners drawn with replacement."""
         draws = OwnerDraws(self.owner_codes, N_BOOTSTRAP, seed=self.seed)
@@ -74,7 +80,8 @@ def better_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury
     own, other: of the candidate and of the other on the jury's rows. found: their difference, where it is known.
     """
     found = found or jury.difference(own, other)
-    return _gate(label, own, other, jury, found, found.high_pct < 0.0, "must lie below 0")
+    return _gate(label, own, other, jury, found, found.high_pct < 0.0, "must lie below 0",
+                 Reason.OTHER if found.low_pct > 0.0 else Reason.LEVEL)
 
 
 def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
@@ -97,14 +104,15 @@ def is_more_accurate(own: BrierOverAges, other: BrierOverAges, jury: Jury, found
 
 
 def _gate(label: str, own: BrierOverAges, other: BrierOverAges, jury: Jury, found: Difference, is_shown: bool,
-          rule: str) -> Gate:
+          rule: str, reason: Reason = Reason.OTHER) -> Gate:
     name = f"accuracy against {label}"
     if (n_ended := int(jury.is_event.sum())) < MIN_TEST_ENDS:
-        return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}")
+        return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}",
+                    Reason.FEW_ENDS)
     verdict = "" if is_shown else "; worse" if found.low_pct > 0.0 else "; not shown"
     return Gate(name, is_shown,
                 f"Brier over ages {own.score():.4f} against {other.score():.4f}: {found.mean_pct:+.1f} %, 95 % "
-                f"interval {found.low_pct:+.1f} to {found.high_pct:+.1f}, {rule}{verdict}")
+                f"interval {found.low_pct:+.1f} to {found.high_pct:+.1f} (over {jury.drawn}), {rule}{verdict}", reason)
 
 
 def _excess_pct(own: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.gate import Gate, Reason
 from sojourn.flows.placement.replicas import Replicated
 from sojourn.simulator.experiments import label_of
 
@@ -44,7 +44,7 @@ def simulation_gates(simulation: Replicated | None, own: str, other: str) -> tup
     """
     names = f"empty hosts by nilas against {other}", f"empty hosts by the best policy against {other}"
     if simulation is None:
-        return tuple(Gate(name, False, "not simulated") for name in names)
+        return tuple(Gate(name, False, "not simulated", Reason.NOT_SIMULATED) for name in names)
     best = best_policy(simulation, own, other)
     gates = [_empty_hosts(name, simulation, policy, own, other)
              for name, policy in zip(names, ("nilas", best), strict=True)]
@@ -68,14 +68,18 @@ def is_better_placed(simulation: Replicated | None, own: str, other: str) -> boo
 def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
     mean, low, high = simulation.difference(label_of(policy, own), label_of(policy, other))
     if not _has_effect(simulation, policy):
-        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the "
-                                 f"replay, {policy} leaves the same hosts empty with every prediction")
+        found = (f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the replay, {policy} leaves "
+                 "the same hosts empty with every prediction")
+        return Gate(name, False, found, Reason.NO_EFFECT)
     if not np.isfinite(low):
-        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval")
+        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval",
+                    Reason.PLACEMENT_NOT_SHOWN)
     is_passed = low > -MARGIN_PP
     verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
-    return Gate(name, is_passed, f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f}, to lie above "
-                                 f"{-MARGIN_PP:g}{verdict}")
+    n = simulation.n_pairs(label_of(policy, own), label_of(policy, other))
+    found = (f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (over {n} replicas: small moves of "
+             f"this one trace), to lie above {-MARGIN_PP:g}{verdict}")
+    return Gate(name, is_passed, found, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
 
 
 def _has_effect(simulation: Replicated, policy: str) -> bool:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.next_steps import REASONS_TAG, next_steps, of_tag
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, RunRecord, Tracker
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.promote import Promotion
@@ -91,7 +92,8 @@ def _standing(config: RetrainConfig, tracker: Tracker, run: RunRecord) -> Finish
         return None
     if alias == CHAMPION and read_sha256(config.store / BUNDLES / name) != sha256:
         return None
-    promotion = Promotion(name, version, alias, _gates(tags), is_unchanged=True)
+    steps = next_steps(of_tag(tags.get(REASONS_TAG, "")), name, version) if alias == CHALLENGER else ()
+    promotion = Promotion(name, version, alias, _gates(tags), is_unchanged=True, next_steps=steps)
     return Finished(run.run_id, datetime.fromtimestamp((run.ended_ms or 0) / 1000, UTC), promotion, left, tables)
 
 

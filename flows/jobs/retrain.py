@@ -148,7 +148,10 @@ def _facts(config: RetrainConfig, ingested: Ingested, features: Features, traini
 def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:
     tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate)]
     if evaluation.simulation is not None and evaluation.workload is not None:
-        tables.append(policies_table(evaluation.simulation.table, evaluation.workload.description))
+        simulation = evaluation.simulation
+        n_first, n_all = int(simulation.table["n_seeds"].iloc[0]), len(simulation.gain_pp)
+        replicas = f"{n_first} replicas" + f" (of what the gates compare: {n_all})" * (n_all > n_first)
+        tables.append(policies_table(simulation.table, f"{evaluation.workload.description}; {replicas}"))
     return tables
 
 

@@ -135,6 +135,6 @@ def _headline(scores: dict[str, float]) -> dict[str, float]:
     """What versions are compared by in the MLflow UI: accuracy beside the simulator's pp; all else is in the
     families' own runs."""
     kept = ("ages.", "creation.ap_", "creation.mae_", "age_", "sim.")
-    parts = ("ibs", "ap_", "mae_", "gain_pp", "empty_hosts", "left_out")
+    parts = ("ibs", "ap_", "mae_", "gain_pp", "empty_hosts", "left_out", "n_replicas")
     return {name: value for name, value in scores.items()
             if name.startswith(kept) and name.split(".")[-1].startswith(parts)}

@@ -80,6 +80,8 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
         console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.found}", soft_wrap=True)
     console.print(f"{promotion.name} version {promotion.version} is {promotion.alias}\nsection  {section}",
                   soft_wrap=True)
+    for step in promotion.next_steps:
+        console.print(f"next     {step}", soft_wrap=True)
     return TrainedUsage(section, promotion, scores)
 
 

@@ -76,11 +76,18 @@ class Replicated:
 
     def difference(self, label: str, other: str) -> tuple[float, float, float]:
         """Mean paired difference of two pairings' gains, pp, and its 95 % t-interval."""
-        columns = list(self.table.index)
-        paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
-        paired = paired[~np.isnan(paired)]
+        paired = self._paired(label, other)
         half = float(t_half_width(paired[:, None])[0])
         return float(paired.mean()), float(paired.mean() - half), float(paired.mean() + half)
+
+    def n_pairs(self, label: str, other: str) -> int:
+        """On how many replicas two pairings were both replayed: what their difference's interval is of."""
+        return len(self._paired(label, other))
+
+    def _paired(self, label: str, other: str) -> np.ndarray:
+        columns = list(self.table.index)
+        paired = self.gain_pp[:, columns.index(label)] - self.gain_pp[:, columns.index(other)]
+        return np.asarray(paired[~np.isnan(paired)])
 
 
 def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]], n_replicas: int,

@@ -95,8 +95,7 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     if promotion.is_unchanged:
         state = "stays [bold]champion[/]: this run made the same bytes, so nothing was registered"
     console.print(f"\n{promotion.name} version {promotion.version} {state}")
-    console.print(f"bundle     {bundle}", soft_wrap=True)
-    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+    _print_places(console, promotion, bundle, ui)
 
 
 def print_standing(console: Console, tables: str, promotion: Promotion, left: str, ended: str, bundle: str,
@@ -113,8 +112,7 @@ def print_standing(console: Console, tables: str, promotion: Promotion, left: st
     console.print(f"\nnothing has changed since the run that ended {ended}: trace, code and settings are the same "
                   "(--again trains all the same)", soft_wrap=True)
     console.print(f"{promotion.name} version {promotion.version} {state}", markup=False, soft_wrap=True)
-    console.print(f"bundle     {bundle}", soft_wrap=True)
-    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+    _print_places(console, promotion, bundle, ui)
 
 
 def plain_text(tables: Sequence[Table]) -> str:
@@ -125,6 +123,14 @@ def plain_text(tables: Sequence[Table]) -> str:
         console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def _print_places(console: Console, promotion: Promotion, bundle: str, ui: str) -> None:
+    """Where the result lies, and what to do next."""
+    console.print(f"bundle     {bundle}", soft_wrap=True)
+    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+    for idx, step in enumerate(promotion.next_steps):
+        console.print(f"{'' if idx else 'next':<11}{escape(step)}", soft_wrap=True)
 
 
 def _print_gates(console: Console, promotion: Promotion) -> None:

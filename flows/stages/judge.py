@@ -114,7 +114,9 @@ def simulation_scores(evaluation: Evaluation, label: str) -> dict[str, float]:
         return {}
     left_out = workload.left_out
     scores = {"sim.left_out_requests_pct": 100.0 * left_out.request_share,
-              "sim.left_out_core_hours_pct": 100.0 * left_out.core_hour_share}
+              "sim.left_out_core_hours_pct": 100.0 * left_out.core_hour_share,
+              "sim.n_replicas": float(simulation.table["n_seeds"].iloc[0]),
+              "sim.n_replicas_of_gates": float(len(simulation.gain_pp))}
     for cell, name in (
         ("best-fit", "best_fit"), (f"nilas ({label})", "nilas"), (f"nilas ({label}, one-shot)", "nilas_one_shot"),
         (f"nilas-expected ({label})", "nilas_expected"), (f"joint-fit ({label})", "joint_fit"),

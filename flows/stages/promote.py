@@ -9,6 +9,7 @@ from pathlib import Path
 from prefect import task
 
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.gates.next_steps import REASONS_TAG, as_tag, next_steps, reasons_of
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
@@ -25,13 +26,17 @@ MAX_DESCRIPTION = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The version that holds the candidate's bytes, its alias, and the gates. is_unchanged: it was champion before."""
+    """The version that holds the candidate's bytes, its alias, and the gates. is_unchanged: it was champion before.
+
+    next_steps: what to do where it is the challenger, a sentence each.
+    """
 
     name: str
     version: int
     alias: str
     gates: tuple[Gate, ...]
     is_unchanged: bool = False
+    next_steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         finish_orders(store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
         late = _late_gates(tracker, judged)
         gates = (*judged.gates, *late)
+        why = reasons_of(gates)
         alias = CHAMPION if all(gate.is_passed for gate in gates) else CHALLENGER
         champion = tracker.version_of(judged.name, CHAMPION)
         is_unchanged = alias == CHAMPION and _holds(tracker, judged.name, champion, judged.sha256)
@@ -75,23 +81,25 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
             other = other_than(tags, before, champion)
             marked = {} if other is None else {OTHER_TAG: other}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
-                                   tracker.version_of(judged.name, alias), described(gates, card, other),
-                                   {**tags, **reasons, **marked},
+                                   tracker.version_of(judged.name, alias), described(judged.name, gates, card, other),
+                                   {**tags, **reasons, **({REASONS_TAG: as_tag(why)} if why else {}), **marked},
                                    run_name=f"{alias}: {judged.run_name}" if judged.run_name else "")
             version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
-    return Promotion(judged.name, version, alias, gates, is_unchanged)
+    return Promotion(judged.name, version, alias, gates, is_unchanged, next_steps(why, judged.name, version))
 
 
-def described(gates: Sequence[Gate], card: str, other: str | None = None) -> str:
-    """A version's description: the verdict, then the card, whose end is cut where MLflow has no room for it.
+def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None) -> str:
+    """A version's description: the verdict, what to do next, then the card, cut where MLflow has no room for its end.
 
-    other: the version whose measures these are not comparable with; None = there is none.
+    name: of the model. other: the version whose measures these are not comparable with; None = there is none.
     """
     mark = "" if other is None else (
         f"\n\n**Not comparable** with {other}: figures of the two are of different requests. Only the gates "
         "compare both on the same ones.")
-    text = f"{verdict(gates)}{mark}\n\n{card}"
+    steps = next_steps(reasons_of(gates), name)
+    told = f"\n\n**Next**: {' '.join(steps)}" if steps else ""
+    text = f"{verdict(gates)}{told}{mark}\n\n{card}"
     if len(text) <= MAX_DESCRIPTION:
         return text
     more = "\n\nThe rest is among the run's metrics.\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,5 +119,5 @@ def with_stumps(gate: Gate, forest: Forest, n_of_requests: int) -> Gate:
              for side in (forest.on_true, forest.on_false)]
     if ((sides[0] != sides[1]) & (forest.feature < n_of_requests)).any():
         return gate
-    return Gate(gate.name, gate.is_passed,
-                f"{gate.found}. The forest has no split on what is known of a request: all get the same answer")
+    return replace(gate, found=f"{gate.found}. The forest has no split on what is known of a request: all get the same "
+                               "answer")

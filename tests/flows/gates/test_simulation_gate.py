@@ -52,7 +52,8 @@ def test_what_is_level_and_wild_is_not_shown() -> None:
     wild = (wild - wild.mean()) / wild.std(ddof=1) * 3.305 / 2.776 * 5**0.5 - 0.825
     gates = simulation_gates(_simulated(_of_all(wild.tolist(), [0.0] * 5)), "hazard", "km")
     assert [gate.is_passed for gate in gates] == [False, False, True]
-    assert "-0.82 pp, 95 % interval -4.13 to +2.48, to lie above -0.5; not shown" in gates[0].found
+    assert ("-0.82 pp, 95 % interval -4.13 to +2.48 (over 5 replicas: small moves of this one trace), to lie above "
+            "-0.5; not shown") in gates[0].found
 
 
 def test_a_replay_in_which_all_policies_are_equal_shows_nothing() -> None:

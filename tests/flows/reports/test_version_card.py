@@ -5,7 +5,8 @@ from sojourn.flows.gates.gate import Gate
 from sojourn.flows.reports.version_card import CardFacts, version_card
 from sojourn.flows.stages.promote import MAX_DESCRIPTION, described
 
-FACTS = CardFacts("sojourn-lifetime", "hazard", "trace.swf", "decided before 9 s, judged on the rest", 1_200, 300,
+NAME = "sojourn-lifetime"
+FACTS = CardFacts(NAME, "hazard", "trace.swf", "decided before 9 s, judged on the rest", 1_200, 300,
                   [f"feature_{k}" for k in range(70)], "0123456789abcdef", "1.2.3")
 GATES = (Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy against km", False, "worse"))
 
@@ -31,17 +32,18 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
 
 
 def test_the_verdict_stands_first() -> None:
-    text = described(GATES, _card())
+    text = described(NAME, GATES, _card())
     assert text.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed.\n\n- **failed** accuracy against "
-                           "km: worse\n- passed size of the forest: 1 MB of at most 5\n\n**hazard** of `trace.swf`")
-    assert described(GATES[:1], "").startswith("**Champion when it was made**: it passed all 1 gates.")
+                           "km: worse\n- passed size of the forest: 1 MB of at most 5\n\n**Next**: See the failed "
+                           "gates: docs/gates.md says what each one asks.\n\n**hazard** of `trace.swf`")
+    assert described(NAME, GATES[:1], "").startswith("**Champion when it was made**: it passed all 1 gates.")
 
 
 def test_a_long_card_is_cut_at_a_line_of_its_measures() -> None:
-    text = described(GATES, _card(500))
+    text = described(NAME, GATES, _card(500))
     assert len(text) <= MAX_DESCRIPTION
     body, _, end = text.rpartition("\n\n")
     assert end == "The rest is among the run's metrics.\n"
     assert body.endswith(" |")
-    assert described(GATES, _card()) == described(GATES, _card())
-    assert "The rest" not in described(GATES, _card())
+    assert described(NAME, GATES, _card()) == described(NAME, GATES, _card())
+    assert "The rest" not in described(NAME, GATES, _card())
