@@ -24,6 +24,7 @@ from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
 from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage, tell_doubts
+from sojourn.flows.reports.bundle_labels import folder_lines, shortened
 from sojourn.flows.reports.comparison_report import comparison_tables
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.flows.versions.opening import open_store
@@ -64,12 +65,15 @@ def run_comparison(config: CompareConfig) -> int:
         spec = cell.workload
         description.setdefault((spec.name, spec.load), _described(found, cell, result))
     tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
-    for line in _in_hosts(found, summary, config.price_per_host_hour):
+    shown = shortened(summary)
+    for line in _in_hosts(found, shown, config.price_per_host_hour):
         console.print()
         console.print(escape(line), soft_wrap=True)
-    for printed in comparison_tables(summary, description):
+    for printed in comparison_tables(shown, description):
         console.print()
         console.print(printed, crop=False)
+    for line in folder_lines(summary):
+        console.print(escape(line), soft_wrap=True)
     with stage("log"):
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)
