@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.config import TraceSettings
+from sojourn.flows.trace_settings import TraceSettings
 
 REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
 """What the simulated year was served under (docs/drift.md)."""

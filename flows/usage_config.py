@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from sojourn.flows.config import MODEL_NAME, SharedSettings, TraceSettings
+from sojourn.flows.config import MODEL_NAME
+from sojourn.flows.trace_settings import SharedSettings, TraceSettings
 
 OPTION = bool | int | float | str
 

@@ -12,9 +12,10 @@ from sojourn.features.readers import READERS
 from sojourn.features.usage import USAGE_READERS
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.config import RetrainConfig, SharedSettings, TraceSettings
+from sojourn.flows.config import RetrainConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.trace_settings import SharedSettings, TraceSettings
 from sojourn.flows.usage_config import TrainUsageConfig
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from sojourn.flows.config import TraceSettings
+from sojourn.flows.trace_settings import TraceSettings
 
 WIDTH = 110
 CORES = "as many as there are cores"

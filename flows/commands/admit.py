@@ -73,9 +73,9 @@ def admit(
 
     Deadlines are drawn from slacks, since logs have none. The first policy and allocation are the baseline.
     """
-    from sojourn.flows.config import load_settings
     from sojourn.flows.evaluations.admit_config import AdmitConfig
     from sojourn.flows.jobs.preflight import check_before_work
+    from sojourn.flows.loaded_settings import load_settings
 
     settings = load_settings(
         AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s,

@@ -41,7 +41,9 @@ def clean(
     passed keep their artifacts. A rollback to a version that was cleaned is refused. In folders of caches only what
     Sojourn made goes. Exit code 2 where something could not be removed.
     """
-    from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
+    from sojourn.flows.config import RetrainConfig
+    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.cleaning import clean as run
     from sojourn.flows.versions.cleaning import plan_cleaning
     from sojourn.flows.versions.opening import open_store

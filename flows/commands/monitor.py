@@ -52,8 +52,8 @@ def monitor(
     store: StoreFolder = None,
 ) -> None:
     """Compare logged decisions with what became of them, week by week, and look for a drift."""
-    from sojourn.flows.config import load_settings
     from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.monitor_config import MonitorConfig
 
     if retrain_config is not None and not retrain_config.is_file():

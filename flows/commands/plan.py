@@ -51,10 +51,11 @@ def plan(
     store: StoreFolder = None,
 ) -> None:
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
-    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.jobs.plan import FILES, PlanTask, plan_day
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.placement.job_table import read_jobs
     from sojourn.flows.placement.model_history import ModelDurations
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.simulator.planning import Limits, PlanSettings, rest_of_day
     from sojourn.simulator.planning import planner as planner_of
 
@@ -90,8 +91,9 @@ def plan_evaluate(
     store: StoreFolder = None,
 ) -> None:
     """Compare planners: on the synthetic days of the paper, on tight ones, or on recurring jobs of a log."""
-    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.evaluations.planning_run import PlanEvaluation, run_evaluation
+    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.trace_settings import TraceSettings
 
     run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out,
                    load_settings(TraceSettings, store=store).store)

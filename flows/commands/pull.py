@@ -20,9 +20,10 @@ def pull(
         help="Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]")] = None,
 ) -> None:
     """Bring a registered version's bundle into a folder, if a predictor can serve it."""
-    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.outside.pull import ModelUri, find_version, follow_until_interrupted
     from sojourn.flows.outside.pull import pull as run
+    from sojourn.flows.trace_settings import TraceSettings
 
     wanted = ModelUri.parse(uri)
     if is_followed and wanted.alias is None:

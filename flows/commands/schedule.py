@@ -25,9 +25,9 @@ def schedule(
         "--print", help="Print a prefect.yaml for a process work pool instead, and run nothing.")] = False,
 ) -> None:
     """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
-    from sojourn.flows.config import load_settings
     from sojourn.flows.environment import prefect_kept_in
     from sojourn.flows.jobs.schedule_settings import JOBS
+    from sojourn.flows.loaded_settings import load_settings
 
     if job not in JOBS:
         raise ValueError(f"job must be one of {', '.join(JOBS)}, got {job!r}")

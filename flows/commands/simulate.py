@@ -169,7 +169,7 @@ def compare(
         "price_per_host_hour": price_per_host_hour}  # fmt: skip
     check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
     from sojourn.flows.compare.compare_config import CompareConfig
-    from sojourn.flows.config import load_settings
+    from sojourn.flows.loaded_settings import load_settings
 
     settings = load_settings(CompareConfig, config, **flags)
     from sojourn.flows.jobs.preflight import check_before_work

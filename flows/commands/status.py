@@ -12,7 +12,8 @@ def status(
     store: StoreFolder = None,
 ) -> None:
     """Say what the store holds now: champions and their bundles, the last run, what waits, and the disk it takes."""
-    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.store_status import status_lines
 

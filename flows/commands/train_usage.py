@@ -37,7 +37,7 @@ def train_usage(
     Exit code 3 where they do not: the version is then only the challenger.
     """
     from sojourn.flows.commands.usage import reader_options
-    from sojourn.flows.config import load_settings
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.usage_config import TrainUsageConfig
 
     options = reader_options(reader or "parquet", option) if option else None

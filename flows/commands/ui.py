@@ -22,8 +22,9 @@ def ui(
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
-    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.outside.mlflow_database import existing_database
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.reading import read_store
 
     config = load_settings(TraceSettings, store=store)

@@ -18,9 +18,10 @@ def versions(
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
     """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
-    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.progress import console
     from sojourn.flows.reports.section import Section
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 
@@ -46,7 +47,8 @@ def rollback(
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
     """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why."""
-    from sojourn.flows.config import TraceSettings, load_settings
+    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.rollback import roll_back
@@ -64,8 +66,9 @@ def sync(
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
     """Send the runs that were kept while the tracking store was away: logs them and promotes by their gates."""
-    from sojourn.flows.config import TraceSettings, load_settings
     from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.opening import open_store
 
     config = load_settings(TraceSettings, store=store)

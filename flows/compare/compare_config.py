@@ -14,10 +14,11 @@ from sojourn.flows.compare.grid import Cell, grid_of
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.preset import OF_USAGE
 from sojourn.flows.compare.presets.reading import check_reads
-from sojourn.flows.config import SharedSettings, load_config
+from sojourn.flows.config import load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
 from sojourn.flows.simulated_hosts import shape_options
+from sojourn.flows.trace_settings import SharedSettings
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.evaluations.admission_runs import Entry, Setting
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.trace_source import TraceSource
 from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
 

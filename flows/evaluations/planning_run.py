@@ -14,7 +14,6 @@ from rich.table import Table
 
 from sojourn import __version__
 from sojourn.features.readers import read_trace
-from sojourn.flows.config import TraceSettings, load_settings
 from sojourn.flows.evaluations.planning_days import (
     BASELINE,
     READINGS,
@@ -27,7 +26,9 @@ from sojourn.flows.evaluations.planning_days import (
 from sojourn.flows.evaluations.planning_figures import differences_figure, grid_figure, planners_figure, sizes_figure
 from sojourn.flows.evaluations.planning_recurring import recurring_days, recurring_rows
 from sojourn.flows.evaluations.planning_short import short_rows
+from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.progress import console, stage
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from sojourn.flows.config import SharedSettings, TraceSettings
 from sojourn.flows.environment import be_quiet
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
+from sojourn.flows.trace_settings import SharedSettings, TraceSettings
 
 be_quiet()
 

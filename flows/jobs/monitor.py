@@ -14,8 +14,9 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn import __version__  # noqa: E402
-from sojourn.flows.config import RetrainConfig, load_settings  # noqa: E402
+from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
+from sojourn.flows.loaded_settings import load_settings  # noqa: E402
 from sojourn.flows.monitor.alarm_record import (  # noqa: E402
     AGE,
     ALARM,

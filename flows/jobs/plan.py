@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from sojourn import __version__
-from sojourn.flows.config import TraceSettings, load_settings
+from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.plan_figure import plan_figure
 from sojourn.flows.reports.plan_table import jobs_section, plan_row, plan_section
 from sojourn.flows.reports.section import Section
 from sojourn.flows.reports.section_page import pngs, section_page
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (

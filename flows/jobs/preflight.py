@@ -8,8 +8,9 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from sojourn.flows.config import RetrainConfig, TraceSettings
+from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking_client import ask
+from sojourn.flows.trace_settings import TraceSettings
 
 READ_UP_TO_BYTES = 4_000_000
 """A trace of this size is read in a second or two: whether its reader takes it is known at once."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.run_artifacts import check_place
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.code_version import source_commit
 from sojourn.flows.store.processes import enter_store
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.repair import repair_store
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import existing_database
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.trace_settings import TraceSettings
 
 
 def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.run_artifacts import folder_bytes
 from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, RunRecord, Tracker
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.unsent_runs import unsent_orders
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, read_sha256
 from sojourn.flows.versions.gate_tags import failed_gates
 from sojourn.flows.versions.promotion_journal import BUNDLES

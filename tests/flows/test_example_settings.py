@@ -13,9 +13,11 @@ from pydantic import TypeAdapter
 
 from settings_text import all_described
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.config import RetrainConfig, TraceSettings, load_settings
+from sojourn.flows.config import RetrainConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.usage_config import TrainUsageConfig
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.jobs.plan import FILES, split_history
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.reading import read_store
 from sojourn.simulator.planning import Instance, Job, synthetic_day
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.config import load_settings
 from sojourn.flows.evaluations.ctcl_claims import BEST, CLAIMS, change_pct, claims_section, verdict
 from sojourn.flows.evaluations.ctcl_figure import figure_5_to_7
 from sojourn.flows.evaluations.ctcl_table import FIGURES, replayed, rows, run_ctcl_table, summary
 from sojourn.flows.evaluations.mix_source import mix_source
+from sojourn.flows.loaded_settings import load_settings
 
 QUICK = ("trace", "k8s", "demand-blind", "ctcl own maximum 12h", "ctcl oracle")
 

@@ -10,11 +10,11 @@ import pytest
 
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.config import load_settings
 from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_orders
 from sojourn.flows.evaluations.period_presets import run_period_a, sets_of_days, usage_grids
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
 from sojourn.flows.jobs.preflight import check_before_work
+from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.placement.usage_case import pulse_case
 from sojourn.serving.usage import DayClock
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.config import RetrainConfig, TraceSettings
+from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import job
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside import tracking_client
 from sojourn.flows.outside.tracking_client import TrackingError, ask
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.tracking_uri import TrackingUri
 
 

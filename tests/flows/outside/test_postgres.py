@@ -18,11 +18,11 @@ from made_bundles import Made, make
 from made_postgres import PASSWORD, PostgresServer
 from sojourn.flows.cli import app
 from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.config import TraceSettings
 from sojourn.flows.outside.mlflow_database import known_revisions
 from sojourn.flows.outside.postgres_database import advisory_lock
 from sojourn.flows.outside.tracking import CHAMPION, Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.opening import open_store
 from sojourn.serving import Predictor
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from sojourn.flows.environment import be_quiet
 be_quiet()
-from sojourn.flows.config import TraceSettings
+from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.opening import open_store
 tracker = open_store(TraceSettings(store=Path(sys.argv[1]), artifacts=sys.argv[2]))
 with tracker.run("first", {}) as run:
