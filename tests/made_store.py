@@ -7,7 +7,8 @@ from pathlib import Path
 
 from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.tracking_uri import TrackingUri

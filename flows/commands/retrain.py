@@ -79,7 +79,7 @@ def retrain(
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.retrain import retrain as run
-    from sojourn.flows.outside.tracking import CHAMPION
+    from sojourn.flows.outside.tracked_names import CHAMPION
 
     if run(settings).promotion.alias != CHAMPION:
         raise typer.Exit(CHALLENGER)

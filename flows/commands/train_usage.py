@@ -48,7 +48,7 @@ def train_usage(
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.train_usage import train_usage as run
-    from sojourn.flows.outside.tracking import CHAMPION
+    from sojourn.flows.outside.tracked_names import CHAMPION
 
     if run(settings).promotion.alias != CHAMPION:
         raise typer.Exit(CHALLENGER)

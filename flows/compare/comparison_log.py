@@ -13,7 +13,8 @@ import pandas as pd
 from sojourn import __version__
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.outside.data_window import whole_trace
-from sojourn.flows.outside.tracking import COMPARISON, Tracker
+from sojourn.flows.outside.tracked_names import COMPARISON
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.reports.comparison_report import FoundComparison
 from sojourn.flows.reports.figures import draw_gains

@@ -21,7 +21,8 @@ from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.jobs.retrain_artifacts import publish_artifacts  # noqa: E402
 from sojourn.flows.jobs.retrain_log import differences, log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.outside.tracking import CHAMPION, RETRAIN, Tracker  # noqa: E402
+from sojourn.flows.outside.tracked_names import CHAMPION, RETRAIN  # noqa: E402
+from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.run_report import (  # noqa: E402

@@ -11,7 +11,8 @@ from sojourn import __version__
 from sojourn.features.split import Examples
 from sojourn.flows.gates.simulation_gate import DEPLOYABLE
 from sojourn.flows.outside.data_window import train_and_test
-from sojourn.flows.outside.tracking import FAMILY, Tracker
+from sojourn.flows.outside.tracked_names import FAMILY
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
 from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.stages.candidate import Candidate

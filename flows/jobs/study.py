@@ -25,7 +25,8 @@ from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
-from sojourn.flows.outside.tracking import FAMILY, STUDY, Tracker  # noqa: E402
+from sojourn.flows.outside.tracked_names import FAMILY, STUDY  # noqa: E402
+from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.reports.study_figures import calibration_figure, weeks_figure  # noqa: E402

@@ -17,7 +17,8 @@ from sojourn import __version__  # noqa: E402
 from sojourn.features.usage import UsageGrid, UsageSource, read_usage  # noqa: E402
 from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
 from sojourn.flows.outside.mlflow_pages import USAGE  # noqa: E402
-from sojourn.flows.outside.tracking import CHAMPION, Tracker  # noqa: E402
+from sojourn.flows.outside.tracked_names import CHAMPION  # noqa: E402
+from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
 from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E402

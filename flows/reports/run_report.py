@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sojourn.flows.gates.accuracy_gate import Difference
-from sojourn.flows.outside.tracking import CHAMPION
+from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, label_of

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn.features.creation import FeatureRows, build_rows
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.versions.bundle_bytes import fetched

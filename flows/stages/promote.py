@@ -10,7 +10,8 @@ from prefect import task
 
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.next_steps import REASONS_TAG, as_tag, next_steps, reasons_of
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.tracking import BUNDLE, Tracker
+from sojourn.flows.outside.tracked_names import BUNDLE
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import is_locked

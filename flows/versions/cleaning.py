@@ -18,7 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sojourn.flows.outside.run_artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
-from sojourn.flows.outside.tracking import CLEANED_TAG, RunRecord, Tracker
+from sojourn.flows.outside.run_reading import RunRecord
+from sojourn.flows.outside.tracked_names import CLEANED_TAG
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.store.checksums import CHECKSUMS

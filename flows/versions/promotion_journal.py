@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
 from sojourn.publishing import publish_files, sync, whole_file

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from sojourn.flows.outside.run_artifacts import PROBE
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens

@@ -6,7 +6,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from sojourn.flows.outside.tracking import COMPARISON, STUDY, RunRecord, Tracker, VersionRecord
+from sojourn.flows.outside.run_reading import RunRecord
+from sojourn.flows.outside.tracked_names import COMPARISON, STUDY
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.version_registry import VersionRecord
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.versions.gate_tags import failed_gates
 

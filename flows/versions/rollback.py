@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.flows.outside.pull import ModelUri, find_version
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched
 from sojourn.flows.versions.promotion_journal import BUNDLES, finish_orders

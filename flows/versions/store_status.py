@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sojourn.flows.outside.run_artifacts import folder_bytes
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, RunRecord, Tracker
+from sojourn.flows.outside.run_reading import RunRecord
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.unsent_runs import unsent_orders
 from sojourn.flows.trace_settings import TraceSettings

@@ -344,7 +344,7 @@ class Stored:
 @pytest.fixture(scope="module")
 def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory,
            prefect_server: None) -> Stored:
-    from sojourn.flows.outside.tracking import CHAMPION
+    from sojourn.flows.outside.tracked_names import CHAMPION
     from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
     from sojourn.flows.versions.opening import open_store

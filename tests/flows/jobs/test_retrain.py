@@ -10,7 +10,8 @@ import pytest
 
 from sojourn.features.synthetic import START_UNIX_S
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.ingest import content_hash
 from sojourn.serving import Predictor, load_bundle
 

@@ -12,7 +12,8 @@ import pytest
 from made_days import made_grid
 from sojourn.features.trace import Trace
 from sojourn.flows.outside.pull import pull
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.usage_config import TrainUsageConfig
 from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.opening import open_store

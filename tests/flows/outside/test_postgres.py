@@ -20,7 +20,8 @@ from sojourn.flows.cli import app
 from sojourn.flows.commands.exit_codes import CHALLENGER
 from sojourn.flows.outside.mlflow_database import known_revisions
 from sojourn.flows.outside.postgres_database import advisory_lock
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.tracking_uri import TrackingUri

@@ -18,7 +18,8 @@ from made_bundles import Made, make
 from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
 from sojourn.flows.outside.pull import ModelUri, find_version, follow, pull
-from sojourn.flows.outside.tracking import CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import BundleError, Predictor, WatchEvent, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST

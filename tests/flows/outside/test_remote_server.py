@@ -15,7 +15,8 @@ import pytest
 
 from made_servers import mlflow_server
 from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.outside.tracking import CHAMPION, STUDY, Tracker
+from sojourn.flows.outside.tracked_names import CHAMPION, STUDY
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
 

@@ -18,7 +18,8 @@ from mlflow import MlflowClient
 
 import sojourn.flows
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, STUDY, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, STUDY
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.tracking_uri import TrackingUri
 

@@ -12,7 +12,8 @@ from mlflow import MlflowClient
 from made_bundles import Made, make
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.data_window import DataWindow
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages import unsent
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote

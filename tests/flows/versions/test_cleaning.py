@@ -16,7 +16,8 @@ from made_growing import days_folder
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.ingest import read_into

@@ -17,7 +17,8 @@ from mlflow import MlflowClient
 from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.run_artifacts import PROBE
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_lock

@@ -14,7 +14,8 @@ from mlflow import MlflowClient
 from made_bundles import Made
 from made_store import promoted
 from sojourn.flows.outside.pull import ModelUri, find_version
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.champion import load_rivals
 from sojourn.flows.versions import rollback as rollback_module

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from made_bundles import Made
 from made_store import made_store
 from sojourn.flows.cli import app
-from sojourn.flows.outside.tracking import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.store_status import status_lines
 
