@@ -148,6 +148,8 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
     assert code == 2
     assert "column must be one of" in err
     assert "'colour'" in err
+    code, _, err = _run("predict", bundle, '{"mem_gib": -16}')
+    assert (code, err) == (2, "error: mem_gib must be finite and at least 0, got -16\n")
     code, _, err = _run("predict", bundle, "{broken")
     assert code == 2
     assert "request 1 must be a JSON object" in err

@@ -100,6 +100,8 @@ def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, f
     ('{"request_id": "a"}\n{"request_id": "a"}', "got 'a' in line 2"),
     ('{"request_id": "a", "colour": 1}', "column must be one of"),
     ('{"request_id": "a", "cpu_cores": "two"}', "cpu_cores must be a"),
+    ('{"request_id": "a", "cpu_cores": -2}', "cpu_cores must be finite and at least 0, got -2"),
+    ('{"request_id": "a", "mem_gib": NaN}', "mem_gib must be finite and at least 0, got nan"),
 ])
 def test_wrong_requests_are_named(learnt: Learnt, folder: Path, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "waiting.jsonl"
