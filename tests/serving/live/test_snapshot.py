@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.models.bundle_writer import packed_arrays
-from sojourn.serving import Lifetime, Predictor, SnapshotError, load_bundle
-from sojourn.serving import predictor as predictor_module
+from sojourn.serving import Lifetime, Predictor, SnapshotError, admission_calls, load_bundle
 from sojourn.serving.bundle.array_archive import read_arrays
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
@@ -442,8 +441,8 @@ def test_the_lock_is_free_while_a_snapshot_is_packed_and_written(made: Made, pre
         predictor.withdraw(vms[1])
         write_snapshot(folder, content)
 
-    monkeypatch.setattr(predictor_module, "content_of", packing)
-    monkeypatch.setattr(predictor_module, "write_snapshot", writing)
+    monkeypatch.setattr(admission_calls, "content_of", packing)
+    monkeypatch.setattr(admission_calls, "write_snapshot", writing)
     predictor.snapshot(tmp_path / "s")
     restarted = Predictor.load(made.folders["hazard"], history=tmp_path / "s")
     assert (in_bytes(restarted), restarted.running()) == (expected, before)
@@ -539,7 +538,7 @@ def test_two_writers_of_one_folder_are_told_apart(predictor: Predictor, folder: 
 FORKED = """
 import os, signal, sys
 from pathlib import Path
-from sojourn.serving import Predictor, predictor as module
+from sojourn.serving import Predictor, admission_calls as module
 predictor = Predictor.load(sys.argv[1])
 folder = Path(sys.argv[2])
 vm = predictor.admit({"cpu_cores": 2.0, "subscription": "asked"}, 10**7)
