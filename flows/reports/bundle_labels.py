@@ -1,4 +1,4 @@
-"""Short labels of bundles for printed tables: the last parts of their folders, as many as tell them apart."""
+"""Short labels of bundles for printed tables: the last parts of their folders, as many as distinguish them."""
 
 from __future__ import annotations
 
