@@ -28,8 +28,13 @@ from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
 from sojourn.flows.outside.tracked_names import FAMILY, STUDY  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.calibration_figures import (  # noqa: E402
+    age_figure,
+    calibration_figure,
+    coverage_weeks_figure,
+)
 from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
-from sojourn.flows.reports.study_figures import calibration_figure, weeks_figure  # noqa: E402
+from sojourn.flows.reports.study_figures import weeks_figure  # noqa: E402
 from sojourn.flows.reports.study_report import study_tables  # noqa: E402
 from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
@@ -41,10 +46,10 @@ from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES  # noqa: E402
-from sojourn.models.measures import (  # noqa: E402  # noqa: E402  # noqa: E402
+from sojourn.models.measures import (  # noqa: E402
     Assessment,
+    CalibrationByAge,
     OwnerDraws,
-    Pit,
     assess,
     by_week,
     calibration_points,
@@ -126,12 +131,13 @@ def study(config: RetrainConfig) -> Study:
         for done, trained in enumerate(fitted):
             report(done, len(fitted))
             family, table = trained.family, trained.model.curve_table(test)
-            assessed = assess(table, test, threshold_s, BOUNDS_S, draws)
+            by_age = CalibrationByAge.of(table, test)
+            assessed = assess(table, test, threshold_s, BOUNDS_S, draws, by_age)
             if is_seen is not None:
-                assessed.scores.update(of_owners(table, test, threshold_s, is_seen))
+                assessed.scores.update(of_owners(table, test, threshold_s, is_seen, by_age))
             found[family] = assessed
-            weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s))
-            calibration[family] = _as_json(_calibration(table, test, threshold_s))
+            weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
+            calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
     servable = [trained for trained in fitted if trained.model.export() is not None] or fitted
     chosen = min(servable, key=lambda trained: trained.choice_score).family
     with stage("columns known at creation?"):
@@ -178,13 +184,13 @@ def _differences(chosen: Assessment, other: Assessment) -> dict[str, tuple[float
             for name, values in chosen.replicates.items() if name in other.replicates}
 
 
-def _calibration(table: CurveTable, test: Examples, threshold_s: int) -> dict[str, list[float]]:
-    """Predicted and observed shares that outlive the threshold, by decile; and the distribution of PIT."""
+def _calibration(table: CurveTable, test: Examples, threshold_s: int,
+                 by_age: CalibrationByAge) -> dict[str, list[float]]:
+    """Predicted and observed shares that outlive the threshold, by decile; and the distribution of PIT at each age."""
     points = calibration_points(table, test, threshold_s)
-    pit = Pit.of(table, test, np.random.default_rng(0))
     return {"predicted": points.predicted.tolist(), "observed": points.observed.tolist(),
             "n_rows": points.n_rows.tolist(), "pit": _PIT_POINTS.tolist(),
-            "pit_share": pit.distribution(_PIT_POINTS).tolist()}
+            **{name: shares.tolist() for name, shares in by_age.distributions(_PIT_POINTS).items()}}
 
 
 def _as_json(values: Mapping[str, list[float]]) -> dict[str, list[float | None]]:
@@ -221,4 +227,6 @@ def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
         tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")
         tracker.log_figure(run, weeks_figure(logged), "weeks.png")
         tracker.log_figure(run, calibration_figure(logged), "calibration.png")
+        tracker.log_figure(run, age_figure(logged), "calibration-by-age.png")
+        tracker.log_figure(run, coverage_weeks_figure(logged), "coverage-by-week.png")
         tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from sojourn.flows.reports.calibration_table import CALIBRATION_WORDS
+from sojourn.flows.reports.calibration_table import TITLE as CALIBRATION
 from sojourn.flows.reports.comparison_report import (
     MEASURE_WORDS,
     PLACED_WORDS,
@@ -45,6 +47,7 @@ _HEADLINE_WORDS = (
 _COLUMNS: Mapping[str, Sequence[str]] = {
     "Accuracy": (*ACCURACY_WORDS, "Families stand in the order of the validation window. Bold: best of the column."),
     "Distribution and owners": DISTRIBUTION_WORDS,
+    CALIBRATION: CALIBRATION_WORDS,
     "Against the baselines": (
         *BASELINE_WORDS, "Intervals: bootstrap over owners; over requests where there are too few owners."),
     "Placement": (*PLACED_WORDS, *MEASURE_WORDS, *USAGE_WORDS),

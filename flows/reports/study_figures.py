@@ -1,4 +1,4 @@
-"""Pictures of a study: accuracy by week after training, and whether predicted shares are what happens."""
+"""The picture of a study's accuracy by week after training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def weeks_figure(found: Mapping[str, Any]) -> Figure:
         for family, weeks in found["weeks"].items():
             points = [(week + 1, value) for week, n, value in zip(weeks["week"], weeks["n"], weeks[key], strict=True)
                       if value is not None and n >= _N_WEEK_MIN]
-            _line(axes, family, points, found["chosen"])
+            draw_line(axes, family, points, found["chosen"])
         axes.set_xlabel("week after training, by arrival")
         axes.set_ylabel(title)
         axes.set_ylim(bottom=0)
@@ -39,31 +39,8 @@ def weeks_figure(found: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def calibration_figure(found: Mapping[str, Any]) -> Figure:
-    """Observed against predicted share that outlives the threshold, and the distribution of PIT values."""
-    figure, (left, right) = two_panels()
-    for family, points in found["calibration"].items():
-        _line(left, family, _pairs(points["predicted"], points["observed"]), found["chosen"], marker="o")
-        _line(right, family, _pairs(points["pit"], points["pit_share"]), found["chosen"])
-    for axes in (left, right):
-        axes.plot((0, 1), (0, 1), color="#444444", linewidth=0.8, linestyle=":", label="a right model")
-        plain(axes)
-    legend_beside(figure, right)
-    name = label_of(found["threshold_s"])
-    left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
-    left.set_ylabel("observed share (Kaplan-Meier)")
-    left.set_title("Are predicted shares what happens?", loc="left")
-    right.set_xlabel("predicted probability of having ended by the end (PIT)")
-    right.set_ylabel("share of requests up to there")
-    right.set_title("The whole distribution: above the line = ends come earlier", loc="left")
-    return figure
-
-
-def _pairs(x: list[float | None], y: list[float | None]) -> list[tuple[float, float]]:
-    return [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
-
-
-def _line(axes: Axes, family: str, points: list[tuple[float, float]], chosen: str, marker: str = "") -> None:
+def draw_line(axes: Axes, family: str, points: list[tuple[float, float]], chosen: str, marker: str = "") -> None:
+    """A family's line in its colour, the chosen one's wider; nothing without points."""
     if points:
         axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(family), marker=marker,
                   linewidth=2.6 if family == chosen else 1.4)

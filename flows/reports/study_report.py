@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from sojourn.flows.reports.calibration_table import calibration_markdown, calibration_table
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import MEASURES, label_of
 
@@ -58,9 +59,11 @@ def columns_of(found: Found, table: str) -> list[Column]:
 
 
 def study_tables(found: Found) -> list[Table]:
-    """Families x measures twice, and the chosen family against the baselines."""
+    """Families x measures twice, their calibration by age, and the chosen family against the baselines."""
     tables = [_family_table(found, columns_of(found, "accuracy"), _title(found), "\n".join(ACCURACY_WORDS)),
               _family_table(found, columns_of(found, "distribution"), "Distribution and owners", _other_words(found))]
+    if (by_age := calibration_table(found)) is not None:
+        tables.append(by_age)
     if found["differences"]:
         table = Table(title=f"{found['chosen']} against the baselines", title_justify="left",
                       caption=_pair_words(found), caption_justify="left")
@@ -85,6 +88,7 @@ def study_markdown(found: Found) -> list[str]:
         cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
                  for family, row in _cells(found, columns)]
         lines += [f"### {title}", "", *markdown_rows(["family", *(column.plain for column in columns)], cells), ""]
+    lines += calibration_markdown(found)
     if found["differences"]:
         lines += [f"### {found['chosen']} against the baselines", "",
                   *markdown_rows(["measure", found["chosen"], "95 % interval", "best baseline", "difference",
@@ -153,7 +157,8 @@ def _cells(found: Found, columns: Sequence[Column]) -> list[tuple[str, list[tupl
 def baseline_rows(found: Found) -> list[list[str]]:
     """Rows: measure, value, interval, best baseline and its value, difference, interval, verdict."""
     chosen, rows = found["chosen"], []
-    columns = [*columns_of(found, "accuracy"), *columns_of(found, "distribution")]
+    columns = [column for table in ("accuracy", "distribution", "calibration by age")
+               for column in columns_of(found, table)]
     for column in (column for column in columns if MEASURES[column.key].is_paired):
         rivals = {family: found["scores"][family][column.key] for family, values in found["differences"].items()
                   if column.key in values}

@@ -16,6 +16,7 @@ _NUMBERS = {
     "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
     "age_1h.mae_log10_remaining": "error of the median time left at 1 h, log10 s, of observed ends (lower = better)",
     "creation.coverage_80": "share of ends within the predicted 10 to 90 % (0.8 = calibrated)",
+    "age_1h.coverage_90": "share of ends by the predicted 90 % quantile, among those alive at 1 h (0.9 = calibrated)",
 }
 _MAX_FEATURES = 60
 
@@ -38,7 +39,7 @@ class CardFacts:
 
 def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mapping[str, tuple[float, float, float]],
                  against_lookup: Difference | None, simulation: Replicated | None) -> str:
-    """Markdown: five figures with their intervals, how to load, what it was made of, and all measures.
+    """Markdown: some figures with their intervals, how to load, what it was made of, and all measures.
 
     scores: of the test window, by name. measures: some of them with their 95 % interval over owners.
     """

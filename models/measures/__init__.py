@@ -5,6 +5,7 @@ from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interv
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
+from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, WEEKLY_AGES_S, CalibrationByAge, age_prefix
 from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.coverage import BoundedRows, Coverage
 from sojourn.models.measures.errors import bias_log10, mae_log10
@@ -16,9 +17,10 @@ from sojourn.models.measures.reliance import Reliance, reliances
 from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, choose_threshold, label_of
 
 __all__ = [
-    "AGES_S", "MEASURES", "UPTIME_SHARES", "Assessment", "BoundedRows", "BrierOverAges", "CalibrationPoints",
-    "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "assess",
-    "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
-    "choose_threshold", "coarsest_owner", "f1", "harrell_c", "integrated_brier_score", "interval", "label_of",
-    "mae_log10", "of_owners", "recall_at_precision", "reliances", "score_model", "uno_c",
+    "AGES_S", "MEASURES", "N_ENDS_MIN", "UPTIME_SHARES", "WEEKLY_AGES_S", "Assessment", "BoundedRows",
+    "BrierOverAges", "CalibrationByAge", "CalibrationPoints", "Concordance", "Coverage", "KaplanMeier", "Measure",
+    "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix", "assess", "average_precision", "bias_log10",
+    "brier_score", "by_week", "calibration_points", "card_measures", "choose_threshold", "coarsest_owner", "f1",
+    "harrell_c", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "recall_at_precision",
+    "reliances", "score_model", "uno_c",
 ]  # fmt: skip

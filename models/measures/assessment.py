@@ -21,7 +21,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.bootstrap import interval
 from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
-from sojourn.models.measures.calibration import Pit
+from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, AgedPit, CalibrationByAge
 from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
 from sojourn.models.measures.concordance import Concordance
 from sojourn.models.measures.errors import log_errors
@@ -57,10 +57,13 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str
 
 
 def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int] = (),
-           draws: Iterable[np.ndarray] = ()) -> Assessment:
-    """All scores of a study. bounds_s: more thresholds at creation, as `creation.ap_12h`; draws: row weights (n,)."""
-    resampled = [*_resampled(table, test, threshold_s, bounds_s), *_distribution(table, test),
-                 *_registered(table, test)]
+           draws: Iterable[np.ndarray] = (), by_age: CalibrationByAge | None = None) -> Assessment:
+    """All scores of a study. bounds_s: more thresholds at creation, as `creation.ap_12h`; draws: row weights (n,).
+
+    by_age: of the same curves and rows, where it is at hand; None = prepared here.
+    """
+    resampled = [*_resampled(table, test, threshold_s, bounds_s), _concordant(table, test),
+                 (by_age or CalibrationByAge.of(table, test)).scores, *_registered(table, test)]
     others = _by_share(table, test, threshold_s)
     scores = _scores([*resampled, *others], None)
     drawn = [_scores(resampled, weight) for weight in draws]
@@ -72,22 +75,26 @@ def card_measures(table: CurveTable, test: Examples, threshold_s: int,
                   draws: Iterable[np.ndarray]) -> dict[str, tuple[float, float, float]]:
     """What a model card shows, each with its 95 % interval over drawn owners, by the names of `assess`.
 
-    Average precision of the trace's own threshold at creation, the error of what remains at 1 h, calibration.
-    draws: row weights (n,).
+    Average precision of the trace's own threshold at creation, the error of what remains at 1 h, calibration at both;
+    that at 1 h is left out where fewer than N_ENDS_MIN ends were observed. draws: row weights (n,).
     """
     curve = censoring_curve(test)
     groups = [_outlives(table, test, curve, 0.0, threshold_s, "creation", "long"),
-              _errors(table, test, curve, 3_600, "age_1h", "remaining"), _calibrated(table, test)]
+              _errors(table, test, curve, 3_600, "age_1h", "remaining")]
+    groups += [part.scores for part in (AgedPit.of(table, test, age_s) for age_s in (0, 3_600))
+               if part is not None and (part.age_s == 0 or part.pit.is_event.sum() >= N_ENDS_MIN)]
     drawn = [_scores(groups, weight) for weight in draws]
     return {name: (value, *interval(np.array([values.get(name, math.nan) for values in drawn])))
             for name, value in _scores(groups, None).items()}
 
 
-def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) -> dict[str, list[float]]:
+def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int,
+            by_age: CalibrationByAge | None = None) -> dict[str, list[float]]:
     """Scores by whole weeks after training (LAVA, figure 10), of requests that arrived in each: week, n, f1, mae.
 
     f1: of "outlives the threshold" at creation, IPCW, higher is better; mae: of log10 lifetime, lower is better; NaN
-    where a week has no such rows, or none that was seen to outlive the threshold.
+    where a week has no such rows, or none that was seen to outlive the threshold. And calibration as
+    `CalibrationByAge.by_week` gives it; by_age: see `assess`.
     """
     curve = censoring_curve(test)
     outlives = _outlives(table, test, curve, 0.0, threshold_s, "w", "long")
@@ -102,14 +109,19 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int) ->
         is_followed = values.get("w.base_rate_long", 0.0) > 0.0
         found["f1"].append(values["w.f1_long"] if is_followed else math.nan)
         found["mae"].append(values["w.mae_log10_lifetime"])
-    return found
+    return found | (by_age or CalibrationByAge.of(table, test)).by_week(week)
 
 
-def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.ndarray) -> dict[str, float]:
-    """Scores at creation of owners that training saw (`seen.*`) and of new ones (`unseen.*`). is_seen: bool (n,)."""
+def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.ndarray,
+              by_age: CalibrationByAge | None = None) -> dict[str, float]:
+    """Scores at creation of owners that training saw (`seen.*`) and of new ones (`unseen.*`). is_seen: bool (n,).
+
+    by_age: see `assess`.
+    """
     curve = censoring_curve(test)
     groups = [_outlives(table, test, curve, 0.0, threshold_s, "x", "long"),
-              _errors(table, test, curve, 0.0, "x", "lifetime"), *_distribution(table, test)]
+              _errors(table, test, curve, 0.0, "x", "lifetime"), _concordant(table, test),
+              (by_age or CalibrationByAge.of(table, test)).parts[0].scores]
     found: dict[str, float] = {}
     for prefix, is_taken in (("seen", is_seen), ("unseen", ~is_seen)):
         found[f"{prefix}.n"] = float(is_taken.sum())
@@ -206,26 +218,14 @@ def _mean_of(name: str, is_asked: np.ndarray, added: np.ndarray, weight: np.ndar
     return {name: weighted_mean(added, None if weight is None else weight[is_asked])}
 
 
-def _distribution(table: CurveTable, test: Examples) -> list[Group]:
+def _concordant(table: CurveTable, test: Examples) -> Group:
     concordance = Concordance.of(test, table.quantile(0.5, 0.0))
 
     def ranked(weight: np.ndarray | None) -> dict[str, float]:
         harrell, uno = concordance.both(weight)
         return {"creation.c_harrell": harrell, "creation.c_uno": uno}
 
-    return [ranked, _calibrated(table, test)]
-
-
-def _calibrated(table: CurveTable, test: Examples) -> Group:
-    pit = Pit.of(table, test, np.random.default_rng(0))
-
-    def calibrated(weight: np.ndarray | None) -> dict[str, float]:
-        deviation, coverage = pit.deviation_and_coverage(weight)
-        statistic, _ = pit.d_calibration(weight)
-        return {"creation.pit_deviation": deviation, "creation.coverage_80": coverage,
-                "creation.d_calibration_chi2": statistic}
-
-    return calibrated
+    return ranked
 
 
 def _registered(table: CurveTable, test: Examples) -> list[Group]:

@@ -26,11 +26,15 @@ class Pit:
     """PIT of each row, prepared for new row weights in O(n).
 
     value: float64 (n,), of the end or, where is_event (bool (n,)) is False, of the censoring. entry: float64 (n,),
-    of the late entry, -1 for rows seen from their start. over: Kaplan-Meier over the values.
+    of the late entry, -1 for rows seen from the age asked at on. over: Kaplan-Meier over the values.
 
     A lifetime is known to a second, L - 1/2 to L + 1/2 (1 s: from 0), and a curve may rise steeply within it or jump
     there. An end is then anywhere within the rise, drawn uniformly: the randomised PIT of Czado, Gneiting and Held
     (2009), and 1 - survival(L, 0) where the rise is small. Censored and late rows have outlived their whole second.
+
+    Coverage at q, the share that ends by the predicted quantile q, is the distribution at q. An end in the quantile's
+    own second (a tie) counts within it as often as that second's rise lies below q. Compared in whole seconds instead,
+    such ends would all be within: of a curve that puts a third of its mass on one second, a right q would cover more.
     """
 
     value: np.ndarray
@@ -39,14 +43,22 @@ class Pit:
     over: KaplanMeier
 
     @classmethod
-    def of(cls, table: CurveTable, rows: Examples, rng: np.random.Generator) -> Pit:
-        """Ask the curves of at least one row, as predicted at creation. rng: places ends within their second."""
-        low = 1.0 - table.survival(np.where(rows.lifetime_s > 1.0, rows.lifetime_s - _HALF_S, 0.0), 0.0)
-        high = 1.0 - table.survival(rows.lifetime_s + _HALF_S, 0.0)
+    def of(cls, table: CurveTable, rows: Examples, rng: np.random.Generator, age_s: float = 0.0) -> Pit:
+        """Ask the curves of at least one row, as predicted at an age: at creation, or of what remains later.
+
+        rng: places ends within their second. age_s: whole seconds; each row must have outlived it (not asked for at 0).
+        A row that came under observation after that age counts from there on, as a late entry.
+        """
+        left_s = rows.lifetime_s - age_s
+        if len(rows) == 0 or (age_s > 0.0 and not (left_s > 0.0).all()):
+            raise ValueError(f"age_s must be outlived by each of at least one row, got {age_s!r} for {len(rows):,} rows"
+                             f", {int((left_s <= 0.0).sum()):,} of them not")
+        low = 1.0 - table.survival(np.where(left_s > 1.0, left_s - _HALF_S, 0.0), age_s)
+        high = 1.0 - table.survival(left_s + _HALF_S, age_s)
         value = np.where(rows.is_event, low + rng.random(len(rows)) * (high - low), high)
         entry = np.full(len(rows), -1.0)
-        if (is_late := rows.entry_s > 0.0).any():
-            entry[is_late] = 1.0 - table.take(is_late).survival(rows.entry_s[is_late] + _HALF_S, 0.0)
+        if (is_late := rows.entry_s > age_s).any():
+            entry[is_late] = 1.0 - table.take(is_late).survival(rows.entry_s[is_late] - age_s + _HALF_S, age_s)
             entry = np.minimum(entry, np.nextafter(value, -1.0))  # a flat curve; at risk at its own end all the same
         return cls(value, rows.is_event, entry, KaplanMeier.of(value, rows.is_event, entry))
 
@@ -65,8 +77,7 @@ class Pit:
         right by chance: of exponential lifetimes predicted twice too long too, 80 % fall within.
         """
         found = self.distribution(DECILES, weight)
-        gaps = np.abs(found - DECILES)
-        return float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps)), float(found[-1] - found[0])
+        return pit_deviation(found), float(found[-1] - found[0])
 
     def d_calibration(self, weight: np.ndarray | None = None) -> tuple[float, float]:
         """D-calibration (Haider et al. 2020): the chi-square statistic of 10 bins of PIT, lower is better, and p.
@@ -98,6 +109,16 @@ class Pit:
         here = np.where(is_spread, ((own + 1) / N_BINS - given) * inverse, 1.0)
         above = np.bincount(own, row * np.where(is_spread, inverse / N_BINS, 0.0), N_BINS)
         return np.bincount(own, row * here, N_BINS) + np.append(0.0, np.cumsum(above)[:-1])
+
+
+def pit_deviation(at_deciles: np.ndarray) -> float:
+    """The largest |F(d) - d| of a distribution of PIT at the nine deciles, float64 (9,); NaN ones are left out.
+
+    >>> round(pit_deviation(np.array([0.1, 0.2, 0.3, 0.45, 0.5, 0.6, 0.7, float("nan"), float("nan")])), 3)
+    0.05
+    """
+    gaps = np.abs(at_deciles - DECILES)
+    return float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,15 @@ Reweighed = Callable[[np.ndarray | None], float]
 class Measure:
     """title: two lines; `{long}` in it is the trace's threshold of "long-lived".
 
-    better: which value is; "80 %" = the nearest to 0.8. table: of the two of a study. words: a sentence of the table's
-    caption. is_paired: the chosen family is compared with the baselines by it. is_shown: whether it is, at a threshold
-    in seconds. of: prepares it for the curves of n test rows; None = `assessment` has it.
+    better: which value is; "80 %" = the nearest to 0.8. table: of the three of a study. words: a sentence of the
+    table's caption. is_paired: the chosen family is compared with the baselines by it. is_shown: whether it is, at a
+    threshold in seconds. of: prepares it for the curves of n test rows; None = `assessment` has it.
     """
 
     title: str
-    better: Literal["higher", "lower", "80 %"] = "higher"
+    better: Literal["higher", "lower", "10 %", "50 %", "80 %", "90 %"] = "higher"
     digits: int = 3
-    table: Literal["accuracy", "distribution"] = "distribution"
+    table: Literal["accuracy", "distribution", "calibration by age"] = "distribution"
     words: str = ""
     is_paired: bool = False
     is_shown: Callable[[int], bool] = lambda threshold_s: True

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from operator import lt
 from types import MappingProxyType
+from typing import Literal
 
+from sojourn.models.measures.calibration_by_age import QUANTILES, age_prefix
 from sojourn.models.measures.measure import Measure
 from sojourn.models.measures.thresholds import AGES_S, label_of
 
 _accuracy = partial(Measure, table="accuracy", is_paired=True)
+_by_age = partial(Measure, table="calibration by age")
+_NEAREST: Mapping[float, Literal["10 %", "50 %", "90 %"]] = MappingProxyType({0.1: "10 %", 0.5: "50 %", 0.9: "90 %"})
+_AT: Mapping[int, str] = MappingProxyType({age_s: f"at {label_of(age_s)}" if age_s else "at creation"
+                                           for age_s in (0, *AGES_S)})
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({
     "ages.ibs": _accuracy(
@@ -53,4 +59,8 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
     "unseen.ap_long": Measure("AP new\n> {long}"),
     "seen.mae_log10_lifetime": Measure("MAE\nseen", "lower"),
     "unseen.mae_log10_lifetime": Measure("MAE\nnew", "lower"),
+    **{f"{age_prefix(age_s)}.pit_deviation": _by_age(f"PIT dev.\n{_AT[age_s]}", "lower", is_paired=True)
+       for age_s in AGES_S},
+    **{f"{age_prefix(age_s)}.coverage_{round(100 * q)}": _by_age(f"by {round(100 * q)} %\n{at}", _NEAREST[q])
+       for age_s, at in _AT.items() for q in QUANTILES},
 })

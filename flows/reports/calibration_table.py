@@ -1,0 +1,99 @@
+"""Calibration of a study's families by age and by week, as tables: on the terminal and on a trace's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from sojourn.flows.reports.section import markdown_rows
+from sojourn.models.measures import AGES_S, N_ENDS_MIN, WEEKLY_AGES_S, age_prefix, label_of
+
+Found = Mapping[str, Any]
+TITLE = "Calibration by age"
+CALIBRATION_WORDS = (
+    "PIT dev.: largest gap to a uniform distribution at the deciles, of what remains at that age, among the requests "
+    "that outlived it (lower = better).",
+    "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
+    "right where it is 10, 50, 90. In brackets: 95 % interval over owners.",
+    f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
+)
+_PERCENTS = (10, 50, 90)
+_TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in _PERCENTS))
+_AGES = {age_prefix(age_s): label_of(age_s) if age_s else "creation" for age_s in (0, *AGES_S)}
+
+
+def calibration_rows(found: Found) -> list[list[str]]:
+    """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first.
+
+    None of a study that is older than these measures, none of an age that no request outlived.
+    """
+    rows = []
+    for family in sorted(found["scores"], key=lambda name: found["validation"][name]):
+        scores, intervals = found["scores"][family], found["intervals"].get(family, {})
+        for prefix, age in _AGES.items():
+            if f"{prefix}.n_ends" not in scores:
+                continue
+            n_ends = scores[f"{prefix}.n_ends"]
+            mark = " ~" if n_ends < N_ENDS_MIN else ""
+            name = f"{prefix}.pit_deviation"
+            cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
+            for percent in _PERCENTS:
+                name = f"{prefix}.coverage_{percent}"
+                cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
+            rows.append([f"{family} *" if family == found["chosen"] else family, age, f"{n_ends:,.0f}", *cells])
+    return rows
+
+
+def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float, digits: int, mark: str) -> str:
+    if value is None:
+        return "-"
+    low, high = ends or (None, None)
+    interval = "" if low is None or high is None else f" [{scale * low:.{digits}f} {scale * high:.{digits}f}]"
+    return f"{scale * value:.{digits}f}{mark}{interval}"
+
+
+def calibration_table(found: Found) -> Table | None:
+    """For the terminal; None of a study that is older than these measures."""
+    rows = calibration_rows(found)
+    if not rows:
+        return None
+    table = Table(title=TITLE, title_justify="left", caption="\n".join(CALIBRATION_WORDS), caption_justify="left")
+    for title in _TITLES:
+        table.add_column(title, justify="left" if title in ("family", "age") else "right", no_wrap=True)
+    for at, row in enumerate(rows):
+        is_last = at + 1 == len(rows) or rows[at + 1][0] != row[0]
+        table.add_row(*(text.replace("[", r"\[") for text in row), end_section=is_last)
+    return table
+
+
+def calibration_markdown(found: Found) -> list[str]:
+    """The same on a page, and the chosen family's calibration by week of arrival; nothing of an older study."""
+    rows = calibration_rows(found)
+    if not rows:
+        return []
+    lines = [f"### {TITLE}", "", *markdown_rows(_TITLES, rows, n_text=2), ""]
+    weeks = week_rows(found["weeks"].get(found["chosen"], {}))
+    if weeks:
+        titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S
+                            for title in _TITLES[2:])]
+        lines += [f"### Calibration of {found['chosen']} by week of arrival", "", *markdown_rows(titles, weeks), ""]
+    return lines
+
+
+def week_rows(weeks: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
+    """A row a week after training, from 1: ends, PIT deviation and coverage (%) at creation, and the same at 1 h."""
+    prefixes = [age_prefix(age_s) for age_s in WEEKLY_AGES_S]
+    if f"{prefixes[0]}.n_ends" not in weeks:
+        return []
+    rows = []
+    for at, week in enumerate(weeks["week"]):
+        row = [f"{(week or 0.0) + 1.0:.0f}"]
+        for prefix in prefixes:
+            values = {name: column[at] for name, column in weeks.items() if name.startswith(f"{prefix}.")}
+            row += [f"{values.get(f'{prefix}.n_ends') or 0.0:,.0f}",
+                    _cell(values.get(f"{prefix}.pit_deviation"), None, 1.0, 3, ""),
+                    *(_cell(values.get(f"{prefix}.coverage_{percent}"), None, 100.0, 1, "") for percent in _PERCENTS)]
+        rows.append(row)
+    return rows
