@@ -26,15 +26,10 @@ QUIET: Mapping[str, str] = MappingProxyType({
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MPLBACKEND": "Agg",
-    "GOMP_SPINCOUNT": "1000",
 })  # fmt: skip
 """MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
 serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
-task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`.
-
-The last: how long a thread of LightGBM spins for the others before it sleeps. By default some 300,000 rounds, which
-costs nothing alone and all where another process holds a core: 60 trees on 60,000 rows took 0.7 s alone with either,
-and beside two busy processes on 2 cores 36 s by default, 2.3 s with this."""
+task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`."""
 
 
 _PREFECT_DATABASES = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")

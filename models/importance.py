@@ -43,7 +43,7 @@ def mean_abs_shap(text: str, rows: np.ndarray, n_threads: int = 1) -> np.ndarray
     LightGBM's path-dependent TreeSHAP (Lundberg et al., Nature Machine Intelligence 2, 2020).
     text: the booster's own text. rows: float64 (m, n_features), m >= 1. The same for any number of threads.
     """
-    import lightgbm as lgb
+    from sojourn.models.lightgbm_library import lgb
 
     if len(rows) == 0:
         raise ValueError("rows must be at least one, got none")

@@ -44,7 +44,7 @@ def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: i
 
 
 def _lightgbm_scores(text: str) -> Scores:
-    import lightgbm as lgb
+    from sojourn.models.lightgbm_library import lgb
 
     booster = lgb.Booster(model_str=text)
     return lambda rows: np.asarray(booster.predict(rows, raw_score=True, num_threads=1))

@@ -19,7 +19,7 @@ from source_imports import BELOW_ALL, FILES, FOLDER, PARTS, export_order, import
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted({file.parent for file in FILES} - {FOLDER / part for part in PARTS})
 OUTSIDE = {"mlflow": "flows/outside", "dask": "flows/outside", "distributed": "flows/outside",
-           "onnxruntime": "serving/runtime.py", "sksurv": "models"}
+           "onnxruntime": "serving/runtime.py", "sksurv": "models", "lightgbm": "models/lightgbm_library.py"}
 """A library, and the only folder or file of ours that talks to it."""
 COMPILED = ("simulator/loop", "simulator/policies")
 """Folders of compiled code, besides kernel files."""

@@ -85,7 +85,7 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
 
 def grown(settings: Mapping[str, Any], train: Rows, valid: Rows | None, n_rounds: int) -> Trees:
     """The trees of LightGBM with these parameters: see `Learner`."""
-    import lightgbm as lgb
+    from sojourn.models.lightgbm_library import lgb
 
     params = dict(settings)
     dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score, params=params)

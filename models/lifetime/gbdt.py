@@ -149,7 +149,7 @@ def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, feature
 
 def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:
     """Raw scores (n,) of full feature rows."""
-    import lightgbm as lgb
+    from sojourn.models.lightgbm_library import lgb
 
     booster = lgb.Booster(model_str=boosted.text)
     return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
