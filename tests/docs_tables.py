@@ -59,8 +59,9 @@ def usage_readers() -> str:
 
 
 def families() -> str:
-    return table(("family", "what it is", "answers", "trained by `retrain`"), [
-        (f"`{name}`", each.about, each.answers, each.trained) for name, each in LIFETIME_MODELS.items()])
+    return table(("family", "what it is", "answers", "trained by `retrain`", "place by simplicity"), [
+        (f"`{name}`", each.about, each.answers, each.trained, str(each.complexity))
+        for name, each in LIFETIME_MODELS.items()])
 
 
 def policies() -> str:

@@ -11,7 +11,7 @@ from sojourn.features.split import Examples, known_at
 from sojourn.flows.annotation.bounds import total_bounds
 from sojourn.flows.annotation.replayed import Replayed
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, coarsest_owner
+from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, drawn_owners
 
 AGES_S = (0.0, 3_600.0, 21_600.0)
 """Ages at which the bounds of running requests are checked: 0 = at the start."""
@@ -99,10 +99,9 @@ def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np
     """Coverage of any bounds at the start of `rows`, float64 (n,) seconds. table: what the model predicts of them."""
     if len(rows) == 0 or not rows.is_event.any():
         return CoverageReport(level, used, Coverage(np.nan, np.nan, np.nan, len(rows), np.nan), (), ())
-    keys = replayed.bundle.schema.encoder.history.keys
-    owners = [rows.keys[idx] for idx, key in enumerate(keys) if key.kind == "owner"]
+    codes, _ = drawn_owners(rows, replayed.bundle.schema.encoder.history)
     bounded = BoundedRows.of(table, rows, bound_s, used)
-    overall = bounded.coverage(OwnerDraws(coarsest_owner(owners, len(rows)), seed=seed))
+    overall = bounded.coverage(OwnerDraws(codes, seed=seed))
     return CoverageReport(level, used, overall, bounded.by_decile(table.quantile(0.5, 0.0)), ())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.gates.gate import Gate, Reason
-from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners, interval
 from sojourn.serving.inputs import HistoryDefinition
 
 MARGIN_PCT = 2.0
@@ -57,8 +57,7 @@ class Jury:
     @classmethod
     def of(cls, test: Examples, history: HistoryDefinition, seed: int) -> Jury:
         """The test window by its coarsest owner key with enough owners; without one, requests count one by one."""
-        owners = [test.keys[idx] for idx, key in enumerate(history.keys) if key.kind == "owner"]
-        return cls(test.is_event, coarsest_owner(owners, len(test)), seed)
+        return cls(test.is_event, drawn_owners(test, history)[0], seed)
 
     @property
     def drawn(self) -> str:

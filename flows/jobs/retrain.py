@@ -142,12 +142,14 @@ def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
 def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training,
            window: str) -> CardFacts:
     split = training.split
-    return CardFacts(config.registered_name, training.candidate, ingested.name, window, len(split.past),
-                     len(split.test), features.encoder.feature_names(), ingested.data_hash, __version__)
+    return CardFacts(config.registered_name, training.candidate, training.choice.text(), ingested.name, window,
+                     len(split.past), len(split.test), features.encoder.feature_names(), ingested.data_hash,
+                     __version__)
 
 
 def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:
-    tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate)]
+    tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate,
+                           training.choice.text())]
     if evaluation.simulation is not None and evaluation.workload is not None:
         simulation = evaluation.simulation
         n_first, n_all = int(simulation.table["n_seeds"].iloc[0]), len(simulation.gain_pp)

@@ -16,10 +16,12 @@ from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
 from sojourn.flows.stage_settings import LogSettings
 from sojourn.flows.stages.candidate import Candidate
+from sojourn.flows.stages.choice import CHOICE_TAG
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.judge import Evaluation, simulation_scores
 from sojourn.flows.stages.promotion_gates import CheckedGates
-from sojourn.flows.stages.train import Trained, Training
+from sojourn.flows.stages.train import Training
+from sojourn.flows.stages.trained import Trained
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
@@ -39,7 +41,7 @@ def retrain_tags(ingested: Ingested, training: Training, sample: str = "") -> di
     window = f"{since}decided before {training.split.test_from_s} s, judged on the rest"
     judged = JudgedOn(ingested.name, ingested.data_hash, f"{window}{sample}", training.threshold_s)
     return {"trace": ingested.name, "data_hash": ingested.data_hash[:12], "window": window, JUDGED_TAG: judged.key,
-            "family": training.candidate, "code_version": __version__}
+            "family": training.candidate, CHOICE_TAG: training.choice.text(), "code_version": __version__}
 
 
 def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> dict[str, float]:

@@ -39,8 +39,10 @@ from sojourn.flows.reports.study_report import study_tables  # noqa: E402
 from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
+from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
-from sojourn.flows.stages.train import Trained, fit_family, fit_settings, learner_of  # noqa: E402
+from sojourn.flows.stages.train import fit_family, fit_settings, learner_of  # noqa: E402
+from sojourn.flows.stages.trained import Trained  # noqa: E402
 from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
@@ -54,7 +56,7 @@ from sojourn.models.measures import (  # noqa: E402
     by_week,
     calibration_points,
     choose_threshold,
-    coarsest_owner,
+    drawn_owners,
     interval,
     of_owners,
 )
@@ -68,8 +70,9 @@ _PIT_POINTS = np.linspace(0.0, 1.0, 101)
 class Study:
     """What a study found; JSON values only.
 
-    scores, fit_s: per family. chosen: the best on the validation window, of the families that can be served.
-    best_of_all: the same of all families. refused: why a family could not be fitted on this trace. threshold_s: the
+    scores, fit_s: per family. chosen: on the validation window, of the families that can be served; choice: what it was
+    chosen by (`flows.stages.choice.Choice`), and said: the same in words. best_of_all: the best there by mean, of all
+    families. refused: why a family could not be fitted on this trace. threshold_s: the
     trace's own "long-lived". n_owners: how many owners a bootstrap draws from, 0 = requests one by one.
     intervals: per family and measure, 95 %. differences: per baseline and measure, chosen - baseline: the difference
     and its paired 95 % interval. weeks, calibration: per family, as `by_week` and `_calibration` give them.
@@ -84,6 +87,8 @@ class Study:
     test_from_s: int
     threshold_s: int
     chosen: str
+    choice: Choice
+    said: str
     best_of_all: str
     n_owners: int
     scores: dict[str, dict[str, float]]
@@ -120,8 +125,7 @@ def study(config: RetrainConfig) -> Study:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
     test = split.test
     history_keys = features.encoder.history.keys
-    owners = [test.keys[idx] for idx, key in enumerate(history_keys) if key.kind == "owner"]
-    drawn = coarsest_owner(owners, len(test))
+    drawn, n_owners = drawn_owners(test, features.encoder.history)
     draws = OwnerDraws(drawn, config.n_draws, seed=config.seed)
     is_seen = _is_seen(split, [idx for idx, key in enumerate(history_keys)
                                if key.kind == "owner" and len(key.columns) == 1])
@@ -138,16 +142,16 @@ def study(config: RetrainConfig) -> Study:
             found[family] = assessed
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
-    servable = [trained for trained in fitted if trained.model.export() is not None] or fitted
-    chosen = min(servable, key=lambda trained: trained.choice_score).family
+    choice = choose(fitted, split.valid, features.encoder.history, config.seed)
+    chosen = choice.family
     with stage("columns known at creation?"):
         model = next(trained.model for trained in fitted if trained.family == chosen)
         asked = suspects(features.trace, features.encoder, features.rows, model, split, config.confirmed_columns,
                          config.seed)
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
-        chosen, min(fitted, key=lambda trained: trained.choice_score).family,
-        len(np.unique(drawn)) if any(drawn is codes for codes in owners) else 0,
+        chosen, choice, choice.text(), min(fitted, key=lambda trained: trained.choice_score).family,
+        n_owners,
         {family: assessed.scores for family, assessed in found.items()},
         {trained.family: trained.choice_score for trained in fitted},
         {family: {name: interval(values) for name, values in assessed.replicates.items()}
@@ -209,7 +213,7 @@ def _finite(value: Any) -> Any:
 def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
     judged = JudgedOn(found.trace, found.data_hash, f"from {found.test_from_s} s on", found.threshold_s)
     tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], JUDGED_TAG: judged.key,
-            "code_version": found.code_version}
+            "code_version": found.code_version, CHOICE_TAG: found.said}
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
     data = train_and_test(settings.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)

@@ -20,15 +20,16 @@ from sojourn.simulator.experiments import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
-                 candidate: str) -> Table:
-    """Families x measures on the test window, what decides first, the candidate marked."""
+                 candidate: str, choice: str) -> Table:
+    """Families x measures on the test window, what decides first, the candidate marked. choice: why it is, in words."""
     name = label_of(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
                   caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
                           "for censoring (lower = better): what is chosen by. 95 % interval: over owners.\n"
                           f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, of "
                           "observed ends only, which favours answers that are too short (lower = better): of the "
-                          "lifetime, and of what remains at each age.")
+                          "lifetime, and of what remains at each age.\n"
+                          f"Candidate {choice}")
     table.add_column("family", no_wrap=True)
     columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlife", "creation.mae_log10_lifetime")]
     columns += [(f"MAE\n{label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]

@@ -60,8 +60,10 @@ def columns_of(found: Found, table: str) -> list[Column]:
 
 def study_tables(found: Found) -> list[Table]:
     """Families x measures twice, their calibration by age, and the chosen family against the baselines."""
-    tables = [_family_table(found, columns_of(found, "accuracy"), _title(found), "\n".join(ACCURACY_WORDS)),
-              _family_table(found, columns_of(found, "distribution"), "Distribution and owners", _other_words(found))]
+    tables = [_family_table(found, columns_of(found, "accuracy"), _title(found),
+                            "\n".join([*ACCURACY_WORDS, f"* {_chosen(found)}"])),
+              _family_table(found, columns_of(found, "distribution"), "Distribution and owners",
+                            "\n".join(DISTRIBUTION_WORDS))]
     if (by_age := calibration_table(found)) is not None:
         tables.append(by_age)
     if found["differences"]:
@@ -78,10 +80,9 @@ def study_tables(found: Found) -> list[Table]:
 
 def study_markdown(found: Found) -> list[str]:
     """The section of a trace's page. What the columns mean stands on the index (`flows.reports.results_pages`)."""
-    by = f"by the {'Brier score over ages' if _has_brier(found) else 'integrated Brier score (IBS)'}"
     lines = ["## Study", "",
              f"- Requests: {found['n_past']:,} before second {found['test_from_s']:,}, {found['n_test']:,} after it.",
-             f"- Chosen family: {found['chosen']} (marked \\*), {by} on the validation window.{_unserved(found)}",
+             f"- Chosen family (marked \\*): {_chosen(found)}",
              f"- Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
     for title, columns in (("Accuracy", columns_of(found, "accuracy")),
                            ("Distribution and owners", columns_of(found, "distribution"))):
@@ -119,14 +120,13 @@ def _title(found: Found) -> str:
     return f"{found['trace']}: {found['n_test']:,} later requests"
 
 
-def _other_words(found: Found) -> str:
-    chosen = f"* chosen on the validation window alone, of the families that can be served.{_unserved(found)}"
-    return "\n".join([*DISTRIBUTION_WORDS, chosen])
-
-
-def _unserved(found: Found) -> str:
-    return "" if found["best_of_all"] == found["chosen"] else (
-        f" Of all families {found['best_of_all']} was best there; it cannot be served.")
+def _chosen(found: Found) -> str:
+    """What was chosen, and why; of a study that is older than the rule, by what score."""
+    by = "Brier score over ages" if _has_brier(found) else "integrated Brier score (IBS)"
+    said = found.get("said") or f"{found['chosen']}, by the {by} on the validation window."
+    served = {found["chosen"], found.get("choice", {}).get("rival")}
+    return said if found["best_of_all"] in served else (
+        f"{said} Of all families {found['best_of_all']} was best there; it cannot be served.")
 
 
 def _has_brier(found: Found) -> bool:

@@ -23,11 +23,15 @@ _MAX_FEATURES = 60
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What a version was made of. window: which requests trained it. n_past, n_test: requests that trained and judged
-    it. features: names, in the order of the rows. data_hash: of the trace. code_version: of Sojourn."""
+    """What a version was made of.
+
+    choice: why this family, in words. window: which requests trained it. n_past, n_test: requests that trained and
+    judged it. features: names, in the order of the rows. data_hash: of the trace. code_version: of Sojourn.
+    """
 
     name: str
     family: str
+    choice: str
     trace: str
     window: str
     n_past: int
@@ -44,7 +48,7 @@ def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mappin
     scores: of the test window, by name. measures: some of them with their 95 % interval over owners.
     """
     return "\n\n".join([
-        f"**{facts.family}** of `{facts.trace}`, {facts.window}.",
+        f"**{facts.family}** of `{facts.trace}`, {facts.window}.", facts.choice,
         _headline(measures, against_lookup, simulation, facts.family),
         "**Load it**", _loading(facts.name),
         "**Made of**", _made_of(facts),

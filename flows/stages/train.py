@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,29 +16,16 @@ from sojourn.flows.progress import stage
 from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.choice import Choice, choose
+from sojourn.flows.stages.trained import Trained
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner, LifetimeModel
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner
 from sojourn.models.measures import choose_threshold, score_model
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """A fitted family, how long the fit took, and its scores on the validation window."""
-
-    family: str
-    model: LifetimeModel
-    fit_s: float
-    validation: dict[str, float]
-
-    @property
-    def choice_score(self) -> float:
-        """The Brier score over ages on the validation window, lower is better; infinite where none can be followed."""
-        return self.validation.get("ages.ibs", math.inf)
-
-
-@dataclass(frozen=True, slots=True)
 class Training:
-    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the candidate.
+    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the choice.
 
     from_s: where the training window begins.
     """
@@ -47,8 +33,13 @@ class Training:
     families: tuple[Trained, ...]
     split: Split
     threshold_s: int
-    candidate: str
+    choice: Choice
     from_s: int = 0
+
+    @property
+    def candidate(self) -> str:
+        """The chosen family."""
+        return self.choice.family
 
     def of(self, family: str) -> Trained:
         """The fitted family of that name."""
@@ -57,7 +48,7 @@ class Training:
 
 @task(name="train")
 def train(settings: TrainSettings, features: Features, learner: Learner | None = None) -> Training:
-    """Fit each configured family; the candidate is the servable one with the best validation score.
+    """Fit each configured family; the candidate is chosen of the servable ones by their validation scores.
 
     learner: grows the trees of those that have some; None = in this process.
     """
@@ -66,9 +57,8 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     fit = replace(fit_settings(settings, features), learner=learner)
     fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
-    servable = [trained for trained in fitted if trained.model.export() is not None]
-    candidate = min(servable, key=lambda trained: trained.choice_score)
-    return Training(tuple(fitted), split, threshold_s, candidate.family, from_s)
+    choice = choose(fitted, split.valid, features.encoder.history, settings.seed)
+    return Training(tuple(fitted), split, threshold_s, choice, from_s)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sojourn.models.lifetime.contract import LifetimeModel
@@ -15,6 +15,9 @@ class Family:
     """Called, it gives an unfitted model with its defaults.
 
     build: makes that model. about: what it is, one line for the docs. answers: where its distribution comes from.
+    complexity: its place in the order of simplicity, 1 = the simplest; a choice within the noise takes the simpler
+    family. 1: a value that the request or its history holds. 2: a lookup of curves. 3: one linear model. 4: one answer
+    of trees. 5: trees asked anew at each age, or a whole curve of them. 6: a network, or several models at once.
     trained: whether a retrain fits it. is_baseline: a team might use it without a model; studies compare with it.
     search: what `sojourn search` may vary, None = nothing is worth a search. Whether a family can be served is what
     its `export` says.
@@ -23,6 +26,7 @@ class Family:
     build: Callable[[], LifetimeModel]
     about: str
     answers: Literal["whole distribution", "through its residuals"]
+    complexity: int = field(kw_only=True)
     trained: Literal["always", "by default", "when asked"] = "when asked"
     is_baseline: bool = False
     search: SearchSpace | None = None

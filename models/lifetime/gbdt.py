@@ -59,7 +59,7 @@ class OnceModel:
 
 
 ONCE = Family(OnceModel, "LightGBM on log10 lifetime; a one-shot prediction, doubled when outlived",
-              "through its residuals", trained="always", is_baseline=True,
+              "through its residuals", complexity=4, trained="always", is_baseline=True,
               search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: OnceModel()))
 
 
@@ -110,7 +110,7 @@ class UptimeModel:
 
 
 UPTIME = Family(UptimeModel, "LightGBM with uptime augmentation (LAVA, section 3)",
-                "through its residuals", trained="by default")
+                "through its residuals", complexity=5, trained="by default")
 
 
 def once_rows(examples: Examples) -> tuple[Rows, float]:

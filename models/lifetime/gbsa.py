@@ -27,4 +27,4 @@ class BoostedCoxModel(SurvivalModel):
 
 
 GBSA = Family(BoostedCoxModel, "gradient boosting of Cox's likelihood, 60 trees; at most 2,000 rows",
-              "whole distribution")
+              "whole distribution", complexity=5)

@@ -26,5 +26,5 @@ class LandmarkModel(UptimeModel):
 
 LANDMARK = Family(LandmarkModel,
                   "LightGBM at fixed uptimes (0, 1 min, 10 min, 1 h, 6 h, 1 d, ...) among those still alive",
-                  "through its residuals",
+                  "through its residuals", complexity=5,
                   search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: LandmarkModel()))

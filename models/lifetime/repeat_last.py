@@ -74,4 +74,4 @@ class RepeatModel:
 
 
 REPEAT_LAST = Family(RepeatModel, "the owner's last ended lifetime (finest owner known, not by shape)",
-                     "through its residuals", is_baseline=True)
+                     "through its residuals", complexity=1, is_baseline=True)

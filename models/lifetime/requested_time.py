@@ -30,4 +30,4 @@ class RequestedModel(RepeatModel):
 
 
 REQUESTED_TIME = Family(RequestedModel, "the time the user asked for (`requested_s`)",
-                        "through its residuals", is_baseline=True)
+                        "through its residuals", complexity=1, is_baseline=True)

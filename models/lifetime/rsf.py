@@ -46,4 +46,4 @@ class ForestModel(SurvivalModel):
 
 
 RSF = Family(ForestModel, "random survival forest, 60 trees of a quarter of the rows; at most 8,000 rows",
-             "whole distribution")
+             "whole distribution", complexity=5)

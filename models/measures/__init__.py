@@ -1,7 +1,7 @@
 """Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
 from sojourn.models.measures.assessment import Assessment, assess, by_week, card_measures, of_owners, score_model
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
@@ -20,7 +20,7 @@ __all__ = [
     "AGES_S", "MEASURES", "N_ENDS_MIN", "UPTIME_SHARES", "WEEKLY_AGES_S", "Assessment", "BoundedRows",
     "BrierOverAges", "CalibrationByAge", "CalibrationPoints", "Concordance", "Coverage", "KaplanMeier", "Measure",
     "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix", "assess", "average_precision", "bias_log10",
-    "brier_score", "by_week", "calibration_points", "card_measures", "choose_threshold", "coarsest_owner", "f1",
-    "harrell_c", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "recall_at_precision",
-    "reliances", "score_model", "uno_c",
+    "brier_score", "by_week", "calibration_points", "card_measures", "choose_threshold", "coarsest_owner",
+    "drawn_owners", "f1", "harrell_c", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
+    "recall_at_precision", "reliances", "score_model", "uno_c",
 ]  # fmt: skip

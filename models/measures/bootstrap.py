@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sojourn.features.split import Examples
+from sojourn.serving.inputs import HistoryDefinition
+
 MIN_OWNERS = 20
 """Owners are resampled at the coarsest level that has this many: an interval from a handful says nothing."""
 N_DRAWS = 200
@@ -37,13 +40,23 @@ class OwnerDraws:
     def __len__(self) -> int:
         return self.n_draws
 
-    def __iter__(self) -> Iterator[np.ndarray]:
+    @property
+    def n_units(self) -> int:
+        """How many are drawn from: owners, and rows of no known owner."""
+        return int(self._clusters().max()) + 1
+
+    def _clusters(self) -> np.ndarray:
+        """int64 (n,), from 0 on: the unit of each row."""
         is_known = self.owner_codes >= 0
         known, inverse = np.unique(self.owner_codes[is_known], return_inverse=True)
         cluster = np.empty(len(self.owner_codes), np.int64)
         cluster[is_known] = inverse
         cluster[~is_known] = len(known) + np.arange(len(cluster) - len(inverse))
-        n = len(known) + len(cluster) - len(inverse)
+        return cluster
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        cluster = self._clusters()
+        n = int(cluster.max()) + 1
         rng = np.random.default_rng(self.seed)
         for _ in range(self.n_draws):
             times_drawn = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
@@ -62,6 +75,14 @@ def coarsest_owner(owners: Sequence[np.ndarray], n: int) -> np.ndarray:
         if len(np.unique(codes[codes >= 0])) >= MIN_OWNERS:
             return codes
     return np.arange(n)
+
+
+def drawn_owners(rows: Examples, history: HistoryDefinition) -> tuple[np.ndarray, int]:
+    """`coarsest_owner` of rows by their owner keys, and how many known owners it names: 0 where rows stand alone."""
+    owners = [rows.keys[idx] for idx, key in enumerate(history.keys) if key.kind == "owner"]
+    codes = coarsest_owner(owners, len(rows))
+    is_named = any(codes is each for each in owners)
+    return codes, len(np.unique(codes[codes >= 0])) if is_named else 0
 
 
 def interval(replicates: np.ndarray | Sequence[float]) -> tuple[float, float]:

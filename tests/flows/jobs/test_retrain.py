@@ -140,7 +140,7 @@ def test_a_measure_has_the_same_name_only_where_the_same_judged_it(store: Path) 
     cards = [version.description or "" for version in versions]
     for card in cards:
         verdict, numbers, loading, measures = (card.index(words) for words in (
-            "gates", "| test window | value | 95 % interval |", "Predictor.load", "| measure | value |"))
+            "gates", "| test window | value | 95 % interval |", "predictor = Predictor.load", "| measure | value |"))
         assert verdict < numbers < loading < measures
         assert "share of ends within the predicted 10 to 90 %" in card
         assert "bit parity of the export: 0 of" in card  # gates say parity, size and latency

@@ -72,6 +72,19 @@ def test_a_family_that_cannot_be_served_is_named_where_it_was_best() -> None:
     assert "km was best there; it cannot be served" in _page({**FOUND, "best_of_all": "km"})
 
 
+def test_why_a_family_was_chosen_is_said_on_the_page_and_on_the_terminal() -> None:
+    said = "hazard: best on the validation window (Brier over ages), 0.0500 before km"
+    found = {**FOUND, "said": said, "choice": {"family": "hazard", "rival": "km"}}
+    assert f"- Chosen family (marked \\*): {said}" in _page(found)
+    console = Console(width=200, record=True)
+    console.print(study_tables(found)[0])
+    assert f"* {said}" in console.export_text()
+    # where a simpler one was taken, the best is the rival: it can be served
+    simpler = {**found, "best_of_all": "km", "chosen": "hazard"}
+    assert "cannot be served" not in _page(simpler)
+    assert "cox was best there; it cannot be served" in _page({**found, "best_of_all": "cox"})
+
+
 def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Callable[[Path], Path],
                                                                 tmp_path: Path) -> None:
     new_store(tmp_path)

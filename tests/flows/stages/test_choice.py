@@ -1,0 +1,135 @@
+"""The choice on the validation window: a clear winner stays, inside the noise the simpler family is taken."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from sojourn.features.split import Examples
+from sojourn.flows.stages.choice import Choice, choose, simplest_within_error
+from sojourn.flows.stages.trained import Trained
+from sojourn.models.curve_table import HazardTable
+from sojourn.models.lifetime import LIFETIME_MODELS, LifetimeModel
+from sojourn.models.measures import BrierOverAges, OwnerDraws
+from sojourn.serving.inputs import HistoryDefinition, HistoryKey
+
+EDGES = np.array([0.0, 60.5, 600.5, 3_600.5, 14_400.5, 86_400.5])
+OWNERS = HistoryDefinition((HistoryKey("team", ("team",), "owner"),))
+ORDER = {"lookup": 1, "trees": 2, "network": 3}
+
+
+def _valid(n: int, n_owners: int, seed: int = 0) -> Examples:
+    """Exponential lifetimes of mean 2,000 s, all followed to their end."""
+    lifetime_s = np.ceil(np.random.default_rng(seed).exponential(2_000.0, n))
+    return Examples(np.zeros((n, 1)), (np.arange(n) % n_owners,), lifetime_s, np.ones(n, bool), np.zeros(n),
+                    np.arange(n), np.arange(n))
+
+
+def _trained(family: str, valid: Examples, mean_s: np.ndarray | float, is_served: bool = True) -> Trained:
+    """A family that predicts exponential lifetimes of these means."""
+    hazards = np.diff(EDGES)[None, :] / np.broadcast_to(mean_s, len(valid))[:, None]
+    table = HazardTable.from_hazards(EDGES, hazards, 20_000.0, EDGES)
+    model = SimpleNamespace(validation_table_=table, export=lambda: object() if is_served else None)
+    return Trained(family, cast(LifetimeModel, model), 0.0, {"ages.ibs": BrierOverAges.of(table, valid).score()})
+
+
+def _briers(**added: Any) -> dict[str, BrierOverAges]:
+    return {name: BrierOverAges(np.asarray(values, float), np.ones(len(values))) for name, values in added.items()}
+
+
+def test_a_clear_winner_is_taken_though_it_is_the_least_simple() -> None:
+    rng = np.random.default_rng(1)
+    trees = rng.uniform(0.05, 0.15, 400)
+    # worse by 0.02 +- 0.001 over 400 requests
+    found = simplest_within_error(_briers(lookup=trees + 0.02 + rng.normal(0.0, 0.02, 400), trees=trees), ORDER,
+                                  OwnerDraws(np.arange(400), seed=0))
+    assert found[:2] == ("trees", "lookup")
+    assert found[2] == pytest.approx(0.02, abs=0.003) and found[3] == pytest.approx(0.001, rel=0.15)
+
+
+def test_inside_one_standard_error_the_simpler_is_taken() -> None:
+    rng = np.random.default_rng(2)
+    trees = rng.uniform(0.05, 0.15, 400)
+    noise = rng.normal(0.0, 0.02, 400)
+    noise += 0.0005 - noise.mean()  # worse by half of its standard error of 0.001
+    briers = _briers(network=trees, lookup=trees + noise, trees=trees + 0.5)
+    chosen, rival, behind, error = simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))
+    assert (chosen, rival) == ("lookup", "network")
+    assert behind == pytest.approx(-0.0005) and error == pytest.approx(0.001, rel=0.15)
+    # by owners who differ as a whole: 20 equal rows each say no more than one, and the same mean is within the noise
+    owner = np.repeat(np.arange(20), 20)
+    each = rng.normal(0.0, 0.02, 20)
+    by_owner = (each + 0.003 - each.mean())[owner]
+    briers = _briers(trees=trees, lookup=trees + by_owner)
+    assert simplest_within_error(briers, ORDER, OwnerDraws(owner, seed=0))[0] == "lookup"
+    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"  # as if independent
+
+
+def test_a_tie_goes_to_the_simpler_then_to_the_first() -> None:
+    same = np.full(50, 0.1)
+    draws = OwnerDraws(np.arange(50), seed=0)
+    assert simplest_within_error(_briers(network=same, lookup=same, trees=same), ORDER, draws)[0] == "lookup"
+    assert simplest_within_error(_briers(b=same, a=same), {"a": 1, "b": 1}, draws)[0] == "b"
+    # of two that are equally simple the better one
+    assert simplest_within_error(_briers(b=same + 1e-9, a=same), {"a": 1, "b": 1}, draws)[0] == "a"
+
+
+def test_one_request_decides_nothing_and_no_score_is_no_reason() -> None:
+    one = OwnerDraws(np.zeros(1, np.int64), seed=0)
+    chosen, _, _, error = simplest_within_error(_briers(network=[0.1], lookup=[0.9]), ORDER, one)
+    assert chosen == "lookup" and error == np.inf
+    nothing = {name: BrierOverAges(np.zeros(3), np.zeros(3)) for name in ("trees", "lookup")}
+    assert simplest_within_error(nothing, ORDER, OwnerDraws(np.arange(3), seed=0))[:2] == ("lookup", "")
+    # without a score, though it is the simplest
+    some = {**_briers(trees=[0.1, 0.2, 0.3]), "lookup": nothing["lookup"]}
+    assert simplest_within_error(some, ORDER, OwnerDraws(np.arange(3), seed=0))[0] == "trees"
+    with pytest.raises(ValueError, match="families must hold at least one to choose from, got none"):
+        simplest_within_error({}, ORDER, one)
+
+
+def test_forty_requests_of_one_owner_choose_the_simpler_and_say_that_it_is_uncertain() -> None:
+    valid = _valid(40, 1)
+    # whichever is better of these by mean is so by chance: one is too short by as much as the other is too long
+    families = [_trained("hazard", valid, 1_900.0), _trained("gbdt-once", valid, 2_100.0)]
+    choice = choose(families, valid, OWNERS, 0)
+    assert choice.family == "gbdt-once" and (choice.n_requests, choice.n_ends, choice.n_owners) == (40, 40, 0)
+    assert abs(choice.behind) < choice.error
+    text = choice.text()
+    assert "40 requests, 40 ends; requests drawn, too few owners" in text
+    assert text.endswith("Fewer than 100 ends: the choice is uncertain.")
+    # a family that is plainly wrong is not taken for its simplicity
+    wrong = [_trained("hazard", valid, 2_000.0), _trained("gbdt-once", valid, 100_000.0)]
+    assert choose(wrong, valid, OWNERS, 0).family == "hazard"
+
+
+def test_owners_are_drawn_where_there_are_enough_and_what_cannot_be_served_is_left_out() -> None:
+    valid = _valid(2_000, 40)
+    families = [_trained("km", valid, 2_000.0, is_served=False), _trained("gbdt-uptime", valid, 1e5),
+                _trained("hazard", valid, 2_100.0), _trained("gbdt-once", valid, 4_000.0)]
+    choice = choose(families, valid, OWNERS, 0)
+    assert (choice.family, choice.best, choice.rival, choice.n_owners) == ("hazard", "hazard", "gbdt-once", 40)
+    assert choice.behind > choice.error > 0.0
+    assert "2,000 ends; 40 owners drawn" in choice.text() and "uncertain" not in choice.text()
+    assert choose(families[:1], valid, OWNERS, 0).family == "km"  # nothing can be served
+    assert choose(families, valid, OWNERS, 0) == choice
+
+
+def test_what_is_said_names_the_better_one_and_by_how_much() -> None:
+    taken = Choice("km", "hazard", 0.1249, -0.0023, 0.0037, 762, 746, 71)
+    assert taken.best == "hazard"
+    assert taken.text() == (
+        "km: hazard was better by 0.0023 on the validation window (Brier over ages), within its standard error of "
+        "0.0037 (762 requests, 746 ends; 71 owners drawn), and km is simpler.")
+    assert Choice("hazard", "km", 0.1, 0.02, 0.003, 762, 746, 71).text().startswith(
+        "hazard: best on the validation window (Brier over ages), 0.0200 before km, with a standard error of 0.0030 (")
+    assert "could not be scored" in Choice("km", "", np.nan, np.nan, np.nan, 3, 0, 0).text()
+    assert "of unknown size" in Choice("km", "hazard", 0.1, -0.1, np.inf, 1, 1, 0).text()
+
+
+def test_every_family_has_its_place_in_the_order_of_simplicity() -> None:
+    place = {name: family.complexity for name, family in LIFETIME_MODELS.items()}
+    assert all(1 <= each <= 6 for each in place.values())
+    assert place["requested-time"] < place["km"] < place["gbdt-once"] < place["hazard"]
