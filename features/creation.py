@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.features.trace import Trace
+from sojourn.features.trace import SEEN_FROM, Trace
 from sojourn.serving.inputs import (
     FIRST_MONDAY_S,
     WEEK_S,
@@ -95,11 +95,14 @@ def backoff_keys(encoder: Encoder) -> tuple[int, ...]:
 def decision_times(trace: Trace) -> np.ndarray:
     """When each request's prediction is asked for, int64 seconds (n,).
 
-    The column `submit_s` where the trace has one (a job waits in a queue first), else the arrival.
+    The column `submit_s` where the trace has one (a job waits in a queue first), else the arrival; not before the
+    request came under observation.
     """
-    if "submit_s" in trace.requests:
-        return trace.requests["submit_s"].to_numpy(np.int64)
-    return trace.start_s()
+    decided_s = trace.requests["submit_s"].to_numpy(np.int64) if "submit_s" in trace.requests else trace.start_s()
+    if SEEN_FROM in trace.requests:
+        seen = trace.requests[SEEN_FROM]
+        decided_s = np.where(seen.notna(), np.maximum(decided_s, seen.fillna(0).to_numpy(np.int64)), decided_s)
+    return decided_s
 
 
 def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None,
@@ -107,7 +110,8 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     """Replay the trace through the owner history and encode each request as it is asked for.
 
     Within one second ends come first, then requests in trace order; an end at t is seen by a request at t.
-    Requests with an unknown start have no row and no history. `state` (default: empty) ends as it is
+    Requests with an unknown start have no row and no history; those that go out of observation leave the history as if
+    they had not been. `state` (default: empty) ends as it is
     after all ends and requests of the trace. progress(done, total) is called now and then.
     """
     is_known = trace.is_start_known()
@@ -117,7 +121,7 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     idx_request, decided_s = idx_request[order], decided_s[order]
     arrival_s = trace.start_s()[idx_request]
     end_s = trace.end_s()[idx_request]
-    is_event = trace.is_event()[idx_request]
+    is_event, is_lost = trace.is_event()[idx_request], trace.is_lost()[idx_request]
     parsed = list(parsed_requests(trace.requests.iloc[idx_request], encoder))
     history = HistoryState(encoder.history) if state is None else state
 
@@ -126,7 +130,8 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
             progress(idx, len(parsed))
 
     rows = replayed_rows(encoder, history, parsed, decided_s.tolist(), arrival_s.tolist(),
-                         np.where(is_event, end_s, np.iinfo(np.int64).max).tolist(), report)
+                         np.where(is_event | is_lost, end_s, np.iinfo(np.int64).max).tolist(), report,
+                         frozenset(np.flatnonzero(is_lost).tolist()))
     if progress is not None:
         progress(len(parsed), len(parsed))
     keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
@@ -149,11 +154,12 @@ def _as_objects(column: pd.Series) -> list[object]:
 
 
 def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
-                  arrival: list[int], end: list[int], before: Callable[[int], None]) -> np.ndarray:
+                  arrival: list[int], end: list[int], before: Callable[[int], None],
+                  lost: frozenset[int] = frozenset()) -> np.ndarray:
     """The features of requests in the order of decision, float64 (n, n_features); the history goes on with them.
 
     decided, arrival, end: whole seconds (n,); an end that was not observed is the largest int64. before(idx) is called
-    before each request is looked at.
+    before each request is looked at. lost: those of which `end` is not the end but when they went out of observation.
     """
     n = len(parsed)
     rows = np.empty((n, len(encoder.feature_names())))
@@ -163,24 +169,27 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
     for idx in range(n):
         now_s = decided[idx]
         while position < n and end[by_end[position]] <= now_s:
-            _end(history, admissions, by_end[position], arrival, end)
+            _end(history, admissions, by_end[position], arrival, end, lost)
             position += 1
         before(idx)
         rows[idx] = encoder.encode(parsed[idx], now_s, history)
         admissions[idx] = history.admit(parsed[idx].keys, now_s)
         if end[idx] <= now_s:  # ended within the second of its own decision: seen from the next on
-            _end(history, admissions, idx, arrival, end)
+            _end(history, admissions, idx, arrival, end, lost)
     while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
-        _end(history, admissions, by_end[position], arrival, end)
+        _end(history, admissions, by_end[position], arrival, end, lost)
         position += 1
     return rows
 
 
 def _end(history: HistoryState, admissions: list[Admission | None], idx: int, arrival: list[int],
-         end: list[int]) -> None:
+         end: list[int], lost: frozenset[int]) -> None:
     admission = admissions[idx]
     if admission is not None:
-        history.ended(admission, end[idx], arrival[idx])
+        if idx in lost:
+            history.withdraw(admission)
+        else:
+            history.ended(admission, end[idx], arrival[idx])
         admissions[idx] = None
 
 

@@ -91,6 +91,14 @@ class ReadReport:
         self.rejected.to_parquet(path, index=False)
         return path
 
+    def joined(self, later: ReadReport, n_kept: int, lines: Sequence[str]) -> ReadReport:
+        """The report of two files that became one trace of `n_kept` requests; lines: notes on how, the last ones."""
+        counts = [{rule: one.get(rule, 0) + other.get(rule, 0) for rule in {**one, **other}}
+                  for one, other in ((self.repaired, later.repaired), (self.refused, later.refused))]
+        return ReadReport(self.n_read + later.n_read, n_kept, self.n_hosts + later.n_hosts, counts[0], counts[1],
+                          pd.concat([self.rejected, later.rejected], ignore_index=True), self.n_joined + later.n_joined,
+                          (*self.notes, *(f"test: {note}" for note in later.notes), *lines))
+
     def summary(self) -> dict[str, object]:
         """Counts for `Trace.meta`; plain types, so that they can be written as JSON."""
         return {"n_read": self.n_read, "n_kept": self.n_kept, "n_hosts": self.n_hosts,

@@ -52,7 +52,8 @@ class Split:
     test_from_s: int
 
 
-def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float = 0.15, *, from_s: int = 0) -> Split:
+def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float = 0.15, *, from_s: int = 0,
+                  test_from_s: int | None = None) -> Split:
     """Split by decision time: the last `test_share` of requests test, `valid_share` of the rest validates.
 
     A request still running at a cut is censored there, whatever happened later; one that had been decided
@@ -62,16 +63,23 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
     decided before is in `train` if it still ran then, from its age at that moment on (left truncation): its earlier
     time, and all requests that had ended, say nothing of the window's lifetimes. Feature rows stay as they are: what
     was known of owners at each decision, of all times before it.
+
+    test_from_s: the test window is what was decided from then on, whatever its share: of a trace of two files, the
+    first one's end.
     """
     for name, share in (("test_share", test_share), ("valid_share", valid_share)):
         if not 0.0 < share < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, got {share!r}")
-    decided = np.sort(rows.decided_s[rows.decided_s >= from_s] if from_s > 0 else rows.decided_s)
+    is_taken = rows.decided_s >= from_s if from_s > 0 else np.ones(len(rows), bool)
+    if test_from_s is not None:
+        is_taken &= rows.decided_s < test_from_s
+    decided = np.sort(rows.decided_s[is_taken])
     n = len(decided)
     if n < 10:
         since = f" decided from second {from_s} on" if from_s > 0 else ""
         raise ValueError(f"a trace must have at least 10 requests with a known start{since} to be split, got {n}")
-    test_from_s = int(decided[int(n * (1.0 - test_share))])
+    if test_from_s is None:
+        test_from_s = int(decided[int(n * (1.0 - test_share))])
     n_past = int(np.searchsorted(decided, test_from_s))
     valid_from_s = int(decided[int(n_past * (1.0 - valid_share))])
     is_train = rows.decided_s < valid_from_s
@@ -93,7 +101,8 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
              from_s: int = 0) -> Examples:
     """The chosen rows with labels as known at `cut_s` (None: at the trace's end).
 
-    is_late_entry: requests running at `from_s` enter at their age, and those that ended by then are left out;
+    is_late_entry: requests that ran already at `from_s`, or when they were asked about, enter at their age then, and
+    those that ended by then are left out;
     False keeps every chosen row, for asking a model rather than for labels.
     """
     end_s = rows.arrival_s + rows.lifetime_s
@@ -103,7 +112,7 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
         end_s = np.minimum(end_s, cut_s)
         is_taken = is_taken & (rows.arrival_s < cut_s)
     lifetime_s = np.maximum(end_s - rows.arrival_s, 1).astype(np.float64)
-    entry_s = np.maximum(from_s - rows.arrival_s, 0).astype(np.float64)
+    entry_s = np.maximum(np.maximum(rows.decided_s, from_s) - rows.arrival_s, 0).astype(np.float64)
     if is_late_entry:
         is_taken = is_taken & (entry_s < lifetime_s)
     idx = np.flatnonzero(is_taken)

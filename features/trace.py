@@ -19,6 +19,9 @@ from sojourn.publishing import publish_folder
 FORMAT_VERSION = 1
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")
 """Resource columns that have a name of their own, in their fixed order: cores, GiB, whole or fractional GPUs."""
+SEEN_FROM, SEEN_TO = "seen_from_s", "seen_to_s"
+"""Columns of requests that were not observed from their start, or not to the horizon (Int64, missing = they were):
+from then on a request is known and may be asked about; at that second it went out of observation, still running."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 
 
@@ -51,7 +54,7 @@ class Trace:
         (str or int64, unique), `arrival_s` and `departure_s` (Int64; a missing departure is still running
         at the horizon, a missing arrival was running at 0 and its start is unknown, a negative arrival was
         running at 0 and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
-        and the columns named in `roles`.
+        and the columns named in `roles`. Of a trace of two files also SEEN_FROM and SEEN_TO.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and further resources; or None.
     usage: `request_id`, `time_s`, `cpu_frac`, optional `mem_frac`; or None.
     horizon_s: the trace's end in seconds.
@@ -89,8 +92,17 @@ class Trace:
         return self.requests["arrival_s"].fillna(0).to_numpy(np.int64)
 
     def end_s(self) -> np.ndarray:
-        """Departure of each request, int64 seconds; the horizon where it is still running."""
-        return self.requests["departure_s"].fillna(self.horizon_s).to_numpy(np.int64)
+        """Departure of each request, int64 seconds; the end of its observation where it is still running."""
+        end_s = self.requests["departure_s"]
+        if SEEN_TO in self.requests:
+            end_s = end_s.fillna(self.requests[SEEN_TO])
+        return end_s.fillna(self.horizon_s).to_numpy(np.int64)
+
+    def is_lost(self) -> np.ndarray:
+        """True where a request went out of observation before the horizon, still running, bool, shape (n,)."""
+        if SEEN_TO not in self.requests:
+            return np.zeros(len(self), bool)
+        return (self.requests["departure_s"].isna() & self.requests[SEEN_TO].notna()).to_numpy(bool)
 
     def lifetime_s(self) -> np.ndarray:
         """Observed time from start to departure or horizon, int64 seconds, shape (n,)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.mapped_reader import maps_columns
 from sojourn.flows.simulated_hosts import check_shape
 from sojourn.flows.since import Since
 from sojourn.flows.stage_settings import (
@@ -21,7 +23,7 @@ from sojourn.flows.stage_settings import (
     TrainSettings,
 )
 from sojourn.flows.trace_settings import SharedSettings
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.trace_source import ColumnOptions, LaterFile, TraceSource
 
 MODEL_NAME = "sojourn-lifetime"
 
@@ -37,6 +39,14 @@ class RetrainConfig(SharedSettings):
 
     since: str | None = None
     """Train on requests from then on: `90d` or `12h` before the trace's end, or an ISO date; default: on all."""
+    test: Path | None = None
+    """A later file that judges: all of `trace` trains and chooses; default: the last `test_share` of `trace` judges."""
+    test_reader: str | None = None
+    """The later file's reader; default: the trace's, with the same column map."""
+    test_offset_s: int | None = None
+    """Where the later file's second 0 lies on the trace's clock, seconds; default: told by the dates of both."""
+    is_overlap_allowed: bool = False
+    """More than 5 % of the later file's requests may have begun before the trace's end."""
     is_shrunk_allowed: bool = False
     """A source that grows may hold less than when it was last read."""
     is_again: bool = False
@@ -104,6 +114,25 @@ class RetrainConfig(SharedSettings):
             Since.parse(value)
         return value
 
+    @model_validator(mode="after")
+    def _possible_test(self) -> RetrainConfig:
+        if self.test is None:
+            given = [name for name in ("test_reader", "test_offset_s", "is_overlap_allowed") if getattr(self, name)]
+            if given:
+                raise ValueError(f"{given[0]} must be given with test, got {getattr(self, given[0])!r} without one")
+            return self
+        if self.trace is None:
+            raise ValueError(f"test must be given with a trace file, got {str(self.test)!r} for the synthetic trace")
+        from sojourn.features.readers import READERS as known
+
+        for name, reader in (("reader", self.reader), ("test_reader", self.test_reader or self.reader)):
+            if reader not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {reader!r}")
+            if known[reader].is_queried:
+                raise ValueError(f"{name} must be one of files with test, got {reader!r}: write its trace once with "
+                                 "`sojourn trace convert`, and give that with --reader parquet")
+        return self
+
     @field_validator("families")
     @classmethod
     def _known_families(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,7 +157,19 @@ class RetrainConfig(SharedSettings):
     def source(self) -> TraceSource:
         """Where the trace comes from."""
         return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.is_shrunk_allowed,
-                           self.columns)
+                           self.columns, self.later_file)
+
+    @property
+    def later_file(self) -> LaterFile | None:
+        """The file that judges, read as the trace is where nothing else is said."""
+        if self.test is None:
+            return None
+        reader, columns = self.test_reader or self.reader, ColumnOptions()
+        if reader == self.reader:
+            columns = self.columns
+            if self.trace is not None and maps_columns(reader) and not columns.files(self.test):
+                columns = replace(columns, file=next(iter(columns.files(self.trace)), None))
+        return LaterFile(self.test, reader, self.test_offset_s, self.is_overlap_allowed, columns)
 
     @property
     def ingestion(self) -> IngestSettings:

@@ -45,6 +45,8 @@ class Since:
 def since_s(text: str | None, trace: Trace) -> int:
     """The second of the trace's clock at which the training window begins; 0 for None, and before the trace's start.
 
+    Of a trace of two files, its end is the first one's.
+
     ValueError where a date is given for a trace without a calendar, or the window would begin at or after its end.
 
     >>> import pandas as pd
@@ -56,15 +58,17 @@ def since_s(text: str | None, trace: Trace) -> int:
     """
     if text is None:
         return 0
-    since = Since.parse(text)
+    from sojourn.features.later_file import TEST_FROM
+
+    since, end_s = Since.parse(text), int(trace.meta.get(TEST_FROM, trace.horizon_s))
     if since.back_s is not None:
-        return max(trace.horizon_s - since.back_s, 0)
+        return max(end_s - since.back_s, 0)
     start_unix_s = trace.meta.get("start_unix_s")
     if start_unix_s is None or since.unix_s is None:
         raise ValueError(f"since must be a number of days or hours (90d, 12h), for the trace has no calendar, got "
                          f"{text!r}")
     from_s = since.unix_s - int(start_unix_s)
-    if from_s >= trace.horizon_s:
-        end = datetime.fromtimestamp(int(start_unix_s) + trace.horizon_s, UTC)
+    if from_s >= end_s:
+        end = datetime.fromtimestamp(int(start_unix_s) + end_s, UTC)
         raise ValueError(f"since must lie before the trace's end, {end:%Y-%m-%d %H:%M} UTC, got {text!r}")
     return max(from_s, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,33 @@ class ColumnOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LaterFile:
+    """A later file, on which what is fitted on a trace is judged; see `features.later_file`.
+
+    offset_s: where its second 0 lies on the trace's clock; None = told by both files' dates. is_overlap_allowed: more
+    than a few of its requests may have begun before the trace's end.
+    """
+
+    file: Path
+    reader: str
+    offset_s: int | None = None
+    is_overlap_allowed: bool = False
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
+
+    @property
+    def source(self) -> TraceSource:
+        """The file as a trace of its own."""
+        return TraceSource(self.file, self.reader, None, 0, 0, columns=self.columns)
+
+
+@dataclass(frozen=True, slots=True)
 class TraceSource:
     """All settings that decide which trace is read or made.
 
     file: the trace's file or folder; None = the synthetic trace. reader: a key of READERS, or `synthetic`.
     horizon_s: when observation ended, seconds on the trace's clock; None = what the reader finds in the file.
     n_requests, seed: of the generator. is_shrunk_allowed: a source that grows may hold less than at its last read.
-    columns: how a table's columns are read.
+    columns: how a table's columns are read. later: the file that judges; None = the trace's own later part does.
     """
 
     file: Path | None
@@ -56,11 +76,18 @@ class TraceSource:
     seed: int
     is_shrunk_allowed: bool = False
     columns: ColumnOptions = field(default_factory=ColumnOptions)
+    later: LaterFile | None = None
 
     @property
     def name(self) -> str:
-        """The file's name, or `synthetic`."""
-        return "synthetic" if self.file is None else self.file.name
+        """The file's name and that of the later one, or `synthetic`."""
+        own = "synthetic" if self.file is None else self.file.name
+        return own if self.later is None else f"{own}+{self.later.file.name}"
+
+    @property
+    def alone(self) -> TraceSource:
+        """The trace without the later file."""
+        return replace(self, later=None)
 
     @property
     def is_in_parts(self) -> bool:

@@ -97,6 +97,7 @@ AZURE_FLAVORS = Reader(
     numbers="`batch_position`",
     no_role="`lifetime_lo_s`, `lifetime_hi_s`",
     recipe="azure-flavors",
+    file_ids=("batch", "request_id"),
 )
 
 

@@ -19,7 +19,8 @@ class Reader:
     with these roles; no_role: columns that are kept without one. recipe: of the simulator, the one that suits its
     traces where no other is asked for. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads again only
     what is new. is_queried: what it reads is known only once it is read: its file says where to ask. is_stamped: names
-    of files say when they were written.
+    of files say when they were written. file_ids: columns of owners whose values, or `request_id` where the ids, hold
+    within one file alone: they begin anew in another.
 
     >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
     ('usage',)
@@ -37,6 +38,7 @@ class Reader:
     is_growing: bool = False
     is_queried: bool = False
     is_stamped: bool = False
+    file_ids: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -49,6 +49,16 @@ ReaderName = Annotated[str | None, typer.Option(
 Since = Annotated[str | None, typer.Option(
     "--since", help="Train on requests from then on: 90d or 12h before the trace's end, or an ISO date. "
                     "[default: on all]")]
+TestPath = Annotated[Path | None, typer.Option(
+    "--test", help="Later file that judges, all of --trace being for training. [default: none: the trace's own last "
+                   "30 % judge]")]
+TestReader = Annotated[str | None, typer.Option(
+    "--test-reader", help="Reader of the later file. [default: the trace's, with its column map]")]
+TestOffset = Annotated[int | None, typer.Option(
+    "--test-offset", help="Where the later file's second 0 lies on the trace's clock, seconds. [default: told by the "
+                          "dates of both files]")]
+Overlap = Annotated[bool | None, typer.Option(
+    "--allow-overlap", help="Take a later file of which more than 5 % of the requests began before the trace's end.")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers. [default: 0]")]

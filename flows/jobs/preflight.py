@@ -6,7 +6,9 @@ Before Prefect starts and MLflow makes its database, which take half a minute on
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking_client import ask
@@ -21,7 +23,10 @@ def check_before_work(settings: TraceSettings) -> None:
     if isinstance(settings, RetrainConfig) and settings.dask is None and settings.n_fit_workers > 1:
         raise ValueError(f"n_fit_workers must be 1 without dask, got {settings.n_fit_workers}")
     if settings.trace is not None:
-        _check_trace(settings, settings.trace)
+        _check_trace(settings.reader, settings.trace, settings.reading)
+    if isinstance(settings, RetrainConfig) and settings.later_file is not None:
+        later = settings.later_file
+        _check_trace(later.reader, later.file, later.columns.keywords(), "test")
     if settings.tracking_uri is not None:
         ask(settings.tracking_uri)
     if settings.artifacts is not None:
@@ -30,21 +35,21 @@ def check_before_work(settings: TraceSettings) -> None:
         check_place(settings.mlflow_uri, settings.artifacts)
 
 
-def _check_trace(settings: TraceSettings, trace: Path) -> None:
+def _check_trace(reader: str, trace: Path, reading: Mapping[str, Any], what: str = "trace") -> None:
     from sojourn.features.readers import READERS, check_sql, read_trace
 
     if not trace.exists():
-        raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
+        raise FileNotFoundError(f"{what} must be a file or folder, got {str(trace)!r}")
     files = [path for path in trace.rglob("*") if path.is_file()] if trace.is_dir() else [trace]
     if not any(map(_holds_bytes, files)):
-        what = "a folder without a file that holds any" if trace.is_dir() else "an empty file"
-        raise ValueError(f"trace must hold requests, got {what}: {str(trace)!r}")
-    if settings.reader in READERS and READERS[settings.reader].is_queried:
+        found = "a folder without a file that holds any" if trace.is_dir() else "an empty file"
+        raise ValueError(f"{what} must hold requests, got {found}: {str(trace)!r}")
+    if reader in READERS and READERS[reader].is_queried:
         check_sql(trace)
         return
-    is_of_requests = settings.reader in READERS  # the others read usage series, for presets that place by usage
+    is_of_requests = reader in READERS  # the others read usage series, for presets that place by usage
     if is_of_requests and sum(path.stat().st_size for path in files) <= READ_UP_TO_BYTES:
-        read_trace(settings.reader, trace, **settings.reading)
+        read_trace(reader, trace, **reading)
 
 
 def _holds_bytes(path: Path) -> bool:

@@ -88,8 +88,10 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
     tracker.log(run, {**settings.params, **split_params}, keyed(tags[JUDGED_TAG], _headline(scores)))
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
+        later = settings.source.later
+        judges = f"the later {settings.test_share:.0%} of requests" if later is None else later.file.name
         overview = overview_figure(evaluation.scores, evaluation.simulation.table,
-                                   f"{ingested.name}: judged on the later {settings.test_share:.0%} of requests")
+                                   f"{ingested.name}: judged on {judges}")
         tracker.log_figure(run, overview, "overview.png")
         with whole_file(settings.store / "overview.png") as temporary:
             overview.savefig(temporary, dpi=110, format="png")

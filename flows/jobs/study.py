@@ -20,6 +20,7 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn import __version__  # noqa: E402
+from sojourn.features.later_file import test_from_s  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
@@ -110,7 +111,8 @@ def study(config: RetrainConfig) -> Study:
     ingested = ingest(config.ingestion)
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
-    split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace))
+    split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace),
+                    test_from_s(features.trace.meta))
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}

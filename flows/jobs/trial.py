@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sojourn.features.later_file import test_from_s
 from sojourn.features.split import Split
 from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings
@@ -67,7 +68,7 @@ def _kept_material(ingestion: IngestSettings, training: TrainSettings) -> Materi
 def material_of(ingested: Ingested, features: Features, training: TrainSettings) -> Material:
     """What trials see of a trace's features."""
     split = windows(features.rows, training.test_share, training.valid_share,
-                    since_s(training.since, features.trace))
+                    since_s(training.since, features.trace), test_from_s(features.trace.meta))
     return Material(ingested.name, without_test(split), fit_settings(training, features))
 
 

@@ -40,8 +40,9 @@ def train_and_test(source: TraceSource, trace: str, data_hash: str, test_from_s:
                    n_test: int) -> tuple[DataWindow, DataWindow]:
     """The windows before and after the cut. trace, data_hash: its name, and the hash that stands for its content."""
     where, digest = _where(source), data_hash[:12]
+    later = where if source.later is None else _where(source.later.source)
     return (DataWindow(f"{trace} before {test_from_s} s", digest, TRAIN, *where, n_past),
-            DataWindow(f"{trace} from {test_from_s} s on", digest, TEST, *where, n_test))
+            DataWindow(f"{trace} from {test_from_s} s on", digest, TEST, *later, n_test))
 
 
 def whole_trace(source: TraceSource, trace: str, data_hash: str) -> DataWindow:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.features.trace import Trace
+from sojourn.features.trace import SEEN_FROM, SEEN_TO, Trace
 from sojourn.flows.simulated_hosts import shape_options
 from sojourn.flows.stage_settings import PlacementSettings
 from sojourn.simulator import WORKLOADS, Workload, build_workload
@@ -21,7 +21,7 @@ def later_part(trace: Trace, from_s: int) -> Trace:
     arrival_s = trace.start_s()
     end_s = trace.end_s()
     is_kept = (end_s > from_s) & (np.maximum(arrival_s, 0) < trace.horizon_s)
-    requests = trace.requests.loc[is_kept].copy()
+    requests = trace.requests.loc[is_kept].drop(columns=[SEEN_FROM, SEEN_TO], errors="ignore")
     for name in ("arrival_s", "departure_s"):
         requests[name] = requests[name] - from_s
     if "submit_s" in requests:

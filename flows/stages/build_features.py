@@ -10,6 +10,7 @@ from pathlib import Path
 from prefect import task
 
 from sojourn.features.creation import FeatureRows, default_encoder
+from sojourn.features.later_file import test_from_s
 from sojourn.features.partitions import chunks_of, is_in_parts
 from sojourn.features.trace import Trace
 from sojourn.flows.progress import Report, console, stage
@@ -59,7 +60,10 @@ def build_features(store: Path, ingested: Ingested, dask: str | None = None,
 
 def stored_features(store: Path, ingested: Ingested, report: Report | None = None,
                     dask: str | None = None) -> Features:
-    """What `build_features` gives, out of the store or built now: the same to the bit, with a cluster or without."""
+    """What `build_features` gives, out of the store or built now: the same to the bit, with a cluster or without.
+
+    Of a trace of two files they are built in this process.
+    """
     trace = Trace.load(ingested.folder)
     encoder = default_encoder(trace)
     file = store / "features" / f"{ingested.name}-{ingested.data_hash[:12]}-{feature_code()[:8]}.parquet"
@@ -68,7 +72,7 @@ def stored_features(store: Path, ingested: Ingested, report: Report | None = Non
     if cached is not None:
         rows, state = cached
     else:
-        rows, state = (made_rows(trace, encoder, report) if dask is None
+        rows, state = (made_rows(trace, encoder, report) if dask is None or test_from_s(trace.meta) is not None
                        else _made_by_workers(trace, encoder, file, dask, report))
         write_rows(rows, file)
         with whole_file(history_file) as temporary:

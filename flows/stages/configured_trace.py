@@ -6,20 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.later_file import with_later
 from sojourn.features.partitions import write_synthetic_parts
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, KeptParts, read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.store.code_version import source_hash
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.trace_source import LaterFile, TraceSource
 
 
 def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:
     """The trace, and what was read of its files; None where it is generated.
 
-    kept: file for the parts of a source that grows, of which only what is new or changed is then read.
+    kept: file for the parts of a source that grows, of which only what is new or changed is then read. With a later
+    file the trace is that of both.
     """
+    if source.later is not None:
+        return _of_two_files(source, source.later, kept)
     if source.file is None:
         return synthesize(source.n_requests, seed=source.seed), None
     if kept is not None and READERS[source.reader].is_growing:
@@ -28,9 +32,21 @@ def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Tra
     return read_trace(source.reader, source.file, horizon_s=source.horizon_s, **source.columns.keywords())
 
 
+def _of_two_files(source: TraceSource, later: LaterFile, kept: Path | None) -> tuple[Trace, ReadReport]:
+    past, of_past = configured_trace(source.alone, kept)
+    test, of_test = configured_trace(later.source)
+    assert of_past is not None
+    assert of_test is not None  # neither is generated
+    joined, lines = with_later(past, test, offset_s=later.offset_s, file_ids=READERS[source.reader].file_ids,
+                               is_overlap_allowed=later.is_overlap_allowed)
+    return joined, of_past.joined(of_test, len(joined), lines)
+
+
 def trace_code(source: TraceSource) -> str:
     """sha256 hex of the code that makes the trace: the generator's or its own reader's, not that of other readers."""
     maker: Callable[..., Any] = synthesize if source.file is None else READERS[source.reader].read
     if source.is_in_parts:
         maker = write_synthetic_parts
+    if source.later is not None:
+        return source_hash(maker, READERS[source.later.reader].read, with_later, alone=(__name__,))
     return source_hash(maker, alone=(__name__,))

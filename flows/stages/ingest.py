@@ -7,6 +7,7 @@ import hashlib
 import json
 import tempfile
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,12 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
     if not is_queried(source):
         content = content_hash(source)
         ingested = replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
-        note_read(parts_file(store, source))
+        note_read(parts_file(store, source.alone))
         tell_doubts(ingested.report.splitlines())
         return ingested
     (store / "traces").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as made:
-        fresh = _read(source, Path(made) / "trace", parts_file(store, source))
+        fresh = _read(source, Path(made) / "trace", parts_file(store, source.alone))
         report = (fresh / _REPORT).read_text()
         hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
                   for name in ("requests.parquet", "trace.json")]
@@ -99,7 +100,7 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
         write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
         _publish(fresh, folder)
-    note_read(parts_file(store, source))
+    note_read(parts_file(store, source.alone))
     tell_doubts(report.splitlines())
     return Ingested(folder, source.name, data_hash, report, content)
 
@@ -120,7 +121,7 @@ def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested
             console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-            fresh = _read(source, Path(made) / "trace", parts_file(store, source))
+            fresh = _read(source, Path(made) / "trace", parts_file(store, source.alone))
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
     return Ingested(folder, source.name, data_hash, (folder / _REPORT).read_text())
@@ -163,7 +164,8 @@ def _publish(fresh: Path, folder: Path) -> None:
 
 def input_hash(source: TraceSource) -> str:
     """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
-    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source), *_columns(source)])
+    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source), *_columns(source),
+                    *_later(source, input_hash)])
 
 
 def content_hash(source: TraceSource) -> str:
@@ -175,7 +177,13 @@ def content_hash(source: TraceSource) -> str:
     declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides who is censored
     is_stamped = source.reader in READERS and READERS[source.reader].is_stamped
     files = sorted(f"{name} {digest}" if is_stamped else digest for name, digest in _content(source))
-    return _sha256([*files, *declared, *_columns(source)])
+    return _sha256([*files, *declared, *_columns(source), *_later(source, content_hash)])
+
+
+def _later(source: TraceSource, hash_of: Callable[[TraceSource], str]) -> list[str]:
+    """What a later file adds to what decides the trace."""
+    later = source.later
+    return [] if later is None else ["later", hash_of(later.source), f"{later.offset_s} {later.is_overlap_allowed}"]
 
 
 def _columns(source: TraceSource) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from prefect import task
 
 from sojourn.features.creation import FeatureRows
+from sojourn.features.later_file import LATER_FROM
 from sojourn.flows.gates.simulation_gate import MARGIN_PP, judged_pairs
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
@@ -70,7 +71,8 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
               *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
                 for rival in rivals.found if rival.is_in_placement))
     with stage("simulate placement") as report:
-        workload = later_workload(settings.placement, features.trace, training.split.test_from_s)
+        workload = later_workload(settings.placement, features.trace,
+                                  int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
         tell_doubts(workload.doubts())
         replicated = _simulate(settings.placement, workload, features, training, models, report)
     return Evaluation(scores, briers, replicated, workload)

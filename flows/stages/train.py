@@ -11,6 +11,7 @@ from pathlib import Path
 from prefect import task
 
 from sojourn.features.creation import backoff_keys
+from sojourn.features.later_file import test_from_s
 from sojourn.features.split import Split
 from sojourn.flows.progress import stage
 from sojourn.flows.since import since_s
@@ -53,7 +54,8 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
     learner: grows the trees of those that have some; None = in this process.
     """
     from_s = since_s(settings.since, features.trace)
-    split = windows(features.rows, settings.test_share, settings.valid_share, from_s)
+    split = windows(features.rows, settings.test_share, settings.valid_share, from_s,
+                    test_from_s(features.trace.meta))
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     fit = replace(fit_settings(settings, features), learner=learner)
     fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]

@@ -1,0 +1,205 @@
+"""A trace of two files: the past, which models are fitted on, and a later one, on which they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import RESOURCES, SEEN_FROM, SEEN_TO, Trace
+
+OVERLAP_MAX = 0.05
+"""A later file of which more requests began before the past's end is refused unless it is asked for."""
+TEST_FROM, LATER_FROM = "test_from_s", "later_from_s"
+"""Keys of a joined trace's `meta`: the past's end, and when the later file's observation begins if that is after it."""
+
+
+def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_ids: Collection[str] = (),
+               is_overlap_allowed: bool = False) -> tuple[Trace, tuple[str, ...]]:
+    """One trace of both files on the past's clock, and what was done with their requests, a line each.
+
+    offset_s: where the later file's second 0 lies on the past's clock; None where both are dated, which tells it.
+    file_ids: columns of owners whose values, or `request_id`, hold within one file alone: they are kept apart. Owners
+    and categories of other columns are the same in both. is_overlap_allowed: see `OVERLAP_MAX`.
+
+    Nothing of the later file reaches what is known before the past's end:
+
+    - A request that runs at the past's end is censored there. The later file's request with the same id, the same
+      owners and the same start (or an unknown one) is the same request and gives it its end; else it is out of
+      observation from the past's end on: it leaves its owner's history without an end.
+    - A request of the later file that was asked for or began earlier than its observation counts from the past's end
+      (or the later file's second 0, if that is after it): its prediction is asked for then, and it enters at its age
+      (left truncation). One that had ended by then is left out.
+
+    Raises ValueError where the clocks do not tell the offset, the later file lacks a column or ends before the past,
+    or more of its requests than `OVERLAP_MAX` began before the past's end.
+
+    >>> names = ["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]
+    >>> one = Trace(pd.DataFrame([[1, 0, 30, 1.0, 1.0], [2, 50, None, 1.0, 1.0]], columns=names), 100)
+    >>> two = Trace(pd.DataFrame([[2, -50, 10, 1.0, 1.0], [3, 20, 60, 1.0, 1.0]], columns=names), 80)
+    >>> joined, _ = with_later(one, two, offset_s=100)
+    >>> joined.requests[["request_id", "arrival_s", "departure_s"]].values.tolist()
+    [[1, 0, 30], [2, 50, 110], [3, 120, 160]]
+    >>> joined.horizon_s, joined.meta["test_from_s"]
+    (180, 100)
+    """
+    end_s, offset = past.horizon_s, _offset(past, later, offset_s)
+    horizon_s = later.horizon_s + offset
+    if horizon_s <= end_s:
+        raise ValueError(f"test must end after the trace's end, second {end_s:,} of the trace's clock, got second "
+                         f"{horizon_s:,}")
+    from_s = max(end_s, offset)
+    first, second = _same_columns(past, later)
+    second = _moved(second, offset)
+    for name in (name for name in file_ids if name in past.roles.columns()):
+        second[name] = _apart(first[name], second[name])
+    first = first[_decided(first) < end_s].reset_index(drop=True)
+    first[SEEN_TO] = pd.array([end_s] * len(first), "Int64")
+    first.loc[first["departure_s"].notna(), SEEN_TO] = pd.NA
+    first[SEEN_FROM] = pd.array([pd.NA] * len(first), "Int64")
+    owners = past.roles.owners
+    same_first, same_second = (_same_requests(first, second, owners) if "request_id" not in file_ids
+                               else (np.empty(0, np.int64), np.empty(0, np.int64)))
+    ends = second["departure_s"].to_numpy("float64", na_value=np.inf)[same_second]
+    is_open = first["departure_s"].isna().to_numpy()[same_first] & (ends > end_s)
+    ended, at = same_first[is_open], same_second[is_open]
+    first.loc[ended, "departure_s"] = second["departure_s"].iloc[at].to_numpy()
+    first.loc[ended, SEEN_TO] = pd.NA
+    second = second.drop(index=second.index[same_second])
+
+    begun = _decided(second)
+    is_gone = (second["departure_s"] <= from_s).fillna(False).to_numpy(bool) & (begun < from_s)
+    is_early = second["arrival_s"].notna().to_numpy() & (begun < end_s)
+    n_early, share = int(is_early.sum()), float(is_early.mean()) if len(second) else 0.0
+    if offset < end_s and share > OVERLAP_MAX and not is_overlap_allowed:
+        raise ValueError(f"test must begin at the trace's end, second {end_s:,}: at most {OVERLAP_MAX:.0%} of its "
+                         f"requests may be earlier, got {share:.1%} ({n_early:,}); --allow-overlap takes them at their "
+                         "age at that second, and --test-offset says where the file lies")
+    second, begun = second[~is_gone], begun[~is_gone]
+    second[SEEN_TO] = pd.array([pd.NA] * len(second), "Int64")
+    second[SEEN_FROM] = pd.array(np.where(begun < from_s, from_s, 0), "Int64")
+    second.loc[begun >= from_s, SEEN_FROM] = pd.NA
+    second["request_id"] = _ids_apart(first["request_id"], second["request_id"])
+    if pd.api.types.is_numeric_dtype(first["request_id"]) != pd.api.types.is_numeric_dtype(second["request_id"]):
+        first["request_id"] = first["request_id"].astype(str)
+    requests = pd.concat([first, second], ignore_index=True)
+    for name in past.roles.owners + past.roles.categories:
+        requests[name] = requests[name].astype("category")
+    n_lost = int(first[SEEN_TO].notna().sum())
+    lines = (f"the trace's end is second {end_s:,}; the test file's second 0 is second {offset:,}",
+             f"requests of the trace that still ran at its end: {len(ended):,} followed in the test file by their id, "
+             f"{n_lost:,} not",
+             f"requests of the test file: {len(second):,}, of which {int(second[SEEN_FROM].notna().sum()):,} began "
+             f"before second {from_s:,} and enter at their age; {int(is_gone.sum()):,} that ended before it left out, "
+             f"{len(same_second):,} are the trace's own")
+    meta = {**past.meta, TEST_FROM: end_s, LATER_FROM: from_s, "later_source": str(later.meta.get("source", "")),
+            "known_at_end": sorted({*past.meta.get("known_at_end", ()), *later.meta.get("known_at_end", ())})}
+    hosts = past.hosts if later.hosts is None else later.hosts
+    return Trace(requests, horizon_s, past.roles, hosts, None, meta), lines
+
+
+def test_from_s(meta: Mapping[str, Any]) -> int | None:
+    """The past's end of a joined trace, by its meta; None of a trace of one file.
+
+    >>> test_from_s({"test_from_s": 100}), test_from_s({})
+    (100, None)
+    """
+    found = meta.get(TEST_FROM)
+    return None if found is None else int(found)
+
+
+def _offset(past: Trace, later: Trace, offset_s: int | None) -> int:
+    starts = [trace.meta.get("start_unix_s") for trace in (past, later)]
+    if starts[0] is None or starts[1] is None:
+        if offset_s is None:
+            undated = [name for name, start in zip(("trace", "test"), starts, strict=True) if start is None]
+            raise ValueError(f"test_offset_s must be given where a file has no dates ({' and '.join(undated)}), got "
+                             "none: --test-offset SECONDS says where the test file's second 0 lies on the trace's "
+                             f"clock, which ends at {past.horizon_s:,}")
+        return int(offset_s)
+    told = int(starts[1]) - int(starts[0])
+    if offset_s is not None and int(offset_s) != told:
+        raise ValueError(f"test_offset_s must be left out where both files are dated: their dates say {told:,}, got "
+                         f"{offset_s!r}")
+    return told
+
+
+def _same_columns(past: Trace, later: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with the past's columns; those of the later file that the past lacks say nothing to its models."""
+    needed = (*past.resources, *past.roles.columns())
+    missing = [name for name in needed if name not in later.requests and name not in RESOURCES]
+    if missing:
+        raise ValueError(f"test must have the trace's columns, got none called {missing[0]!r}: give --test-reader, or "
+                         "map its columns")
+    first, second = past.requests.copy(), later.requests.copy()
+    for name in past.resources:
+        if name not in second:  # no GPU in the whole file
+            second[name] = 0.0
+    if "submit_s" in first or "submit_s" in second:
+        for table, trace in ((first, past), (second, later)):
+            if "submit_s" not in table:
+                table["submit_s"] = trace.start_s()
+    for name in past.roles.owners + past.roles.categories:
+        first[name], second[name] = _as_names(first[name], second[name])
+    for name in past.roles.numbers:
+        first[name], second[name] = (pd.to_numeric(column, errors="coerce") for column in (first[name], second[name]))
+    kept = [name for name in first if name in second]
+    return first[kept], second[kept]
+
+
+def _as_names(one: pd.Series, other: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Both columns as text where their types differ or are categories: 7 and 7.0 (beside a missing one) are a name."""
+    if one.dtype == other.dtype and not isinstance(one.dtype, pd.CategoricalDtype):
+        return one, other
+    return _as_text(one), _as_text(other)
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    values = column.astype(object)
+    return values.where(column.notna(), None).map(
+        lambda value: str(int(value)) if isinstance(value, float) and value.is_integer() else str(value),
+        na_action="ignore")
+
+
+def _apart(one: pd.Series, other: pd.Series) -> pd.Series:
+    """The second column with values that the first has none of."""
+    known = {str(value) for value in one.dropna().unique()}
+    prefix = "test:"
+    while any(value.startswith(prefix) for value in known):
+        prefix = f"test:{prefix}"
+    return _as_text(other).map(lambda value: f"{prefix}{value}", na_action="ignore")
+
+
+def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
+    """The second file's ids, as they are where the first has none of them and they are of the same type."""
+    is_number = [pd.api.types.is_numeric_dtype(column) for column in (one, other)]
+    known = pd.Index(one.astype(str))
+    text = other.astype(str)
+    if is_number[0] == is_number[1] and not text.isin(known).any():
+        return other
+    return text.where(~text.isin(known), "test:" + text)
+
+
+def _moved(requests: pd.DataFrame, offset_s: int) -> pd.DataFrame:
+    times = {name: requests[name] + offset_s for name in ("arrival_s", "departure_s", "submit_s") if name in requests}
+    return requests.assign(**times)
+
+
+def _decided(requests: pd.DataFrame) -> np.ndarray:
+    """When a request was first heard of, int64 (n,); an unknown start is before all."""
+    start = requests["arrival_s"].fillna(np.iinfo(np.int64).min // 2).to_numpy(np.int64)
+    return np.minimum(start, requests["submit_s"].to_numpy(np.int64)) if "submit_s" in requests else start
+
+
+def _same_requests(first: pd.DataFrame, second: pd.DataFrame, owners: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of requests that both tables hold: the same id and owners, and the same start or an unknown one."""
+    at = pd.Index(first["request_id"].astype(str)).get_indexer(pd.Index(second["request_id"].astype(str)))
+    there = np.flatnonzero(at >= 0)
+    one, other = first.iloc[at[there]], second.iloc[there]
+    starts = [table["arrival_s"].to_numpy("float64", na_value=np.nan) for table in (one, other)]
+    is_same = np.isnan(starts[1]) | (starts[0] == starts[1])
+    for name in owners:
+        is_same &= one[name].astype(str).to_numpy() == other[name].astype(str).to_numpy()
+    return at[there][is_same], there[is_same]
