@@ -36,7 +36,8 @@ def _source(past: Path, later: Path | None = None, **settings: object) -> TraceS
 
 
 def _map_beside(table: Path) -> None:
-    table.with_name(f"{table.name}.toml").write_text('owners = ["who"]\n[columns]\narrival = "began"\ndeparture = "over"\n')
+    beside = table.with_name(f"{table.name}.toml")
+    beside.write_text('owners = ["who"]\n[columns]\narrival = "began"\ndeparture = "over"\n')
 
 
 def test_the_later_file_is_read_as_the_trace_is(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -113,5 +114,6 @@ def test_a_later_file_that_is_not_there_is_refused_before_any_work(tables: tuple
 
 
 def test_a_span_counts_back_from_the_first_file_s_end() -> None:
-    table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [9], "cpu_cores": [1.0], "mem_gib": [1.0]})
+    table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [9], "cpu_cores": [1.0],
+                          "mem_gib": [1.0]})
     assert since_s("1h", Trace(table, 10_000, meta={"test_from_s": 5_000})) == 1_400
