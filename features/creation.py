@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from sojourn.serving.inputs import (
     HistoryKey,
     HistoryState,
     Parsed,
+    key_code,
 )
 
 _PROGRESS_EVERY = 4_096
@@ -204,7 +204,6 @@ def key_codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
     for idx, key in enumerate(keys):
         if key is not None:
             if key not in found:
-                digest = hashlib.blake2b("\x1f".join(key).encode(), digest_size=7).digest()
-                found[key] = int.from_bytes(digest, "big")
+                found[key] = key_code(key)
             codes[idx] = found[key]
     return codes

@@ -11,7 +11,7 @@ from sojourn.serving.forest import Forest, row_scores, varying_walk
 
 
 def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:
-    """Lifetime curves of encoded rows, float64 (n, number of the encoder's features)."""
+    """Lifetime curves of encoded rows, float64 (n, number of the encoder's features); see `Encoder.with_row`."""
     kind, model = schema.curves, schema.numbers
     grid = kind.grid(model, forest)
     if kind.is_varying:
@@ -19,4 +19,4 @@ def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable
         scores = varying_walk(forest, grid, model.age_features).scores(np.column_stack([features, unread]))
     else:
         scores = row_scores(forest)(features)[:, None]
-    return LEARNT_KINDS[schema.kind].table(model, grid, scores)
+    return LEARNT_KINDS[schema.kind].table(model, grid, scores, features)

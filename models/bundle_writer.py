@@ -13,7 +13,7 @@ import numpy as np
 from sojourn.models.lifetime import Exported
 from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, manifest_of, write_arrays
+from sojourn.serving.bundle import FORMAT_VERSION, LOOKUP_ARRAYS, MANIFEST, manifest_of, write_arrays
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder, HistoryState
 
@@ -23,10 +23,19 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
     """Write model.onnx, schema.json, history.npz and MANIFEST.json; replaces an older bundle whole.
 
     Raises ValueError where the folder holds anything else.
+    encoder: the training encoder, without a lookup; the bundle's has that of the model.
     about: `training` (window, data hash), `metrics` and what else a reader should know; JSON values only.
     """
     target = Path(folder)
-    names, kind = encoder.feature_names(), KINDS[exported.kind]
+    names, kind, lookup = encoder.feature_names(), KINDS[exported.kind], exported.lookup
+    served, forest, arrays = exported.encoder(encoder), exported.forest, history.to_arrays()
+    table: dict[str, Any] = {}
+    if lookup is not None:
+        forest = forest.with_feature(len(encoder.numbers))
+        key_names = [encoder.history.keys[position].name for position in lookup.keys.positions]
+        table = {"lookup": {"keys": key_names, "weights": list(lookup.weights)}}
+        held = lookup.keys.to_arrays()
+        arrays |= dict(zip(LOOKUP_ARRAYS, (held["places"], held["codes"], lookup.hazards.ravel()), strict=True))
     schema = {
         "format_version": FORMAT_VERSION,
         "kind": exported.kind,
@@ -35,17 +44,18 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         "names": list(encoder.names),
         "phase_s": encoder.phase_s,
         "history": encoder.history.as_dict(),
-        "features": [*names, *kind.varying_names(names, exported.age_features)],
+        "features": [*served.feature_names(), *kind.varying_names(names, exported.age_features)],
         "units": {"score": kind.score_unit, "uptime": "seconds", "remaining": "mean, whole seconds"},
         **exported.fields,
+        **table,
         **about,
     }  # fmt: skip
     if len(exported.age_features):
         schema["age_features"] = exported.age_features.as_dict(names)
     contents = {
-        "model.onnx": to_onnx(exported.forest),
+        "model.onnx": to_onnx(forest),
         "schema.json": (json.dumps(schema, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(),
-        "history.npz": packed_arrays(history.to_arrays()),
+        "history.npz": packed_arrays(arrays),
     }
     contents[MANIFEST] = manifest_of(contents, FORMAT_VERSION)
     publish_files(target, contents, MANIFEST)

@@ -45,6 +45,12 @@ def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64), (n,)))
 
 
+def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Cumulative hazards of intervals, float64 (n, J), from raw scores (n, J) and offsets (J,), both log-odds."""
+    hazards: np.ndarray = _kernels.hazards_of(scores, offsets)
+    return hazards
+
+
 @dataclass(frozen=True, slots=True)
 class HazardTable:
     """Piecewise constant hazards. edges: (J + 1,) s; grid: (m,) s, sampling uptimes.
@@ -68,7 +74,7 @@ class HazardTable:
     def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
                     grid: np.ndarray) -> HazardTable:
         """Build from raw scores (n, J) and offsets (J,), both log-odds."""
-        return cls.from_hazards(edges, _kernels.hazards_of(scores, offsets), tail_s, grid)
+        return cls.from_hazards(edges, hazards_of(scores, offsets), tail_s, grid)
 
     def __len__(self) -> int:
         return len(self.rates)

@@ -11,6 +11,7 @@ from sojourn.features.split import Examples
 from sojourn.models.learnt_kinds import LEARNT_KINDS
 from sojourn.models.lifetime import Exported, LifetimeModel
 from sojourn.serving.curves import KINDS
+from sojourn.serving.inputs import Encoder
 
 N_BACKGROUND = 16
 """Earlier requests that a bundle carries: 512 coalitions of 9 groups are then 8,192 curves, under a second."""
@@ -51,15 +52,16 @@ def mean_abs_shap(text: str, rows: np.ndarray, n_threads: int = 1) -> np.ndarray
     return np.abs(values[:, :-1]).mean(axis=0)  # the last column is the expected value
 
 
-def background_rows(model: LifetimeModel, past: Examples, n: int = N_BACKGROUND) -> list[list[float | None]]:
+def background_rows(model: LifetimeModel, past: Examples, encoder: Encoder,
+                    n: int = N_BACKGROUND) -> list[list[float | None]]:
     """Encoded features of `n` earlier requests spread evenly over the model's own medians; None for NaN, as in JSON.
 
     The middles of n equal shares of up to 2,000 requests spread evenly over the window: their mean log10 median
-    is close to that of all, whatever their number, and the same model gives the same rows.
+    is close to that of all, whatever their number, and the same model gives the same rows. encoder: of the bundle.
     """
     spread = past.take(_middles(len(past), min(len(past), N_CANDIDATES)))
     order = np.argsort(model.curve_table(spread).quantile(0.5, 0.0), kind="stable")
-    chosen = spread.features[order[_middles(len(order), min(len(order), n))]]
+    chosen = encoder.with_row(spread.features, spread.keys)[order[_middles(len(order), min(len(order), n))]]
     return [_as_json(row) for row in chosen.tolist()]
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
+from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable, hazards_of
 from sojourn.models.lifetime import Exported, person_periods
 from sojourn.models.measures import AGES_S
 from sojourn.serving.curves import ModelNumbers
@@ -17,23 +17,26 @@ from sojourn.serving.curves import ModelNumbers
 
 @dataclass(frozen=True, slots=True)
 class LearntKind:
-    """table: the curves of n rows from raw scores on the grid, (n, K). at_risk: from examples, a number of rows and a
-    generator, rows of the examples and at each a value of what varies at which it was at risk."""
+    """table: the curves of n rows from raw scores on the grid, (n, K), and their encoded features. at_risk: from
+    examples, a number of rows and a generator, rows of the examples and at each a value of what varies at which it was
+    at risk."""
 
-    table: Callable[[ModelNumbers, np.ndarray, np.ndarray], CurveTable]
+    table: Callable[[ModelNumbers, np.ndarray, np.ndarray, np.ndarray], CurveTable]
     at_risk: Callable[[Exported, Examples, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
-def _hazard_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> HazardTable:
-    return HazardTable.from_scores(np.array(model.edges), scores, np.array(model.offsets), model.tail_s,
-                                   np.array(model.grid))
+def _hazard_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> HazardTable:
+    hazards = hazards_of(scores, np.array(model.offsets))
+    if model.lookup is not None:
+        hazards = model.lookup.mixed(hazards, features)
+    return HazardTable.from_hazards(np.array(model.edges), hazards, model.tail_s, np.array(model.grid))
 
 
-def _uptime_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> PointTable:
+def _uptime_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> PointTable:
     return PointTable(grid[:-1], scores, model.smearing, np.array(model.residuals))
 
 
-def _once_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray) -> OnceTable:
+def _once_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> OnceTable:
     return OnceTable(scores[:, 0], model.smearing, np.array(model.residuals))
 
 

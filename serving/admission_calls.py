@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import content_of, write_snapshot
@@ -114,8 +116,11 @@ class AdmissionCalls(PredictionCalls):
         if one.n_before and one.version == served.version:
             curve = served.builder.curve_of(one.encoded)
         else:
-            curve = served.builder.curve(one.features.tolist())
-            one = one._replace(encoded=one.features, n_before=0)
+            features = one.features.tolist()
+            if one.version != served.version:  # its lookup table has other rows
+                served.encoder.set_row(features, one.admission.keys)
+            curve = served.builder.curve(features)
+            one = one._replace(encoded=np.array(features), n_before=0)
         return Lifetime(curve, one.encoded, one.admission.arrival_s, one.unknown, served.version, one.admission,
                         one.n_before)
 

@@ -65,6 +65,13 @@ class CModels:
         self._library[f"{name}_scores"](_at(rows), ctypes.c_size_t(len(rows)), _at(scores))
         return scores
 
+    def lookup_row(self, name: str, key: int, code: int) -> float:
+        """The row of a key's code, as the C finds it."""
+        call = self._library[f"{name}_lookup_row"]
+        call.restype = ctypes.c_double
+        found: float = call(ctypes.c_int(key), ctypes.c_uint64(code))
+        return found
+
     def answers(self, name: str, features: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Remaining, quantile, survival, next change and class, float64 (n, m, 5).
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from sojourn.flows.gates.gate import Gate
+from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_cost import curve_cost
+from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import Scores
 from sojourn.models.parity import n_different_scores
 from sojourn.serving.answers import CurveBuilder
@@ -14,6 +18,7 @@ from sojourn.serving.forest import Forest
 N_PARITY_ROWS = 50_000
 N_CURVES = 200
 """Curves timed by the latency gate."""
+_PARITY_UPTIMES_S = (0.0, 600.0, 21_600.0, 1e6)
 _NO_LEARNER = "the family must export `text` or `scores`, by which its learner can be asked; got neither"
 
 
@@ -45,3 +50,31 @@ def latency_gate(max_ratio: float, scores: Scores | None, builder: CurveBuilder,
     return Gate(name, cost.ratio <= max_ratio,
                 f"{cost.ratio:.2f} of the learner's own predict of the same {cost.n_answers} rows, of at most "
                 f"{max_ratio:g} (medians {cost.curve_us:.0f} and {cost.learner_us:.0f} us)")
+
+
+def table_parity_gate(own: CurveTable, builder: CurveBuilder, features: np.ndarray) -> Gate:
+    """The bundle of a model without trees gives the model's own answers to the bit, all at once and one by one.
+
+    own: the model's curves. features: the same requests as the bundle's encoder gives them.
+    """
+    served = table_of(builder.schema, builder.forest, features)
+    is_different = np.zeros(len(features), bool)
+    for uptime_s in _PARITY_UPTIMES_S:
+        for found, expected in ((served.remaining(uptime_s), own.remaining(uptime_s)),
+                                (served.survival(3_600.0, uptime_s), own.survival(3_600.0, uptime_s))):
+            is_different |= found != expected
+        alone = [builder.curve(row).remaining(uptime_s) for row in features[:N_CURVES].tolist()]
+        is_different[:N_CURVES] |= alone != own.remaining(uptime_s)[:N_CURVES]
+    return Gate("bit parity of the export", not is_different.any(),
+                f"{int(is_different.sum())} of {len(features):,} curves differ from the model's own")
+
+
+def table_latency_gate(builder: CurveBuilder, features: np.ndarray) -> Gate:
+    """What a curve of a model without trees costs. There is no learner's call to compare with, so it always passes."""
+    times_s = []
+    for row in features[:N_CURVES].tolist():
+        started = time.perf_counter()
+        builder.curve(row)
+        times_s.append(time.perf_counter() - started)
+    return Gate("time to build a curve", True, f"no trees: a row of the lookup table, median "
+                                               f"{1e6 * float(np.median(times_s)):.0f} us; no learner to compare with")

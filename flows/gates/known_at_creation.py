@@ -60,9 +60,12 @@ def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeM
     taken = {name: positions for name, positions in feature_positions(encoder).items()
              if name not in (*ESTIMATES, *confirmed)}
     shares = gain_shares(encoder, model)
-    columns = [(name, positions, shares.get(name, 0.0)) for name, positions in taken.items()]
+    keys = {name: [idx for idx, key in enumerate(encoder.history.keys) if name in key.columns] for name in taken}
+    columns = [(name, positions, keys[name], shares.get(name, 0.0)) for name, positions in taken.items()]
     every = [position for positions in taken.values() for position in positions]
-    *each, together = reliances(model.curve_table, split.past, split.test, [*columns, ("", every, 0.0)], seed)
+    every_key = sorted({idx for own in keys.values() for idx in own})
+    columns.append(("", every, every_key, 0.0))
+    *each, together = reliances(model.curve_table, split.past, split.test, columns, seed)
     found = []
     for reliance in each:
         test_requests = trace.requests[reliance.column].iloc[rows.idx_request[split.test.idx_row]]

@@ -111,10 +111,13 @@ def _log_family(settings: LogSettings, tracker: Tracker, run: str, judged_on: st
     valid = {f"valid.{name}": value for name, value in trained.validation.items()}
     fitted = {"fit_s": trained.fit_s, "clipped_share": trained.model.clipped_share_}
     tracker.log(run, {"family": trained.family}, {**keyed(judged_on, {**scores, **valid}), **fitted})
-    gains = trained.model.gains()
+    gains, exported = trained.model.gains(), trained.model.export()
+    if exported is not None and exported.lookup is not None and exported.lookup.is_all:
+        tracker.log_text(run, f"{trained.family} has no trees: no gains and no SHAP values. An answer is a row of its "
+                              f"table, of the finest key of the request that has one "
+                              f"({exported.lookup.keys.n_rows:,} rows).\n", "importance.txt")
     if gains is None:
         return
-    exported = trained.model.export()
     names = encoder.feature_names()
     if exported is not None:
         names = (*names, *KINDS[exported.kind].varying_names(names, exported.age_features))

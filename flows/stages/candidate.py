@@ -54,7 +54,7 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
             **{name: int(features.trace.meta[name]) for name in ("start_unix_s",) if name in features.trace.meta},
         },
         "metrics": candidate.validation,
-        "background": background_rows(candidate.model, split.past),
+        "background": background_rows(candidate.model, split.past, exported.encoder(features.encoder)),
         "reference": training_reference(split.past, features.encoder.feature_names()),
         "code_version": __version__,
     }  # fmt: skip

@@ -8,7 +8,7 @@ lose against the best is one margin in all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.flows.outside.tracked_names import CHAMPION
@@ -91,6 +91,8 @@ def _load(settings: PromoteSettings, tracker: Tracker, features: Features,
     if missing:
         return f"version {version} reads the column {missing[0]!r}, which this trace lacks"
     try:
-        return bundle, features.rows if own == features.encoder else build_rows(features.trace, own)
+        if replace(own, lookup=None) == features.encoder:
+            return bundle, features.rows
+        return bundle, build_rows(features.trace, own)
     except ValueError as error:  # a column of another type under the same name
         return f"version {version} does not read this trace: {error}"

@@ -85,9 +85,11 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     for model in models:
         own_rows = features.rows if model.rows is None else model.rows
         asked, request_ids = asked_rows(workload, features.trace, own_rows)
-        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked.features), request_ids)
+        asked_features = model.schema.encoder.with_row(asked.features, asked.keys)
+        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked_features), request_ids)
     asked, request_ids = asked_rows(workload, features.trace, features.rows)
-    sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
+    if LOOKUP not in sources:
+        sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
     candidate = models[0].label
     first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read totals alone
 
@@ -105,7 +107,8 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
         ]
 
     first = compare_replicas(workload, pairings, settings.n_replicas, report)
-    pairs = judged_pairs(first, candidate, [model.label for model in models[1:]] or [LOOKUP])
+    others = [model.label for model in models[1:]] or [LOOKUP]
+    pairs = judged_pairs(first, candidate, [label for label in others if label != candidate])
     return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
 

@@ -8,7 +8,13 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.gates.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
-from sojourn.flows.gates.bundle_gates import latency_gate, parity_gate, size_gate
+from sojourn.flows.gates.bundle_gates import (
+    latency_gate,
+    parity_gate,
+    size_gate,
+    table_latency_gate,
+    table_parity_gate,
+)
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.known_at_creation import SUSPECTS, known_gate, suspects
 from sojourn.flows.gates.simulation_gate import is_better_placed, simulation_gates
@@ -19,6 +25,7 @@ from sojourn.flows.stages.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Ri
 from sojourn.flows.stages.judge import LOOKUP, Evaluation
 from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
+from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures
 from sojourn.models.parity import learner_scores
 from sojourn.serving.bundle import Bundle
@@ -47,7 +54,8 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
                 candidate: Candidate, rivals: Rivals) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
 
-    Against `km` it must be better; against the champion and the best version so far no worse than by a margin.
+    Against `km` it must be better; against the champion and the best version so far no worse than by a margin. A
+    candidate `km` is not compared with itself: it must be better than one curve for all requests.
     """
     trained, test, encoder = training.of(training.candidate), training.split.test, features.encoder
     exported = trained.model.export()
@@ -56,11 +64,15 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     asked = suspects(features.trace, encoder, features.rows, trained.model, training.split, settings.confirmed_columns,
                      settings.seed)
     bundle, builder, scores = candidate.bundle, candidate.builder, learner_scores(exported)
-    gates = [
-        parity_gate(scores, builder.forest, _parity_rows(bundle, test), settings.seed),
-        size_gate(settings.max_bundle_mb, len(bundle.model)),
-        latency_gate(settings.max_curve_ratio, scores, builder, test.features),
-    ]
+    served = bundle.schema.encoder.with_row(test.features, test.keys)
+    if exported.lookup is not None and exported.lookup.is_all:
+        gates = [table_parity_gate(trained.model.curve_table(test), builder, served),
+                 table_latency_gate(builder, served)]
+    else:
+        gates = [parity_gate(scores, builder.forest, _parity_rows(bundle, served, test), settings.seed),
+                 latency_gate(settings.max_curve_ratio, scores, builder, served)]
+    n_bytes = len(bundle.model) + (0 if exported.lookup is None else exported.lookup.hazards.nbytes)
+    gates.insert(1, size_gate(settings.max_bundle_mb, n_bytes))
     if rivals.reason:
         gates.append(Gate("comparison with the champion", False, rivals.reason))
     jury = Jury.of(test, encoder.history, settings.seed)
@@ -69,8 +81,11 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     lookup = evaluation.briers[LOOKUP]
     against = {family: jury.difference(brier, lookup) for family, brier in evaluation.briers.items()
                if family != LOOKUP}
-    gates.append(with_stumps(better_gate(own, lookup, LOOKUP, jury, against.get(trained.family)), builder.forest,
-                             n_of_requests))
+    if trained.family == LOOKUP:
+        gates.append(better_gate(own, _pooled(trained.model, test), "one curve for all", jury))
+    else:
+        gates.append(with_stumps(better_gate(own, lookup, LOOKUP, jury, against.get(trained.family)), builder.forest,
+                                 n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
     best = dict(rivals.best)
     against_champion = None
@@ -88,7 +103,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
             if rival.version == best[BEST_PLACED] and not is_better_placed(evaluation.simulation, trained.family,
                                                                            rival.label):
                 tags[BEST_PLACED] = str(rival.version)
-    if not rivals.found:
+    if not rivals.found and trained.family != LOOKUP:
         gates += simulation_gates(evaluation.simulation, trained.family, LOOKUP)
     gates.append(known_gate(asked, settings.confirmed_columns))
     if asked:
@@ -98,14 +113,22 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     return CheckedGates(tuple(gates), tags, against, against_champion, measures)
 
 
-def _parity_rows(bundle: Bundle, test: Examples) -> np.ndarray:
-    """Rows as the forest reads them, each test row at one age."""
+def _pooled(model: LifetimeModel, test: Examples) -> BrierOverAges:
+    """Of the curve that a lookup table has for requests without any key of its own."""
+    unknown = tuple(np.full(len(test), -1) for _ in test.keys)
+    return BrierOverAges.of(model.curve_table(replace(test, keys=unknown)), test)
+
+
+def _parity_rows(bundle: Bundle, features: np.ndarray, test: Examples) -> np.ndarray:
+    """Rows as the forest reads them, each test row at one age. features: as the bundle's encoder gives them."""
     schema, kind = bundle.schema, bundle.schema.curves
-    return kind.forest_rows(schema.numbers.age_features, test.features, kind.spread(schema.numbers, test.lifetime_s))
+    return kind.forest_rows(schema.numbers.age_features, features, kind.spread(schema.numbers, test.lifetime_s))
 
 
 def _brier(rival: Rival, test: Examples) -> BrierOverAges:
-    table = table_of(rival.bundle.schema, rival.builder.forest, rival.rows.features[test.idx_row])
+    schema, rows = rival.bundle.schema, rival.rows
+    features = schema.encoder.with_row(rows.features[test.idx_row], [codes[test.idx_row] for codes in rows.keys])
+    table = table_of(schema, rival.builder.forest, features)
     return BrierOverAges.of(table, test)
 
 

@@ -72,7 +72,8 @@ def score_partition(asked: Asked) -> tuple[float, float, int]:
     test = known_at(rows, rows.decided_s >= asked.test_from_s, None)
     bundle = load_bundle(asked.bundle)
     forest = CurveBuilder(bundle.schema, bundle.model).forest
-    brier = BrierOverAges.of(table_of(bundle.schema, forest, test.features), test)
+    features = bundle.schema.encoder.with_row(test.features, test.keys)
+    brier = BrierOverAges.of(table_of(bundle.schema, forest, features), test)
     return float(brier.added.sum()), float(brier.n_asked.sum()), len(test)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest
+from sojourn.serving.inputs import Encoder, Lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,27 @@ Scores = Callable[[np.ndarray], np.ndarray]
 """Raw scores float64 (n,) of rows as the forest reads them, float64 (n, n_features), by the learner's own library."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportedLookup:
+    """A lookup table beside the forest. keys: which row a request reads. hazards: float64 (R, J), cumulative hazard of
+    each interval, row 0 of all requests. weights: (J,), in [0, 1], of the forest's own hazard; the rest is the table's.
+    """
+
+    keys: Lookup
+    hazards: np.ndarray
+    weights: tuple[float, ...]
+
+    @property
+    def is_all(self) -> bool:
+        """True where the forest counts nowhere: the model has no trees."""
+        return not any(self.weights)
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age.
+    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age, lookup.
+
+    forest: reads features as the training encoder gives them; `write_bundle` makes room for the row of a lookup.
 
     text: LightGBM's own text of the forest; None for another learner. scores: that learner's own raw scores; None where
     it can't give them. By one of the two the export is checked to the bit; SHAP values need the text.
@@ -50,10 +69,15 @@ class Exported:
     text: str | None = None
     scores: Scores | None = None
     n_leaves: int = 0
+    lookup: ExportedLookup | None = None
 
     def __post_init__(self) -> None:
         if self.n_leaves == 0:
             object.__setattr__(self, "n_leaves", len(self.forest.leaves))
+
+    def encoder(self, training: Encoder) -> Encoder:
+        """The bundle's encoder: the training encoder, with the model's lookup where it has one."""
+        return training if self.lookup is None else replace(training, lookup=self.lookup.keys)
 
 
 class LifetimeModel(Protocol):

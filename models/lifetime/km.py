@@ -9,10 +9,12 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.contract import Exported, ExportedLookup, FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
 from sojourn.models.measures import KaplanMeier
+from sojourn.serving.forest import Forest
+from sojourn.serving.inputs import Lookup
 
 N_EVENTS_MIN = 30
 """A key with fewer observed ends than this backs off to the next coarser key."""
@@ -28,8 +30,8 @@ class KaplanMeierModel:
     clipped_share_ = math.nan
     intervals_: Intervals
     hazards_: np.ndarray
-    rows_: tuple[dict[int, int], ...]
-    idx_backoff_: tuple[int, ...]
+    lookup_: Lookup
+    n_features_: int
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
@@ -53,21 +55,22 @@ class KaplanMeierModel:
                                        self.intervals_))
             rows.append(found)
         self.hazards_ = np.array(curves)
-        self.rows_ = tuple(rows)
-        self.idx_backoff_ = settings.idx_backoff
+        self.lookup_ = Lookup(settings.idx_backoff, tuple(rows))
+        self.n_features_ = past.features.shape[1]
         return self
 
     def curve_table(self, rows: Examples) -> HazardTable:
-        chosen = np.zeros(len(rows), np.int64)
-        for idx, found in zip(self.idx_backoff_, self.rows_, strict=True):  # finer keys come later and win
-            codes = rows.keys[idx]
-            hit = np.array([found.get(code, 0) for code in codes.tolist()], np.int64)
-            chosen = np.where(hit > 0, hit, chosen)
         intervals = self.intervals_
-        return HazardTable.from_hazards(intervals.edges, self.hazards_[chosen], intervals.tail_s, intervals.grid)
+        hazards = self.hazards_[self.lookup_.rows_of(rows.keys, len(rows))]
+        return HazardTable.from_hazards(intervals.edges, hazards, intervals.tail_s, intervals.grid)
 
-    def export(self) -> None:
-        return None
+    def export(self) -> Exported:
+        """The table, with a forest of one leaf that counts nowhere: no text and no scores, as there is no learner."""
+        intervals = self.intervals_
+        return Exported("hazard", Forest.without_splits(self.n_features_ + 1), {
+            "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
+            "grid": intervals.grid.tolist(),
+        }, lookup=ExportedLookup(self.lookup_, self.hazards_, (0.0,) * len(intervals.offsets)))  # fmt: skip
 
     def gains(self) -> None:
         return None

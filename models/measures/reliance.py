@@ -47,22 +47,25 @@ class Reliance:
 
 
 def reliances(curves: Callable[[Examples], CurveTable], past: Examples, test: Examples,
-              columns: Sequence[tuple[str, Sequence[int], float]], seed: int) -> list[Reliance]:
+              columns: Sequence[tuple[str, Sequence[int], Sequence[int], float]], seed: int) -> list[Reliance]:
     """Of each column, on up to N_ROWS_MAX test rows.
 
-    curves: the fitted model. columns: name, positions of its features, share of the gain.
+    curves: the fitted model. columns: name, positions of its features, positions of the history keys that it is part
+    of, share of the gain. Features are shuffled, keys withheld: a lookup table then backs off to keys without the
+    column.
     """
     rng = np.random.default_rng(seed)
     rows = test.take(np.sort(rng.permutation(len(test))[:N_ROWS_MAX]))
     score = BrierOverAges.of(curves(rows), rows).score()
     pooled = BrierOverAges.of(_Pooled.of(past, len(rows)), rows).score()
     found = []
-    for name, positions, gain_share in columns:
+    for name, positions, idx_keys, gain_share in columns:
         shuffled = []
+        keys = tuple(np.full_like(codes, -1) if idx in idx_keys else codes for idx, codes in enumerate(rows.keys))
         for _ in range(N_SHUFFLES):
             features = rows.features.copy()
             features[:, positions] = features[rng.permutation(len(rows))][:, positions]
-            shuffled.append(BrierOverAges.of(curves(replace(rows, features=features)), rows).score())
+            shuffled.append(BrierOverAges.of(curves(replace(rows, features=features, keys=keys)), rows).score())
         found.append(Reliance(name, gain_share, score, float(np.mean(shuffled)), pooled))
     return found
 

@@ -24,6 +24,7 @@ from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import CLOCK_FEATURES, Encoder
 
 ARRIVAL = "arrival time"
+LOOKUP_ROW = "row of the lookup table"
 N_EXACT_MAX = 10
 """Up to this many groups every coalition is asked for (1,024); beyond, orders are drawn."""
 N_ORDERS = 64
@@ -56,7 +57,7 @@ class Attribution:
 
 
 def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
-    """The encoder's features in groups: each number, the arrival time, the history of each key.
+    """The encoder's features in groups: each number, the row of the lookup table, the arrival time, each key's history.
 
     >>> from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
     >>> encoder = Encoder(("cpu_cores",), ("zone",), HistoryDefinition((HistoryKey("zone", ("zone",), "category"),)))
@@ -64,6 +65,8 @@ def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
     [('cpu_cores', (0,)), ('arrival time', (1, 2)), ('history of zone', (3, 4))]
     """
     sizes = [(name, 1) for name in encoder.numbers]
+    if encoder.lookup is not None:
+        sizes.append((LOOKUP_ROW, 1))
     sizes.append((ARRIVAL, len(CLOCK_FEATURES)))
     sizes += [(key.history_name, len(key.feature_names())) for key in encoder.history.keys]
     groups, start = [], 0
@@ -109,6 +112,8 @@ def attribute(builder: CurveBuilder, features: list[float], background: np.ndarr
         group_of[list(group.idx)] = number
     read = np.unique(builder.forest.feature)
     read = np.union1d(read[read < len(row)], np.array(builder.schema.numbers.age_features.sources, np.int64))
+    if (lookup := builder.schema.numbers.lookup) is not None:
+        read = np.union1d(read, [lookup.place])
     known: dict[bytes, float] = {}
 
     def median_log10(mixed: np.ndarray) -> float:

@@ -64,4 +64,4 @@ class CurveBuilder:
 
     def curve(self, features: list[float]) -> Curve:
         """The lifetime curve of one request."""
-        return self._curve_of_scores(self.scores(features))
+        return self._curve_of_scores(self.scores(features), features)

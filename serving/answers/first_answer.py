@@ -36,7 +36,7 @@ class FirstAnswer:
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
         self._n_answer = self.n_numbers + n_features
         nothing = HistoryRows()  # loads compiled code now, not at the first request
-        self.answer([math.nan] * len(encoder.numbers), [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
+        self.answer([math.nan] * encoder.n_numbers, [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
 
     def answer(self, numbers: Sequence[float], slots: Sequence[int], now_s: int, overall: float,
                rows: HistoryRows) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The bundle: a folder of data that crosses from training to serving, each file with its hash.
 
 `model.onnx` the forest; `schema.json` what its inputs and scores mean; `history.npz` the owner history at the
-end of the trace, test window included (plain arrays, never pickle); `MANIFEST.json` the sha256 of each.
+end of the trace, test window included, and the lookup table of a model that has one (plain arrays, never pickle);
+`MANIFEST.json` the sha256 of each.
 Loading runs no code.
 """
 
@@ -39,9 +40,14 @@ def load_bundle(folder: str | Path) -> Bundle:
     Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
     """
     contents = _FILES.read(folder_path(folder, "folder"))
-    schema = Schema.from_document(_FILES.document(contents["schema.json"], "schema.json"))
+    document = _FILES.document(contents["schema.json"], "schema.json")
     try:
-        history = HistoryState.from_arrays(schema.encoder.history, read_arrays(contents["history.npz"]))
+        arrays = read_arrays(contents["history.npz"])
+    except ValueError as error:
+        raise BundleError(f"history.npz must hold the schema's history, got ValueError: {error}") from error
+    schema = Schema.from_document(document, arrays)
+    try:
+        history = HistoryState.from_arrays(schema.encoder.history, arrays)
     except Exception as error:  # whatever arrays that do not fit make numpy raise
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
     return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sojourn.serving import document_fields
-from sojourn.serving.curves import KINDS, CurveKind, ModelNumbers
+from sojourn.serving.curves import KINDS, CurveKind, LookupTable, ModelNumbers
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forest import LARGEST, AgeFeatures
-from sojourn.serving.inputs import Encoder, HistoryDefinition
+from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup
 
 FORMAT_VERSION = 1
+LOOKUP_ARRAYS = ("lookup:places", "lookup:codes", "lookup:hazards")
+"""In history.npz, of a model with a lookup table: see `Lookup.to_arrays` and `LookupTable`."""
 _PHASE_MAX_S = 2**53
 
 
@@ -58,8 +60,11 @@ class Schema:
         return len(self.feature_names)
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Schema:
-        """Check and convert schema.json's content; BundleError where it is not a schema of this version."""
+    def from_document(cls, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Schema:
+        """Check and convert schema.json's content; BundleError where it is not a schema of this version.
+
+        arrays: of history.npz; what a lookup table needs of them is read here.
+        """
         try:
             version = document["format_version"]
             if version != FORMAT_VERSION:
@@ -67,7 +72,9 @@ class Schema:
             kind = document["kind"]
             if not isinstance(kind, str) or kind not in KINDS:
                 raise BundleError(f"schema.json: kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
-            encoder = _encoder(document)
+            encoder, table = _with_lookup(_encoder(document), document, arrays or {})
+            if table is not None and not KINDS[kind].has_lookup:
+                raise BundleError(f"schema.json: lookup must be of a hazard model, got one of kind {kind}")
             lists = {name: document_fields.numbers(document.get(name, []), name, most) for name, most in _LISTS.items()}
             age_features = AgeFeatures()
             if KINDS[kind].has_age_features:
@@ -76,7 +83,7 @@ class Schema:
             tail_s = document_fields.number(document.get("tail_s", 1.0), "tail_s")
             smearing = document_fields.number(document.get("smearing", 1.0), "smearing")
             numbers = ModelNumbers(lists["edges"], lists["offsets"], lists["grid"], tail_s, smearing,
-                                   lists["residuals"], age_features)
+                                   lists["residuals"], age_features, table)
             schema = cls(kind, family, encoder, numbers, document)
             schema._check(list(document["features"]))
         except BundleError:
@@ -95,6 +102,9 @@ class Schema:
         if not (np.abs(numbers) <= LARGEST).all() or own.tail_s < 1.0 or own.smearing <= 0.0:
             raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
         self.curves.check(own)
+        if own.lookup is not None and len(own.lookup.weights) != len(own.offsets):
+            raise BundleError(f"schema.json: lookup's weights must be {len(own.offsets)}, one for each interval, got "
+                              f"{len(own.lookup.weights)}")
 _LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX}
 
 
@@ -108,3 +118,27 @@ def _encoder(document: Mapping[str, Any]) -> Encoder:
         raise ValueError(f"phase_s must be within {_PHASE_MAX_S}, got {shown(phase_s)}")
     return Encoder(numbers, names, HistoryDefinition.from_dict(document_fields.history_fields(document["history"])),
                    phase_s)
+
+
+def _with_lookup(encoder: Encoder, document: Mapping[str, Any],
+                 arrays: Mapping[str, np.ndarray]) -> tuple[Encoder, LookupTable | None]:
+    """The encoder that finds a request's row, and the table, where the schema has a `lookup`."""
+    found = document.get("lookup")
+    if found is None:
+        return encoder, None
+    at = {key.name: position for position, key in enumerate(encoder.history.keys)}
+    names = document_fields.texts(found["keys"], "lookup's keys", N_COLUMNS_MAX)
+    strangers = [name for name in names if name not in at]
+    if strangers or len({*names}) < len(names):
+        raise BundleError(f"schema.json: lookup's keys must be history keys, each once ({', '.join(at)}), got "
+                          f"{shown(list(names))}")
+    weights = document_fields.numbers(found["weights"], "lookup's weights", N_INTERVALS_MAX)
+    missing = [name for name in LOOKUP_ARRAYS if name not in arrays]
+    if missing:
+        raise BundleError(f"history.npz must hold {', '.join(LOOKUP_ARRAYS)}, got no {missing[0]}")
+    places, codes, hazards = (arrays[name] for name in LOOKUP_ARRAYS)
+    try:
+        lookup = Lookup.from_arrays(tuple(at[name] for name in names), places, codes)
+    except ValueError as error:
+        raise BundleError(f"history.npz: lookup {error}") from error
+    return replace(encoder, lookup=lookup), LookupTable.of(hazards, lookup.n_rows, weights, len(encoder.numbers))

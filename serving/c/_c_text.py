@@ -23,7 +23,7 @@ HEADER = Template(MARK + """ Do not edit: change the model and export it again.
  */
 #ifndef ${NAME}_H
 #define ${NAME}_H
-
+$lookup_include
 #define ${NAME}_VERSION "$version"
 #define ${NAME}_FAMILY "$family"
 #define ${NAME}_KIND "$kind"
@@ -53,7 +53,7 @@ double ${name}_score(const double row[${NAME}_N_ROW]);
 
 /* Writes the curve of a request with these features. */
 void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES]);
-
+$lookup_header
 /* The mean time that is left of a request that has run for uptime_s. */
 double ${name}_remaining(const ${name}_curve *curve, double uptime_s);
 
@@ -163,6 +163,41 @@ int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s)
 }
 """)
 
+
+LOOKUP_ROW = Template("""
+    const double asked = features[$place];
+    const double *known = LOOKUP_HAZARDS + (asked >= 0.0 && asked < N_LOOKUP_ROWS ? (long)asked : 0L) * N_STEPS;""")
+
+LOOKUP_HEADER = Template("""
+/* The row of a history key's code in the lookup table, for the feature LOOKUP_ROW; 0 where it has none.
+ * key: its number, finest first: $keys. A request's row is the first that is not 0.
+ * code: 7 bytes of BLAKE2b (RFC 7693) over the key's texts in UTF-8, joined by 0x1f, as a big-endian number. */
+double ${name}_lookup_row(int key, uint64_t code);
+""")
+
+LOOKUP_CODE = Template("""
+double ${name}_lookup_row(int key, uint64_t code)
+{
+    int low, high;
+    if (key < 0 || key >= N_LOOKUP_KEYS) {
+        return 0.0;
+    }
+    low = LOOKUP_STARTS[key];
+    high = LOOKUP_STARTS[key + 1];
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (LOOKUP_CODES[middle] < code) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < LOOKUP_STARTS[key + 1] && LOOKUP_CODES[low] == code ? (double)LOOKUP_ROWS[low] : 0.0;
+}
+""")
+
+LOOKUP_MIXED = """
+        hazard = LOOKUP_WEIGHTS[idx] * hazard + (1.0 - LOOKUP_WEIGHTS[idx]) * known[idx];"""
 
 AGED = Template("""
 /* A feature set against the age of a step; rises or falls from step to step. */

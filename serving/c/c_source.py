@@ -98,8 +98,13 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     is_aged = len(schema.numbers.age_features) > 0
     texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
     texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
+    lookup = schema.numbers.lookup
+    texts["lookup_row"] = "" if lookup is None else _c_text.LOOKUP_ROW.substitute(place=lookup.place)
+    texts["lookup_mixed"] = "" if lookup is None else _c_text.LOOKUP_MIXED
+    found = _lookup_texts(schema.encoder, name)
+    texts |= found
     texts["curve_fields"] = code.fields.substitute(texts)
-    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts)
+    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts) + found["lookup_code"]
     return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
 
 
@@ -154,6 +159,24 @@ def feature_symbols(names: Iterable[str]) -> list[str]:
     return list(symbols)
 
 
+def _lookup_texts(encoder: Encoder, name: str) -> dict[str, str]:
+    """What of header and source finds a row of the lookup table; nothing without one."""
+    lookup = encoder.lookup
+    if lookup is None:
+        return dict.fromkeys(("lookup_include", "lookup_header", "lookup_code"), "")
+    finest_first = [encoder.history.keys[position].name for position in reversed(lookup.positions)]
+    keys = ", ".join(f"{idx} {plain_text(key)}" for idx, key in enumerate(finest_first))
+    ordered = [sorted(rows.items()) for rows in reversed(lookup.rows)]
+    pairs = [pair for rows in ordered for pair in rows]
+    starts = np.cumsum([0, *map(len, ordered)]).tolist()
+    tables = [f"enum {{ N_LOOKUP_KEYS = {len(ordered)} }};", _table("int32_t LOOKUP_STARTS", starts),
+              _table("uint64_t LOOKUP_CODES", (f"UINT64_C({code})" for code, _ in pairs)),
+              _table("int32_t LOOKUP_ROWS", (row for _, row in pairs))]
+    return {"lookup_include": "\n#include <stdint.h>\n",
+            "lookup_header": _c_text.LOOKUP_HEADER.substitute(name=name, keys=keys or "none"),
+            "lookup_code": "\n" + "\n".join(tables) + _c_text.LOOKUP_CODE.substitute(name=name)}
+
+
 def _feature_enum(encoder: Encoder, prefix: str) -> str:
     names = encoder.feature_names()
     symbols = [f"{prefix}_FEATURE_{symbol}" for symbol in feature_symbols(names)]
@@ -166,7 +189,8 @@ def _units(encoder: Encoder) -> list[str]:
     """What each of the encoder's features is measured in, in its order."""
     numbers = [next((unit for end, unit in _UNITS_BY_END.items() if name.endswith(end)), "as the request gives it")
                for name in encoder.numbers]
-    return [*numbers, *_CLOCK_UNITS, *(_UNITS_BY_PART[name.rpartition(":")[2]]
+    row = [] if encoder.lookup is None else ["number of a row; see below"]
+    return [*numbers, *row, *_CLOCK_UNITS, *(_UNITS_BY_PART[name.rpartition(":")[2]]
                                        for name in encoder.history.feature_names())]  # fmt: skip
 
 
@@ -201,7 +225,7 @@ def _constant(name: str, value: float) -> str:
     return f"static const double {name} = {c_number(value)};"
 
 
-def _table(declared: str, values: Iterable[float]) -> str:
+def _table(declared: str, values: Iterable[float | str]) -> str:
     """A constant array; C knows no empty ones, so that a zero stands where there is no value."""
     texts = [c_number(value) if isinstance(value, float) else str(value) for value in values] or ["0"]
     lines = [", ".join(texts[start:start + 5]) for start in range(0, len(texts), 5)]

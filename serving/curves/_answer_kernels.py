@@ -20,6 +20,7 @@ from sojourn.serving.curves.formulas import (
     interval_hazard,
     mean_seconds,
 )
+from sojourn.serving.curves.lookup_table import mixed_hazard, table_row
 from sojourn.serving.curves.packed_model import (
     AGE_ROWS,
     ASKED_NUMBERS,
@@ -29,8 +30,10 @@ from sojourn.serving.curves.packed_model import (
     EDGES,
     ENCODER,
     IS_OWNER,
+    KNOWN,
     LEAF_HIGHS,
     LEAF_LOWS,
+    LOOKUP,
     OFFSETS,
     OVERALL,
     PHASE_S,
@@ -38,6 +41,7 @@ from sojourn.serving.curves.packed_model import (
     SMEARING,
     STEPS,
     TAIL_S,
+    WEIGHTS,
     WINDOW,
     PackedModel,
     bins_of,
@@ -101,6 +105,12 @@ def hazard_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
     interval_scores(forest, words, at, scratch[:n_grid], scores)
     for idx in range(n_grid):
         scores[idx] = interval_hazard(scores[idx], offsets[idx])
+    known = float_part(model, KNOWN)
+    if len(known) > 0:
+        place, weights = whole_part(model, LOOKUP)[0], float_part(model, WEIGHTS)
+        own = table_row(features[place], len(known) // n_grid) * n_grid
+        for idx in range(n_grid):
+            scores[idx] = mixed_hazard(scores[idx], weights[idx], known[own + idx])
     numbers = answer[:N_HAZARD * n_edges].reshape(N_HAZARD, n_edges)
     tail_s = float_part(model, CONSTANTS)[TAIL_S]
     fill_hazard(scores, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])

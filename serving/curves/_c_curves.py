@@ -106,11 +106,11 @@ static double interval_hazard(double score, double offset)
 void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
 {
     double scores[N_STEPS];
-    double total = 0.0, mean_s = TAIL_S;
+    double total = 0.0, mean_s = TAIL_S;$lookup_row
     int idx;
     step_scores(features, scores);
     for (idx = 0; idx < N_STEPS; idx++) {
-        double hazard = interval_hazard(scores[idx], OFFSETS[idx]);
+        double hazard = interval_hazard(scores[idx], OFFSETS[idx]);$lookup_mixed
         hazard = hazard < LEAST_HAZARD ? LEAST_HAZARD : hazard;
         curve->rates[idx] = hazard / (EDGES[idx + 1] - EDGES[idx]);
         curve->cumulative[idx] = total;

@@ -36,6 +36,7 @@ from sojourn.serving.curves.formulas import (
     once_remaining,
     outlived_total,
 )
+from sojourn.serving.curves.lookup_table import mixed_hazard
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
@@ -46,11 +47,16 @@ N_BLOCK = 128
 
 
 @kernel
-def hazard_numbers(scores, offsets, edges, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),)."""
+def hazard_numbers(scores, offsets, weights, known, edges, tail_s):
+    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),).
+
+    weights, known: of the lookup table, (J,), empty where there is none; see `mixed_hazard`.
+    """
     hazards = np.empty(len(offsets))
     for idx in range(len(offsets)):
         hazards[idx] = interval_hazard(scores[idx], offsets[idx])
+    for idx in range(len(weights)):
+        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], known[idx])
     numbers = np.empty((N_HAZARD, len(edges)))
     fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
     return numbers.ravel()

@@ -23,10 +23,10 @@ CNumber: TypeAlias = float | int | Sequence[float]
 
 class Made(NamedTuple):
     """Curves of one model. of_numbers: of what the compiled first answer gives, more may follow; of_scores: of raw
-    scores on the grid."""
+    scores on the grid, and the encoded features."""
 
     of_numbers: Callable[[np.ndarray], Curve]
-    of_scores: Callable[[np.ndarray], Curve]
+    of_scores: Callable[[np.ndarray, Sequence[float]], Curve]
 
 
 class FirstWay(NamedTuple):
@@ -82,6 +82,8 @@ class CurveKind(Protocol):
     """Whether the forest's last feature varies with the age: its score is then a step function of it."""
     has_age_features: bool
     """Whether features may be set against the age."""
+    has_lookup: bool
+    """Whether a lookup table may stand beside the forest."""
 
     @property
     def curve_type(self) -> type[Any]:

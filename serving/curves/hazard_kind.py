@@ -12,8 +12,19 @@ from sojourn.serving.curves.curve import HazardCurve
 from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, N_INTERVAL
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared
 from sojourn.serving.curves.formulas import AFTER, CUMULATIVE, GAPS, LEAST_HAZARD, N_HAZARD, RATES, interval_hazard
+from sojourn.serving.curves.lookup_table import mixed_hazard
 from sojourn.serving.curves.model_numbers import ModelNumbers
-from sojourn.serving.curves.packed_model import AGE_ROWS, EDGES, OFFSETS, SOURCES, TURN_STARTS, TURNS
+from sojourn.serving.curves.packed_model import (
+    AGE_ROWS,
+    EDGES,
+    KNOWN,
+    LOOKUP,
+    OFFSETS,
+    SOURCES,
+    TURN_STARTS,
+    TURNS,
+    WEIGHTS,
+)
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 
@@ -31,6 +42,7 @@ class HazardKind:
     effect_unit = "log-odds of ending"
     is_varying = True
     has_age_features = True
+    has_lookup = True
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return [*age_features.names(names), "interval"]
@@ -62,6 +74,9 @@ class HazardKind:
         bounds, n = (*edges, math.inf), len(edges)
         at_rate, at_gap, at_after = RATES * n, GAPS * n, AFTER * n
         edge_array, offset_array = np.array(edges), np.array(model.offsets)
+        lookup = model.lookup
+        weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
+        nothing = np.empty(0)
 
         def of_numbers(numbers: np.ndarray) -> HazardCurve:
             """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
@@ -70,11 +85,14 @@ class HazardKind:
             steps[1] = (edges[1], number(at_rate), number(at_gap), number(at_after))
             return HazardCurve(edges, bounds, sampled, numbers, steps)
 
-        def of_scores(scores: np.ndarray) -> HazardCurve:
+        def of_scores(scores: np.ndarray, features: Sequence[float]) -> HazardCurve:
+            known = nothing if lookup is None else lookup.row(features)
             if kernels is not None:
-                return of_numbers(kernels.hazard_numbers(scores, offset_array, edge_array, tail_s))
+                return of_numbers(kernels.hazard_numbers(scores, offset_array, weight_array, known, edge_array, tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
+            if lookup is not None:
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, known.tolist(), strict=True)]
             return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
 
         return Made(of_numbers, of_scores)
@@ -83,10 +101,14 @@ class HazardKind:
         from sojourn.serving.curves import _answer_kernels
 
         bins, n_numbers = walk.bins, N_HAZARD * len(model.edges)
+        whole = {SOURCES: bins.sources, TURN_STARTS: bins.turn_starts, AGE_ROWS: walk.at.ravel()}
+        floats = {TURNS: bins.turns, OFFSETS: np.array(model.offsets), EDGES: np.array(model.edges)}
+        if model.lookup is not None:
+            whole |= {LOOKUP: np.array([model.lookup.place])}
+            floats |= {WEIGHTS: np.array(model.lookup.weights), KNOWN: model.lookup.hazards.ravel()}
         return FirstWay(
             _answer_kernels.hazard_answer, _answer_kernels.hazard_remaining_rows, n_numbers, bins.rows,
-            {SOURCES: bins.sources, TURN_STARTS: bins.turn_starts, AGE_ROWS: walk.at.ravel()},
-            {TURNS: bins.turns, OFFSETS: np.array(model.offsets), EDGES: np.array(model.edges)}, None)
+            whole, floats, None)
 
     def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.edges, curve.grid
@@ -129,8 +151,12 @@ class HazardKind:
                      ", then the interval, from 0", *_c_curves.HAZARD_CODE)
 
     def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
-        return {"LEAST_HAZARD": LEAST_HAZARD, "TAIL_S": model.tail_s, "EDGES": model.edges,
-                "OFFSETS": model.offsets, "N_GRID": len(model.grid), "GRID": model.grid}
+        numbers: dict[str, CNumber] = {"LEAST_HAZARD": LEAST_HAZARD, "TAIL_S": model.tail_s, "EDGES": model.edges,
+                                       "OFFSETS": model.offsets, "N_GRID": len(model.grid), "GRID": model.grid}
+        if model.lookup is not None:
+            numbers |= {"N_LOOKUP_ROWS": len(model.lookup.hazards), "LOOKUP_WEIGHTS": model.lookup.weights,
+                        "LOOKUP_HAZARDS": model.lookup.hazards.ravel().tolist()}
+        return numbers
 
 
 def _flat_steps(curve: HazardCurve) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sojourn.serving.curves.lookup_table import LookupTable
 from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures
 
 
@@ -14,7 +15,8 @@ class ModelNumbers:
     edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
     tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
     residuals: quantile grid of log10 validation residuals of a point model.
-    age_features: what a hazard model sets against the age; empty for others.
+    age_features: what a hazard model sets against the age; empty for others. lookup: the hazards that it reads by the
+        request's history keys, or None.
 
     >>> ModelNumbers(residuals=(-0.1, 0.1)).smearing
     1.0
@@ -27,3 +29,4 @@ class ModelNumbers:
     smearing: float = 1.0
     residuals: tuple[float, ...] = ()
     age_features: AgeFeatures = NO_AGE_FEATURES
+    lookup: LookupTable | None = None

@@ -26,6 +26,7 @@ class OnceKind:
     effect_unit = "log10 s"
     is_varying = False
     has_age_features = False
+    has_lookup = False
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return []
@@ -51,7 +52,7 @@ class OnceKind:
         def of_scores(scores: np.ndarray) -> OnceCurve:
             return OnceCurve.from_score(scores.item(0), smearing, residuals)
 
-        return Made(of_scores, of_scores)
+        return Made(of_scores, lambda scores, features: of_scores(scores))
 
     def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
         return step_way(walk)._replace(finish=_left_of)

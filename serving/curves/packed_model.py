@@ -17,17 +17,18 @@ from sojourn.serving.inputs import Encoder
 from sojourn.serving.jitable import register_jitable
 
 (ENCODER, IS_OWNER, STARTS, IS_ZERO_MISSING, LEAF_STARTS, SOURCES, TURN_STARTS, AGE_ROWS, LEAF_LOWS,
- LEAF_HIGHS) = range(10)  # fmt: skip
+ LEAF_HIGHS, LOOKUP) = range(11)  # fmt: skip
 """Parts of whole numbers. ENCODER: see below. IS_OWNER: of each history key, 1 = of an owner, 0 = of a category.
 STARTS, IS_ZERO_MISSING, LEAF_STARTS: see `LeafMasks`. Of hazard models, else empty: SOURCES and TURN_STARTS, see
 `AgeBins`; AGE_ROWS, `interval_masks` laid flat. Of models with steps, else empty: LEAF_LOWS and LEAF_HIGHS, for each
-leaf the first step at which it can be reached, and the first after."""
-N_WHOLE = LEAF_HIGHS + 1
-THRESHOLDS, LEAVES, CONSTANTS, TURNS, OFFSETS, EDGES, STEPS = range(7)
+leaf the first step at which it can be reached, and the first after. Of models with a lookup table, else empty:
+LOOKUP, the place of its row among the features."""
+N_WHOLE = LOOKUP + 1
+THRESHOLDS, LEAVES, CONSTANTS, TURNS, OFFSETS, EDGES, STEPS, WEIGHTS, KNOWN = range(9)
 """Parts of floats. THRESHOLDS, LEAVES: see `LeafMasks`. CONSTANTS: see below. Of hazard models, else empty: TURNS, see
 `AgeBins`; OFFSETS (J,), log-odds; EDGES (J + 1,), s. Of models with steps, else empty: STEPS, thresholds on the uptime,
-s."""
-N_FLOATS = STEPS + 1
+s. Of models with a lookup table, else empty: WEIGHTS (J,) and KNOWN, its hazards row by row; see `LookupTable`."""
+N_FLOATS = KNOWN + 1
 PHASE_S, BATCH_GAP_S, WINDOW = range(3)
 """Places in ENCODER; see `Encoder` and `HistoryDefinition`."""
 PRIOR_STRENGTH, TAIL_S, SMEARING = range(3)
@@ -72,7 +73,7 @@ class PackedModel(NamedTuple):
 
 def n_asked(encoder: Encoder) -> int:
     """How many numbers a request is asked with."""
-    return ASKED_NUMBERS + len(encoder.numbers) + len(encoder.history.keys)
+    return ASKED_NUMBERS + encoder.n_numbers + len(encoder.history.keys)
 
 
 @register_jitable

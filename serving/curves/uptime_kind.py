@@ -29,6 +29,7 @@ class UptimeKind:
     effect_unit = "log10 s"
     is_varying = True
     has_age_features = False
+    has_lookup = False
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return ["uptime_s"]
@@ -61,7 +62,7 @@ class UptimeKind:
             curve.fill_step(0)
             return curve
 
-        return Made(of_scores, of_scores)
+        return Made(of_scores, lambda scores, features: of_scores(scores))
 
     def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
         return step_way(walk)

@@ -75,6 +75,7 @@ class Shadow:
         if places is not None:
             given = self.served.encoder.parse(dict(zip(self.extra_columns, one.extra, strict=False))).numbers
             features = [features[place] if is_champions else given[place] for is_champions, place in places]
+        self.served.encoder.set_row(features, one.admission.keys)
         return self.served.builder.curve(features)
 
     def _places_in(self, champion: Served) -> list[tuple[bool, int]] | None:

@@ -76,9 +76,25 @@ class Forest:
         if self.depth() > DEPTH_MAX:
             raise ValueError(f"trees must be at most {DEPTH_MAX} nodes deep")
 
+    @classmethod
+    def without_splits(cls, n_features: int) -> Forest:
+        """A forest that scores 0 whatever it reads.
+
+        >>> Forest.without_splits(3).depth()
+        1
+        """
+        one, nothing = np.zeros(1, np.int64), np.empty(0)
+        return cls(n_features, one, one, np.zeros(1), np.full(1, LEQ, np.uint8), ~one, ~one - 1, one > 0, np.zeros(2),
+                   np.zeros(2, np.int64), nothing, np.zeros(n_features, bool))
+
     def with_spare(self) -> Forest:
         """The same trees, of one feature more, which none of them reads."""
         return replace(self, n_features=self.n_features + 1, is_zero_missing=np.append(self.is_zero_missing, False))
+
+    def with_feature(self, place: int) -> Forest:
+        """The same trees, of one feature more at `place`, which none of them reads."""
+        return replace(self, n_features=self.n_features + 1, feature=self.feature + (self.feature >= place),
+                       is_zero_missing=np.insert(self.is_zero_missing, place, False))
 
     def is_stepwise(self, idx_feature: int) -> bool:
         """True where the score is a step function of the feature: no sets on it, zeros not missing."""

@@ -16,6 +16,7 @@ import numpy as np
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs.lookup import ROW, Lookup
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
@@ -36,7 +37,10 @@ _Pick = Callable[[Any], tuple[Any, ...]]
 
 
 class Parsed(NamedTuple):
-    """A request's values as the encoder reads them; `unknown` names the columns whose values it does not know."""
+    """A request's values as the encoder reads them; `unknown` names the columns whose values it does not know.
+
+    numbers: the request's, then its row of the lookup table where the encoder has one.
+    """
 
     numbers: tuple[float, ...]
     keys: tuple[tuple[str, ...] | None, ...]
@@ -45,12 +49,13 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Creation-time features in a fixed order: numbers, clock, then the owner history.
+    """Creation-time features in a fixed order: numbers, the row of the lookup table if any, clock, owner history.
 
     numbers: quantities known at creation (cores, GiB, requested time).
     names: owner and category columns, read as text.
     history: the definition whose features follow.
     phase_s: seconds from a Monday 00:00 to the clock's 0.
+    lookup: of a model that has a lookup table.
 
     >>> from sojourn.serving.inputs.history_definition import HistoryKey
     >>> history = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),))
@@ -66,6 +71,7 @@ class Encoder:
     names: tuple[str, ...]
     history: HistoryDefinition
     phase_s: int = 0
+    lookup: Lookup | None = field(default=None, repr=False)
     _known: frozenset[str] = field(init=False, repr=False, compare=False)
     _pick: _Pick = field(init=False, repr=False, compare=False)
     _plain_types: frozenset[tuple[type, ...]] = field(init=False, repr=False, compare=False)
@@ -90,7 +96,7 @@ class Encoder:
             "_known": known,
             "_pick": _picker(self.columns()),
             "_plain_types": _plain_types(len(self.numbers), len(self.names)),
-            "_parsed": _values_parser(self.numbers, pick_key_numbers, key_picks),
+            "_parsed": _values_parser(self.numbers, pick_key_numbers, key_picks, self.lookup),
             "_pick_key_numbers": pick_key_numbers,
             "_key_picks": key_picks,
         }.items():
@@ -102,7 +108,27 @@ class Encoder:
 
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that `encode` gives, in order."""
-        return self.numbers + CLOCK_FEATURES + self.history.feature_names()
+        row = () if self.lookup is None else (ROW,)
+        return self.numbers + row + CLOCK_FEATURES + self.history.feature_names()
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers `parse` gives: the request's, and its row of the lookup table where there is one."""
+        return len(self.numbers) + (self.lookup is not None)
+
+    def with_row(self, features: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """Rows that an encoder without the lookup made, float64 (n, m), as this one makes them; others as they are.
+
+        codes: of each history key, int64 (n,), -1 where missing.
+        """
+        if self.lookup is None or features.shape[1] == len(self.feature_names()):
+            return features
+        return np.insert(features, len(self.numbers), self.lookup.rows_of(codes, len(features)), axis=1)
+
+    def set_row(self, features: list[float], keys: Sequence[tuple[str, ...] | None]) -> None:
+        """Find the row anew, in features of this order that another version encoded; nothing without a lookup."""
+        if self.lookup is not None:
+            features[len(self.numbers)] = self.lookup.row(keys)
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
         """Check and convert one request.
@@ -126,7 +152,7 @@ class Encoder:
         return self._parsed(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Encoder, (self.numbers, self.names, self.history, self.phase_s)
+        return Encoder, (self.numbers, self.names, self.history, self.phase_s, self.lookup)
 
     def _parse_any(self, request: Mapping[str, Any]) -> Parsed:
         if type(request) is not dict:
@@ -142,6 +168,8 @@ class Encoder:
         unknown += [column for column, text in zip(self.names, texts, strict=True) if text is None]
         pool = texts + tuple(map(_number_text, self._pick_key_numbers(numbers)))
         keys = tuple(None if None in key else key for key in (pick(pool) for pick in self._key_picks))
+        if self.lookup is not None:
+            numbers = (*numbers, self.lookup.row(keys))
         return Parsed(numbers, keys, tuple(unknown))
 
     def encode(self, parsed: Parsed, now_s: int, state: HistoryState) -> list[float]:
@@ -158,7 +186,8 @@ def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:
 
 
 def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
-                   key_picks: Sequence[_Pick]) -> Callable[[tuple[Any, ...]], Parsed | None]:
+                   key_picks: Sequence[_Pick],
+                   lookup: Lookup | None) -> Callable[[tuple[Any, ...]], Parsed | None]:
     """A function of the values of all columns, in order, the same for equal ones; it keeps its latest answers.
 
     names: of the numbers, which come first. It gives None where a number is not finite, and where a size is below 0.
@@ -175,7 +204,8 @@ def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
         except (OverflowError, ValueError):  # ValueError: infinities of both signs
             return None
         pool = values[n_numbers:] + tuple(map(_number_text, pick_key_numbers(numbers)))
-        return Parsed(numbers, tuple([pick(pool) for pick in key_picks]), ())
+        keys = tuple([pick(pool) for pick in key_picks])
+        return Parsed(numbers if lookup is None else (*numbers, lookup.row(keys)), keys, ())
 
     return parsed
 

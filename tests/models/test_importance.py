@@ -13,18 +13,23 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models.importance import background_rows, mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures.thresholds import AGES_S
+from sojourn.serving.inputs.encoder import Encoder
 
 SETTINGS = FitSettings(n_threads=1, params={"num_leaves": 15})
 
 
 @pytest.fixture(scope="module")
-def split() -> Split:
-    trace = synthesize(1_500, seed=2)
-    return split_by_time(build_rows(trace, default_encoder(trace)))
+def encoder() -> Encoder:
+    return default_encoder(synthesize(1_500, seed=2))
+
+
+@pytest.fixture(scope="module")
+def split(encoder: Encoder) -> Split:
+    return split_by_time(build_rows(synthesize(1_500, seed=2), encoder))
 
 
 @pytest.mark.parametrize("family", ["hazard", "gbdt-uptime", "gbdt-once"])
-def test_shap_of_each_family(split: Split, family: str) -> None:
+def test_shap_of_each_family(split: Split, encoder: Encoder, family: str) -> None:
     model = LIFETIME_MODELS[family]().fit(split.train, split.valid, split.past, SETTINGS)
     exported = model.export()
     assert exported is not None
@@ -38,7 +43,7 @@ def test_shap_of_each_family(split: Split, family: str) -> None:
     is_read = np.isin(np.arange(len(means)), exported.forest.feature)
     assert (means[~is_read] == 0.0).all()
     assert means.max() > 0.0
-    assert len(background_rows(model, split.past, 4)) == 4
+    assert len(background_rows(model, split.past, encoder, 4)) == 4
 
 
 def test_hazard_rows_are_intervals_at_risk_and_uptime_rows_ages_met(split: Split) -> None:
@@ -57,10 +62,10 @@ def test_hazard_rows_are_intervals_at_risk_and_uptime_rows_ages_met(split: Split
             assert family == "hazard" or start_s in (0, *AGES_S)
 
 
-def test_background_rows_are_typical_and_fit_json(split: Split) -> None:
+def test_background_rows_are_typical_and_fit_json(split: Split, encoder: Encoder) -> None:
     model = LIFETIME_MODELS["gbdt-once"]().fit(split.train, split.valid, split.past, SETTINGS)
-    rows = background_rows(model, split.past)
-    assert rows == background_rows(model, split.past)
+    rows = background_rows(model, split.past, encoder)
+    assert rows == background_rows(model, split.past, encoder)
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
     as_numbers = np.array([[np.nan if value is None else value for value in row] for row in rows])
     known = {row.tobytes() for row in split.past.features}

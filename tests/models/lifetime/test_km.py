@@ -35,12 +35,12 @@ def test_every_key_has_scikit_survivals_hazards_to_the_bit(seed: int) -> None:
     past = _examples(900, seed)
     model = KaplanMeierModel().fit(past, past, past, FitSettings(idx_backoff=(0, 1)))
     assert model.hazards_[0].tolist() == _expected(past, model)
-    for codes, found in zip(past.keys, model.rows_, strict=True):
+    for codes, found in zip(past.keys, model.lookup_.rows, strict=True):
         n_events = {code: int(past.is_event[codes == code].sum()) for code in set(codes.tolist()) if code >= 0}
         assert set(found) == {code for code, n in n_events.items() if n >= N_EVENTS_MIN}
         for code, row in found.items():
             assert model.hazards_[row].tolist() == _expected(past.take(codes == code), model)
-    assert len(model.rows_[0]) == 3 and 6 < len(model.rows_[1]) < 12
+    assert len(model.lookup_.rows[0]) == 3 and 6 < len(model.lookup_.rows[1]) < 12
 
 
 def test_late_entries_do_not_make_the_fit_quadratic(monkeypatch: pytest.MonkeyPatch) -> None:
