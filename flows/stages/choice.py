@@ -61,7 +61,8 @@ class Choice:
             found = f"no other family could be chosen ({of})"
         elif self.behind < 0.0:
             found = (f"{self.rival} was better by {-self.behind:.4f} on the validation window (Brier over ages), "
-                     f"within its standard error of {self._error()} ({of}), and {self.family} is simpler")
+                     f"within its standard error of {self._error()} ({of}); {self.family} stands before it "
+                     "in the order of simplicity")
         else:
             found = (f"best on the validation window (Brier over ages), {self.behind:.4f} before {self.rival}, with a "
                      f"standard error of {self._error()} ({of})")

@@ -30,4 +30,4 @@ class CoxModel(SurvivalModel):
 
 
 COX = Family(CoxModel, "Cox's proportional hazards, small ridge; at most 20,000 rows",
-             "whole distribution", complexity=3, is_baseline=True)
+             "whole distribution", complexity=4, is_baseline=True)

@@ -16,8 +16,11 @@ class Family:
 
     build: makes that model. about: what it is, one line for the docs. answers: where its distribution comes from.
     complexity: its place in the order of simplicity, 1 = the simplest; a choice within the noise takes the simpler
-    family. 1: a value that the request or its history holds. 2: a lookup of curves. 3: one linear model. 4: one answer
-    of trees. 5: trees asked anew at each age, or a whole curve of them. 6: a network, or several models at once.
+    family. It says how much a family takes from few rows, not how long its code is (measured: docs/lifetime.md,
+    "Candidate"). 1: a value that the request or its history holds. 2: one pooled curve, from which trees depart as long
+    as the validation window bears them out. 3: a curve of its own for each key. 4: one answer of trees or of a linear
+    model; the spread of the first is that of the validation window's residuals. 5: trees asked anew at each age, or a
+    whole curve of them. 6: a network, or several models at once.
     trained: whether a retrain fits it. is_baseline: a team might use it without a model; studies compare with it.
     search: what `sojourn search` may vary, None = nothing is worth a search. Whether a family can be served is what
     its `export` says.

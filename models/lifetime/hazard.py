@@ -91,7 +91,7 @@ _SEARCH = SearchSpace(
     lambda values: HazardModel(int(values["n_intervals"])))
 
 HAZARD = Family(HazardModel, "LightGBM on one row per interval at risk, log-odds relative to the pooled hazard",
-                "whole distribution", complexity=5, trained="by default", search=_SEARCH)
+                "whole distribution", complexity=2, trained="by default", search=_SEARCH)
 
 
 def _rows(examples: Examples, intervals: Intervals, age_features: AgeFeatures, seed: int) -> Rows:

@@ -77,7 +77,7 @@ class KaplanMeierModel:
 
 
 KM = Family(KaplanMeierModel, "Kaplan-Meier curve per owner key, backing off to coarser keys below 30 observed ends",
-            "whole distribution", complexity=2, trained="always", is_baseline=True)
+            "whole distribution", complexity=3, trained="always", is_baseline=True)
 
 
 def _hazards(lifetime_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray, intervals: Intervals) -> np.ndarray:
