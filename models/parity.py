@@ -6,6 +6,7 @@ import numpy as np
 
 from sojourn.models.lifetime import Exported, Scores
 from sojourn.models.onnx_export import to_onnx
+from sojourn.serving.curves import LookupTable
 from sojourn.serving.forest import Forest, read_forest, row_scores
 from sojourn.serving.runtime import OnnxForest
 
@@ -20,9 +21,16 @@ def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0)
     return n_different_scores(_lightgbm_scores(text), forest, rows, seed)
 
 
-def learner_scores(exported: Exported) -> Scores | None:
-    """The raw scores of the library that a model was learnt with; None where the family gives no way to ask it."""
-    return exported.scores if exported.text is None else _lightgbm_scores(exported.text)
+def learner_scores(exported: Exported, lookup: LookupTable | None = None) -> Scores | None:
+    """The raw scores of the library that a model was learnt with; None where the family gives no way to ask it.
+
+    lookup: of the bundle whose rows are asked; the learner has not seen the row of the table.
+    """
+    scores = exported.scores if exported.text is None else _lightgbm_scores(exported.text)
+    if lookup is None or scores is None:
+        return scores
+    place, of_learner = lookup.place, scores
+    return lambda rows: of_learner(np.delete(rows, place, axis=1))
 
 
 def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:

@@ -116,6 +116,8 @@ def _log_family(settings: LogSettings, tracker: Tracker, run: str, judged_on: st
         tracker.log_text(run, f"{trained.family} has no trees: no gains and no SHAP values. An answer is a row of its "
                               f"table, of the finest key of the request that has one "
                               f"({exported.lookup.keys.n_rows:,} rows).\n", "importance.txt")
+    if exported is not None and "mixture" in exported.fields:
+        tracker.log_text(run, f"{exported.fields['mixture']}\n", "mixture.txt")
     if gains is None:
         return
     names = encoder.feature_names()

@@ -63,7 +63,8 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         raise ValueError(f"the candidate must be servable, got {trained.family}")
     asked = suspects(features.trace, encoder, features.rows, trained.model, training.split, settings.confirmed_columns,
                      settings.seed)
-    bundle, builder, scores = candidate.bundle, candidate.builder, learner_scores(exported)
+    bundle, builder = candidate.bundle, candidate.builder
+    scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)
     if exported.lookup is not None and exported.lookup.is_all:
         gates = [table_parity_gate(trained.model.curve_table(test), builder, served),

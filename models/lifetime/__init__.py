@@ -16,6 +16,7 @@ from sojourn.models.lifetime.hazard import HAZARD, HazardModel
 from sojourn.models.lifetime.intervals import person_periods
 from sojourn.models.lifetime.km import KM
 from sojourn.models.lifetime.landmark import LANDMARK
+from sojourn.models.lifetime.mixture import MIXTURE
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
 from sojourn.models.lifetime.repeat_last import REPEAT_LAST
 from sojourn.models.lifetime.requested_time import REQUESTED_TIME
@@ -40,6 +41,7 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "mlp": MLP,
     "repeat-last": REPEAT_LAST,
     "requested-time": REQUESTED_TIME,
+    "mixture": MIXTURE,
 })
 """Name in configs, MLflow and pictures -> family, in the order of tables; a new one stands last."""
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable, hazards_of
 from sojourn.models.lifetime.boosting import DEFAULTS, Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.family import Family
@@ -66,13 +66,18 @@ class HazardModel:
     def _rows(self, examples: Examples, seed: int) -> Rows:
         return _rows(examples, self.intervals_, self.age_features_, seed)
 
-    def curve_table(self, rows: Examples) -> HazardTable:
+    def hazards(self, rows: Examples) -> np.ndarray:
+        """Cumulative hazard of each interval, float64 (n, J)."""
         intervals = self.intervals_
         grid = np.arange(len(intervals.offsets), dtype=np.float64)
         unread = np.zeros((len(rows), len(self.age_features_) + 1))
         scores = varying_walk(self.boosted_.forest, grid, self.age_features_).scores(
             np.column_stack([rows.features, unread]))
-        return HazardTable.from_scores(intervals.edges, scores, intervals.offsets, intervals.tail_s, intervals.grid)
+        return hazards_of(scores, intervals.offsets)
+
+    def curve_table(self, rows: Examples) -> HazardTable:
+        intervals = self.intervals_
+        return HazardTable.from_hazards(intervals.edges, self.hazards(rows), intervals.tail_s, intervals.grid)
 
     def export(self) -> Exported:
         intervals = self.intervals_

@@ -59,10 +59,14 @@ class KaplanMeierModel:
         self.n_features_ = past.features.shape[1]
         return self
 
+    def hazards(self, rows: Examples) -> np.ndarray:
+        """Cumulative hazard of each interval, float64 (n, J)."""
+        found: np.ndarray = self.hazards_[self.lookup_.rows_of(rows.keys, len(rows))]
+        return found
+
     def curve_table(self, rows: Examples) -> HazardTable:
         intervals = self.intervals_
-        hazards = self.hazards_[self.lookup_.rows_of(rows.keys, len(rows))]
-        return HazardTable.from_hazards(intervals.edges, hazards, intervals.tail_s, intervals.grid)
+        return HazardTable.from_hazards(intervals.edges, self.hazards(rows), intervals.tail_s, intervals.grid)
 
     def export(self) -> Exported:
         """The table, with a forest of one leaf that counts nowhere: no text and no scores, as there is no learner."""

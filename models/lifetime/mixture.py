@@ -1,0 +1,177 @@
+"""`mixture`: the hazards of `hazard` and `km` weighed by age; where the validation window says little, one of the two.
+
+A convex mix of interval hazards is again a curve of interval hazards, and costs one look into the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.lifetime.contract import Exported, ExportedLookup, FitSettings
+from sojourn.models.lifetime.family import Family
+from sojourn.models.lifetime.hazard import HazardModel
+from sojourn.models.lifetime.km import KaplanMeierModel
+from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
+
+BUCKETS_S = (0.0, 600.0, 3_600.0, 21_600.0)
+"""Where each bucket of the age begins, s. An interval is of the bucket in which it begins."""
+N_TENTHS = 10
+"""Weights are tenths."""
+N_ROWS_MAX = 5_000
+"""Validation rows that the weights are chosen on: a seeded draw of more."""
+N_DRAWS = 200
+
+Score = Callable[[np.ndarray], BrierOverAges]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """weights: float64 (4,), of the hazard model's own hazard in each bucket of the age, in tenths; the rest is km's.
+
+    single: the better of the two alone, by score. gain: its score minus that of these weights, above 0 = better; low,
+    high: the 95 % interval over owners. n: rows of the validation window that were asked. is_shrunk: other weights were
+    better, but not by more than one standard error.
+    """
+
+    weights: np.ndarray
+    single: str
+    gain: float
+    low: float
+    high: float
+    n: int
+    is_shrunk: bool
+
+    def text(self) -> str:
+        """The weights in words, and what they bring."""
+        if len({*self.weights.tolist()}) == 1 and self.weights[0] in (0.0, 1.0):
+            is_level = ", as better weights were within one standard error" if self.is_shrunk else ""
+            return f"{self.single} alone at every age{is_level} ({self.n:,} validation requests)."
+        each = ", ".join(f"{weight:.1f} from {start_s:g} s on"
+                         for weight, start_s in zip(self.weights.tolist(), BUCKETS_S, strict=True))
+        said = (f"Weight of hazard by age, the rest is km's: {each}. Brier over ages {self.gain:+.4f} better than "
+                f"{self.single} alone, 95 % interval {self.low:+.4f} to {self.high:+.4f} over owners "
+                f"({self.n:,} validation requests)")
+        return f"{said}; better weights were within one standard error." if self.is_shrunk else f"{said}."
+
+
+def choose_weights(own: HazardTable, table: HazardTable, valid: Examples, seed: int) -> Weights:
+    """Weights by the Brier score over ages: best in each bucket, then as near to the better single family as one
+    standard error allows (owners drawn).
+
+    own, table: curves of the validation rows by the hazard model and by km, fitted before them, with the same edges. A
+    window that can't be scored gets km alone.
+    """
+    if len(valid) > N_ROWS_MAX:
+        idx = np.sort(np.random.default_rng(seed).permutation(len(valid))[:N_ROWS_MAX])
+        own, table, valid = own.take(idx), table.take(idx), valid.take(idx)
+    widths = np.diff(own.edges)
+    hazards, known = own.rates[:, :-1] * widths, table.rates[:, :-1] * widths
+    bucket, tail_s = buckets_of(own.edges), float(own.after[0, -1])
+
+    def brier(weights: np.ndarray) -> BrierOverAges:
+        each = weights[bucket]
+        mixed = HazardTable.from_hazards(own.edges, each * hazards + (1.0 - each) * known, tail_s, own.grid)
+        return BrierOverAges.of(mixed, valid)
+
+    n = len(BUCKETS_S)
+    alone = {"km": np.zeros(n), "hazard": np.ones(n)}
+    scores = {name: brier(weights).score() for name, weights in alone.items()}
+    if not math.isfinite(scores["km"]):
+        return Weights(alone["km"], "km", math.nan, math.nan, math.nan, len(valid), False)
+    single = "hazard" if scores["hazard"] < scores["km"] else "km"
+    best = _best(brier, alone[single], scores[single])
+    codes = coarsest_owner(list(valid.keys), len(valid))
+    draws = OwnerDraws(codes, N_DRAWS, seed=seed)
+    chosen = _nearest(brier, alone[single], best, draws)
+    one, other = brier(alone[single]), brier(chosen)
+    low, high = interval([one.score(weight) - other.score(weight) for weight in draws])
+    return Weights(chosen, single, one.score() - other.score(), low, high, len(valid),
+                   not np.array_equal(chosen, best))
+
+
+def buckets_of(edges: np.ndarray) -> np.ndarray:
+    """The bucket of each interval, int64 (J,).
+
+    >>> buckets_of(np.array([0.0, 599.5, 600.0, 30_000.5, 40_000.5])).tolist()
+    [0, 0, 1, 3]
+    """
+    found: np.ndarray = np.searchsorted(BUCKETS_S, edges[:-1], side="right") - 1
+    return found
+
+
+def _best(brier: Score, start: np.ndarray, score: float) -> np.ndarray:
+    """The best tenth of each bucket in turn, the latest first: what comes later counts at all earlier ages, too."""
+    best = start.copy()
+    for bucket in reversed(range(len(best))):
+        for tenth in range(N_TENTHS + 1):
+            tried = best.copy()
+            tried[bucket] = tenth / N_TENTHS
+            found = brier(tried).score()
+            if found < score:
+                best, score = tried, found
+    return best
+
+
+def _nearest(brier: Score, single: np.ndarray, best: np.ndarray, draws: OwnerDraws) -> np.ndarray:
+    """On the way from the single family to the best weights, in tenths of it, the first within one standard error."""
+    aim = brier(best)
+    of_best = np.array([aim.score(weight) for weight in draws])
+    for step in range(N_TENTHS):
+        tried = np.round(single + step / N_TENTHS * (best - single), 1)
+        found = brier(tried)
+        differences = np.array([found.score(weight) for weight in draws]) - of_best
+        known = differences[np.isfinite(differences)]
+        if len(known) < 2 or found.score() - aim.score() <= float(known.std()):
+            return tried
+    return best
+
+
+class MixtureModel:
+    """Both families, fitted as they are alone, and a weight for each bucket of the age."""
+
+    name = "mixture"
+    clipped_share_ = math.nan
+    hazard_: HazardModel
+    km_: KaplanMeierModel
+    weights_: Weights
+    validation_table_: CurveTable
+
+    def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        self.hazard_ = HazardModel().fit(train, valid, past, settings)
+        self.km_ = KaplanMeierModel().fit(train, valid, past, settings)
+        own, table = self.hazard_.validation_table_, self.km_.validation_table_
+        if not isinstance(own, HazardTable) or not isinstance(table, HazardTable):
+            raise TypeError("hazard and km must answer with interval hazards")
+        self.weights_ = choose_weights(own, table, valid, settings.seed)
+        each, widths = self.weights_.weights[buckets_of(own.edges)], np.diff(own.edges)
+        mixed = each * own.rates[:, :-1] * widths + (1.0 - each) * table.rates[:, :-1] * widths
+        self.validation_table_ = HazardTable.from_hazards(own.edges, mixed, float(own.after[0, -1]), own.grid)
+        return self
+
+    def curve_table(self, rows: Examples) -> HazardTable:
+        intervals = self.hazard_.intervals_
+        each = self.weights_.weights[buckets_of(intervals.edges)]
+        hazards = each * self.hazard_.hazards(rows) + (1.0 - each) * self.km_.hazards(rows)
+        return HazardTable.from_hazards(intervals.edges, hazards, intervals.tail_s, intervals.grid)
+
+    def export(self) -> Exported:
+        """The hazard model with km's table beside it; one of them alone where all weights are its own."""
+        weights = tuple(self.weights_.weights[buckets_of(self.hazard_.intervals_.edges)].tolist())
+        own = self.km_.export() if not any(weights) else self.hazard_.export()
+        if any(weights) and min(weights) < 1.0:
+            own = replace(own, lookup=ExportedLookup(self.km_.lookup_, self.km_.hazards_, weights))
+        return replace(own, fields={**own.fields, "mixture": self.weights_.text()})
+
+    def gains(self) -> np.ndarray | None:
+        return self.hazard_.gains() if self.weights_.weights.any() else None
+
+
+MIXTURE = Family(MixtureModel, "`hazard` and `km` mixed by age, weights chosen on the validation window",
+                 "whole distribution", complexity=6)

@@ -1,0 +1,108 @@
+"""The weights go to who is right, by age, and to one of the two where the window says too little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.split import Examples, split_by_time
+from sojourn.features.synthetic import synthesize
+from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.curve_table import HazardTable
+from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.mixture import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
+from sojourn.models.parity import learner_scores
+from sojourn.serving import load_bundle
+from sojourn.serving.answers.curve_builder import CurveBuilder
+from sojourn.serving.inputs.history import HistoryState
+
+EDGES = np.concatenate([[0.0], np.floor(np.geomspace(60.0, 200_000.0, 20)) + 0.5])
+
+
+def _valid(n: int, seed: int = 0) -> tuple[Examples, np.ndarray]:
+    """Exponential lifetimes of 40 owners, and their means: 20 minutes and 20 hours in turns."""
+    rng = np.random.default_rng(seed)
+    owner = rng.integers(0, 40, n)
+    mean_s = np.where(owner % 2 == 0, 1_200.0, 72_000.0)
+    lifetime_s = np.ceil(rng.exponential(mean_s))
+    return Examples(np.zeros((n, 1)), (owner,), lifetime_s, np.ones(n, bool), np.zeros(n), np.zeros(n, np.int64),
+                    np.arange(n)), mean_s
+
+
+def _table(hazards: np.ndarray) -> HazardTable:
+    return HazardTable.from_hazards(EDGES, hazards, 50_000.0, EDGES)
+
+
+def _tables(mean_s: np.ndarray) -> tuple[HazardTable, HazardTable]:
+    """The right curves, and one that takes the two kinds of owners for each other."""
+    widths = np.diff(EDGES)
+    return _table(widths / mean_s[:, None]), _table(widths / np.where(mean_s > 1e4, 1_200.0, 72_000.0)[:, None])
+
+
+@pytest.mark.parametrize("is_hazard_right", [True, False])
+def test_weights_go_to_who_is_right(is_hazard_right: bool) -> None:
+    valid, mean_s = _valid(1_500)
+    right, wrong = _tables(mean_s)
+    own, table = (right, wrong) if is_hazard_right else (wrong, right)
+    found = choose_weights(own, table, valid, 0)
+    assert found.single == ("hazard" if is_hazard_right else "km")
+    assert np.abs(found.weights - is_hazard_right).max() <= 0.2
+    assert found.low >= -1e-3
+
+
+def test_each_may_be_right_at_some_ages() -> None:
+    valid, mean_s = _valid(3_000)
+    right, wrong = _tables(mean_s)
+    early = buckets_of(EDGES) < 2
+    widths = np.diff(EDGES)
+    own = _table(np.where(early, right.rates[:, :-1], wrong.rates[:, :-1]) * widths)
+    table = _table(np.where(early, wrong.rates[:, :-1], right.rates[:, :-1]) * widths)
+    found = choose_weights(own, table, valid, 0)
+    assert (found.weights[:2] >= 0.7).all() and (found.weights[2:] <= 0.3).all()
+    assert found.gain > 0.01 and found.low > 0.0
+    assert f"{found.weights[0]:.1f} from 0 s on" in found.text() and "95 % interval" in found.text()
+
+
+def test_a_tiny_window_falls_to_one_of_the_two_and_says_so() -> None:
+    valid, mean_s = _valid(12, seed=4)
+    widths = np.diff(EDGES)
+    factor = np.where(np.arange(12) % 2 == 0, 6.0, 1.0 / 6.0)[:, None]
+    own, table = (_table(widths / mean_s[:, None] * each) for each in (factor, 1.0 / factor))
+    found = choose_weights(own, table, valid, 0)
+    assert set(found.weights.tolist()) in ({0.0}, {1.0})
+    assert found.is_shrunk
+    assert found.text() == f"{found.single} alone at every age, as better weights were within one standard error (12 " \
+                           "validation requests)."
+    nobody = replace(valid, entry_s=np.full(12, 0.5))
+    assert choose_weights(_table(np.ones((12, 20))), _table(np.ones((12, 20))), nobody, 0).weights.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.3, 0.7, 1.0), (0.0,) * 4, (1.0,) * 4])
+def test_the_bundle_has_the_models_bits(tmp_path: Path, weights: tuple[float, ...]) -> None:
+    trace = synthesize(1_500, seed=1)
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder, history := HistoryState(encoder.history))
+    split = split_by_time(rows)
+    model = MixtureModel().fit(split.train, split.valid, split.past, FitSettings(
+        backoff_keys(encoder), 1, 0, {"num_leaves": 7, "learning_rate": 0.4}, rows.names))
+    assert len(model.weights_.weights) == len(BUCKETS_S)
+    assert model.validation_table_.remaining(0.0).shape == (len(split.valid),)
+    model.weights_ = Weights(np.array(weights), "km", 0.0, 0.0, 0.0, 1, False)
+    exported = model.export()
+    assert (exported.lookup is None, model.gains() is None) == (min(weights) == 1.0, not any(weights))
+    bundle = load_bundle(write_bundle(tmp_path / "b", "mixture", exported, encoder, history, {}))
+    builder = CurveBuilder(bundle.schema, bundle.model)
+    features = bundle.schema.encoder.with_row(split.test.features, split.test.keys)
+    own, served = model.curve_table(split.test), table_of(bundle.schema, builder.forest, features)
+    assert isinstance(served, HazardTable)
+    assert served.rates.tolist() == own.rates.tolist() and served.after.tolist() == own.after.tolist()
+    assert builder.curve(features[0].tolist()).remaining(61.0) == own.remaining(61.0)[0]
+    scores = learner_scores(exported, bundle.schema.numbers.lookup)
+    if scores is not None:
+        asked = bundle.schema.curves.forest_rows(bundle.schema.numbers.age_features, features[:20], np.full(20, 3.0))
+        assert scores(asked).tolist() == [builder.scores(row)[3] for row in features[:20].tolist()]
