@@ -14,7 +14,7 @@ from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.gates.known_at_creation import Suspect, check_confirmed, known_gate, suspects
-from sojourn.models.lifetime import FitSettings, HazardModel
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, HazardModel
 
 N = 6_000
 """So many that at least 20 of the test window still run at the trace's end: fewer tell nothing of a column."""
@@ -67,6 +67,24 @@ def test_columns_that_are_known_at_creation_are_not() -> None:
     assert _asked_about({"noise": noise}) == ()
     assert _asked_about({"spot_score": _score(0.05)}, confirmed=("spot_score",)) == ()
     assert _asked_about({"requested_s": lambda log_s, _, rng: 10.0 ** (log_s + rng.normal(0.0, 0.3, len(log_s)))}) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("column", "is_asked"), [(_status, True), (lambda log_s, _, rng: np.where(
+    rng.random(len(log_s)) < 0.5, "a", "b"), False)])
+def test_a_lookup_table_is_asked_about_the_columns_of_its_keys(column: Column, is_asked: bool) -> None:
+    # it reads no feature, so that shuffling those would never show what its keys know
+    trace = synthesize(N, seed=0)
+    log_s = np.log10(np.maximum(trace.lifetime_s(), 1))
+    status = column(log_s, trace.is_event(), np.random.default_rng(1))
+    roles = replace(trace.roles, owners=(), categories=("status",))
+    trace = Trace(trace.requests.assign(status=status), trace.horizon_s, roles)
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = split_by_time(rows)
+    model = LIFETIME_MODELS["km"]().fit(split.train, split.valid, split.past, FitSettings(backoff_keys(encoder)))
+    found = [suspect.column for suspect in suspects(trace, encoder, rows, model, split, (), 0)]
+    assert found == (["status"] if is_asked else [])
 
 
 def test_the_gate_wants_it_confirmed() -> None:
