@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -48,8 +48,9 @@ from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
-from sojourn.models.lifetime import BASELINES  # noqa: E402
+from sojourn.models.lifetime import BASELINES, ClassesModel  # noqa: E402
 from sojourn.models.measures import (  # noqa: E402
+    CLASS_THRESHOLDS_S,
     Assessment,
     CalibrationByAge,
     OwnerDraws,
@@ -57,9 +58,12 @@ from sojourn.models.measures import (  # noqa: E402
     by_week,
     calibration_points,
     choose_threshold,
+    class_scores,
     drawn_owners,
     interval,
+    label_of,
     of_owners,
+    shown_thresholds,
 )
 
 BOUNDS_S = (7_200, 43_200, 172_800)
@@ -77,7 +81,8 @@ class Study:
     trace's own "long-lived". n_owners: how many owners a bootstrap draws from, 0 = requests one by one.
     intervals: per family and measure, 95 %. differences: per baseline and measure, chosen - baseline: the difference
     and its paired 95 % interval. weeks, calibration: per family, as `by_week` and `_calibration` give them.
-    suspects: columns that look as if they were not known at creation, each with its reason.
+    suspects: columns that look as if they were not known at creation, each with its reason. notes: which classes the
+    trace shows.
     """
 
     trace: str
@@ -101,6 +106,7 @@ class Study:
     fit_s: dict[str, float]
     refused: dict[str, str]
     suspects: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 @job("evaluate")
@@ -131,6 +137,8 @@ def study(config: RetrainConfig) -> Study:
     draws = OwnerDraws(drawn, config.n_draws, seed=config.seed)
     is_seen = _is_seen(split, [idx for idx, key in enumerate(history_keys)
                                if key.kind == "owner" and len(key.columns) == 1])
+    shown = shown_thresholds(split.past, test)
+    cores = features.trace.requests["cpu_cores"].to_numpy()[features.rows.idx_request[test.idx_row]]
     found: dict[str, Assessment] = {}
     weeks, calibration = {}, {}
     with stage("score on the test window") as report:
@@ -141,6 +149,7 @@ def study(config: RetrainConfig) -> Study:
             assessed = assess(table, test, threshold_s, BOUNDS_S, draws, by_age)
             if is_seen is not None:
                 assessed.scores.update(of_owners(table, test, threshold_s, is_seen, by_age))
+            assessed.scores.update(class_scores(table, test, cores, shown))
             found[family] = assessed
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
@@ -161,7 +170,7 @@ def study(config: RetrainConfig) -> Study:
         {family: _differences(found[chosen], found[family]) for family in BASELINES
          if family in found and family != chosen},
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
-        {suspect.column: suspect.reason for suspect in asked},
+        {suspect.column: suspect.reason for suspect in asked}, _class_notes(fitted, shown),
     )  # fmt: skip
     with stage("log"):
         _log(config.logging, tracker, study_found)
@@ -171,9 +180,21 @@ def study(config: RetrainConfig) -> Study:
         console.print()
     for name, reason in refused.items():
         console.print(f"{name} left out: {reason}", soft_wrap=True)
+    for note in study_found.notes:
+        console.print(note, soft_wrap=True)
     for suspect in asked:
         console.print(f"[yellow]![/] {escape(question((suspect,)))}", soft_wrap=True)
     return study_found
+
+
+def _class_notes(fitted: Sequence[Trained], shown: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """Which thresholds the classes are between, and which the classifiers had too few rows for."""
+    notes = [f"Classes of {name.upper()} are between the thresholds that the trace shows: "
+             f"{', '.join(map(label_of, shown[name])) if name in shown else 'none'}." for name in CLASS_THRESHOLDS_S]
+    return tuple(notes) + tuple(
+        f"{trained.family}: no classifiers of {', '.join(map(label_of, trained.model.left_out_))} (fewer than 20 "
+        "training rows outlive it, or fewer do not, at creation or of what remains)."
+        for trained in fitted if isinstance(trained.model, ClassesModel) and trained.model.left_out_)
 
 
 def _is_seen(split: Split, idx_owner: list[int]) -> np.ndarray | None:

@@ -18,7 +18,7 @@ _AIMS: Mapping[str, Callable[[float], float]] = {
 }  # fmt: skip
 Found = Mapping[str, Any]
 """A study as logged: `flows.jobs.study.Study` as JSON."""
-_BRIER = "ages.ibs"
+_BRIER, CLASSES = "ages.ibs", "classes"
 
 
 def _words(table: str) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def columns_of(found: Found, table: str) -> list[Column]:
     return [Column(measure.title.format(long=name), key, measure.better, measure.digits)
             for key, measure in MEASURES.items()
             if measure.table == table and measure.is_shown(found["threshold_s"])
-            and (key in is_logged or (measure.of is None and key != _BRIER))]
+            and (key in is_logged or (measure.of is None and key != _BRIER and table != CLASSES))]
 
 
 def study_tables(found: Found) -> list[Table]:
@@ -66,6 +66,8 @@ def study_tables(found: Found) -> list[Table]:
                             "\n".join(DISTRIBUTION_WORDS))]
     if (by_age := calibration_table(found)) is not None:
         tables.append(by_age)
+    tables += [_family_table(found, columns, title, "\n".join(_words(CLASSES)))
+               for title, columns in _class_columns(found)]
     if found["differences"]:
         table = Table(title=f"{found['chosen']} against the baselines", title_justify="left",
                       caption=_pair_words(found), caption_justify="left")
@@ -86,10 +88,10 @@ def study_markdown(found: Found) -> list[str]:
              f"- Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
     for title, columns in (("Accuracy", columns_of(found, "accuracy")),
                            ("Distribution and owners", columns_of(found, "distribution"))):
-        cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
-                 for family, row in _cells(found, columns)]
-        lines += [f"### {title}", "", *markdown_rows(["family", *(column.plain for column in columns)], cells), ""]
+        lines += _family_markdown(found, title, columns)
     lines += calibration_markdown(found)
+    for title, columns in _class_columns(found):
+        lines += _family_markdown(found, title, columns)
     if found["differences"]:
         lines += [f"### {found['chosen']} against the baselines", "",
                   *markdown_rows(["measure", found["chosen"], "95 % interval", "best baseline", "difference",
@@ -97,9 +99,24 @@ def study_markdown(found: Found) -> list[str]:
     seconds = ", ".join(f"{family} {fit_s:.1f}" for family, fit_s in found["fit_s"].items())
     notes = [f"- Seconds to fit: {seconds}.",
              *(f"- {name} left out: {reason}" for name, reason in found["refused"].items()),
+             *(f"- {note}" for note in found.get("notes", ())),
              *(f"- {column} may not be known at creation: {reason}"
                for column, reason in found.get("suspects", {}).items())]
     return [*lines, "### Notes", "", *notes, ""]
+
+
+def _class_columns(found: Found) -> list[tuple[str, list[Column]]]:
+    """Title and columns of the tables of classes, one for each scheduler whose classes the trace shows."""
+    columns = columns_of(found, CLASSES)
+    schedulers = dict.fromkeys(column.key.partition(".")[0] for column in columns)
+    return [(f"Classes of {name.upper()}", [column for column in columns if column.key.startswith(f"{name}.")])
+            for name in schedulers]
+
+
+def _family_markdown(found: Found, title: str, columns: Sequence[Column]) -> list[str]:
+    cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
+             for family, row in _cells(found, columns)]
+    return [f"### {title}", "", *markdown_rows(["family", *(column.plain for column in columns)], cells), ""]
 
 
 def _family_table(found: Found, columns: Sequence[Column], title: str, caption: str) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sojourn.models.lifetime.boosting import Learner, Rows, Trees, grown
+from sojourn.models.lifetime.classes import DVLA, LAVA, ClassesModel
 from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel, Scores
 from sojourn.models.lifetime.cox import COX
 from sojourn.models.lifetime.family import Family
@@ -24,9 +25,9 @@ from sojourn.models.lifetime.rsf import RSF
 from sojourn.models.lifetime.search_space import Bounds, SearchSpace
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Bounds", "Exported", "Family",
-    "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel", "Rows", "Scores", "SearchSpace", "Trees",
-    "grown", "person_periods",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Bounds", "ClassesModel",
+    "Exported", "Family", "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel", "Rows",
+    "Scores", "SearchSpace", "Trees", "grown", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
@@ -42,6 +43,8 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "repeat-last": REPEAT_LAST,
     "requested-time": REQUESTED_TIME,
     "mixture": MIXTURE,
+    "dvla-classes": DVLA,
+    "lava-classes": LAVA,
 })
 """Name in configs, MLflow and pictures -> family, in the order of tables; a new one stands last."""
 

@@ -6,6 +6,8 @@ from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
 from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, WEEKLY_AGES_S, CalibrationByAge, age_prefix
+from sojourn.models.measures.censoring import censoring_curve, outliving_weights
+from sojourn.models.measures.class_scores import class_scores, shown_thresholds
 from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
 from sojourn.models.measures.coverage import BoundedRows, Coverage
 from sojourn.models.measures.errors import bias_log10, mae_log10
@@ -14,13 +16,14 @@ from sojourn.models.measures.measure import Measure
 from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
 from sojourn.models.measures.registry import MEASURES
 from sojourn.models.measures.reliance import Reliance, reliances
-from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, choose_threshold, label_of
+from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, UPTIME_SHARES, choose_threshold, label_of
 
 __all__ = [
-    "AGES_S", "MEASURES", "N_ENDS_MIN", "UPTIME_SHARES", "WEEKLY_AGES_S", "Assessment", "BoundedRows",
-    "BrierOverAges", "CalibrationByAge", "CalibrationPoints", "Concordance", "Coverage", "KaplanMeier", "Measure",
-    "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix", "assess", "average_precision", "bias_log10",
-    "brier_score", "by_week", "calibration_points", "card_measures", "choose_threshold", "coarsest_owner",
-    "drawn_owners", "f1", "harrell_c", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
-    "recall_at_precision", "reliances", "score_model", "uno_c",
+    "AGES_S", "CLASS_THRESHOLDS_S", "MEASURES", "N_ENDS_MIN", "UPTIME_SHARES", "WEEKLY_AGES_S", "Assessment",
+    "BoundedRows", "BrierOverAges", "CalibrationByAge", "CalibrationPoints", "Concordance", "Coverage",
+    "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix", "assess",
+    "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
+    "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
+    "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners", "outliving_weights",
+    "recall_at_precision", "reliances", "score_model", "shown_thresholds", "uno_c",
 ]  # fmt: skip

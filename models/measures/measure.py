@@ -19,7 +19,7 @@ Reweighed = Callable[[np.ndarray | None], float]
 class Measure:
     """title: two lines; `{long}` in it is the trace's threshold of "long-lived".
 
-    better: which value is; "80 %" = the nearest to 0.8. table: of the three of a study. words: a sentence of the
+    better: which value is; "80 %" = the nearest to 0.8. table: of the four of a study. words: a sentence of the
     table's caption. is_paired: the chosen family is compared with the baselines by it. is_shown: whether it is, at a
     threshold in seconds. of: prepares it for the curves of n test rows; None = `assessment` has it.
     """
@@ -27,7 +27,7 @@ class Measure:
     title: str
     better: Literal["higher", "lower", "10 %", "50 %", "80 %", "90 %"] = "higher"
     digits: int = 3
-    table: Literal["accuracy", "distribution", "calibration by age"] = "distribution"
+    table: Literal["accuracy", "distribution", "calibration by age", "classes"] = "distribution"
     words: str = ""
     is_paired: bool = False
     is_shown: Callable[[int], bool] = lambda threshold_s: True

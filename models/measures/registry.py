@@ -10,8 +10,13 @@ from typing import Literal
 
 from sojourn.models.measures.calibration_by_age import QUANTILES, age_prefix
 from sojourn.models.measures.measure import Measure
-from sojourn.models.measures.thresholds import AGES_S, label_of
+from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, label_of
 
+_CLASS_WORDS = (
+    "Classes between thresholds, read off each family's curve: DVLA's at 1 h, 1 d, 7 d, 30 d; LAVA's at 1 h, 10 h, "
+    "100 h; those that the trace shows. At creation, and with 1h of what remains among the requests alive at 1 h. "
+    "Acc.: share of requests in the right class. Recall: mean of each class's recall. Hours: the share by core-hours. "
+    "Weighted for censoring (higher = better).")
 _accuracy = partial(Measure, table="accuracy", is_paired=True)
 _by_age = partial(Measure, table="calibration by age")
 _NEAREST: Mapping[float, Literal["10 %", "50 %", "90 %"]] = MappingProxyType({0.1: "10 %", 0.5: "50 %", 0.9: "90 %"})
@@ -63,4 +68,9 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
        for age_s in AGES_S},
     **{f"{age_prefix(age_s)}.coverage_{round(100 * q)}": _by_age(f"by {round(100 * q)} %\n{at}", _NEAREST[q])
        for age_s, at in _AT.items() for q in QUANTILES},
+    **{f"{name}{age}.{key}": Measure(
+        f"{name.upper()}\n{title}{' 1h' if age else ''}", table="classes",
+        words=_CLASS_WORDS if (name, age, key) == ("dvla", "", "accuracy") else "")
+       for name in CLASS_THRESHOLDS_S for age in ("", ".age_1h")
+       for key, title in (("accuracy", "acc."), ("macro_recall", "recall"), ("core_hours", "hours"))},
 })

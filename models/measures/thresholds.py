@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from sojourn.features.split import Examples
 
 AGES_S = (600, 3_600, 21_600)
 """Absolute ages at which remaining times are scored: 10 min, 1 h, 6 h."""
+CLASS_THRESHOLDS_S: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "dvla": (3_600, 86_400, 604_800, 2_592_000), "lava": (3_600, 36_000, 360_000),
+})  # fmt: skip
+"""Between the lifetime classes of two schedulers: DVLA's 1 h, 1 d, 7 d, 30 d; LAVA's 1 h, 10 h, 100 h."""
 UPTIME_SHARES = tuple(step / 20.0 for step in range(20))
 """Shares of each request's own lifetime (LAVA, figure 9)."""
 _LADDER_S = (600, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
