@@ -122,7 +122,7 @@ def picture(figures: list[Figure], file: Path) -> None:
     above.set_ylim(0.93, 1.15)
     above.set_ylabel(f"Brier score over {figures[0].size}'s\n(lower = better)")
     above.set_title("How small a hazard model may be: accuracy on the validation window, and cost", loc="left")
-    drawing.legend(*above.get_legend_handles_labels(), frameon=False, ncols=7, fontsize=8, loc="outside lower center")
+    drawing.legend(*above.get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8, loc="outside lower center")
     below.set_ylim(0.0)
     below.set_ylabel("scores at every interval,\nus a request (lower = better)")
     below.set_xticks(range(len(sizes)), sizes)
