@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
@@ -39,6 +40,7 @@ def run(folder: Path, *options: str, imports: str = "", bound: float = 1e99,
     return done.stdout, (folder / "drawn").read_text()
 
 
+@pytest.mark.slow
 def test_draws_are_the_same_whatever_modules_are_loaded(tmp_path: Path) -> None:
     _, first = run(tmp_path / "first")
     _, again = run(tmp_path / "again", imports="import constants")
@@ -46,6 +48,7 @@ def test_draws_are_the_same_whatever_modules_are_loaded(tmp_path: Path) -> None:
     assert first == again
 
 
+@pytest.mark.slow
 def test_a_find_of_the_fuzz_is_printed_as_an_example_to_add(tmp_path: Path) -> None:
     # Hypothesis draws without luck where this variable is set, as it is on most CI machines
     ci = {"CI": "true"}

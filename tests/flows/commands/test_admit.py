@@ -21,6 +21,7 @@ def _run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, " ".join(result.stdout.split()), result.stderr
 
 
+@pytest.mark.slow
 def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path]) -> None:
     log, out, store = swf_log(tmp_path / "jobs.swf", 300), tmp_path / "out", new_store(tmp_path / "store")
     code, text, _ = _run(log, "--reader", "swf", "--allocation", "best-fit", "--allocation", "balanced", "--backfill",

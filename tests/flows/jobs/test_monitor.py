@@ -441,6 +441,7 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [FAILED]
 
 
+@pytest.mark.slow
 def test_follow_ups_and_old_models_are_retrained_once_where_it_is_said_how(
         stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from sojourn.flows.jobs import monitor as job

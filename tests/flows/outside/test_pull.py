@@ -267,6 +267,7 @@ def test_the_command_pulls_an_alias_and_a_version(made: Made, store: Path, tmp_p
         assert Predictor.load(folder).version == version
 
 
+@pytest.mark.slow
 def test_the_small_extra_pulls_predicts_and_exports(made: Made, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "served"
     code, out, err = run_without(OF_PIPELINE, "pull", f"models:/{NAME}@champion", str(folder), "--store", str(store))

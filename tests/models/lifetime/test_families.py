@@ -198,6 +198,7 @@ def test_ends_of_requests_from_before_the_trace_alone_are_fitted_or_refused_with
         assert "must hold at least one observed end" in message
 
 
+@pytest.mark.slow
 def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split, settings: FitSettings) -> None:
     doubled = replace(split.past, lifetime_s=split.past.lifetime_s * 7.0)
     for name in LIFETIME_MODELS:

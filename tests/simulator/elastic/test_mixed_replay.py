@@ -200,6 +200,7 @@ def test_an_evicted_request_loses_its_progress_and_asks_for_what_it_used() -> No
     assert result.most_machines == 2
 
 
+@pytest.mark.slow
 def test_a_request_is_rescheduled_twice_although_its_demand_is_known() -> None:
     # First machine: a service that uses nothing, and B, which uses 70 of the 40 it asked for, until 1250 s. A comes at
     # 1000 s with 40: 110 of 100, A leaves; what was seen of it is 40. D comes at 1002 s with its true 20: 90 of 100 is

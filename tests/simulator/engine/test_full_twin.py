@@ -16,6 +16,7 @@ import sojourn.simulator as sim
 from made_workloads import check_full, full_cases, twin_of
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(case=full_cases())
 def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
