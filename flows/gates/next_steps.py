@@ -18,7 +18,7 @@ _STEPS: Mapping[Reason, str] = MappingProxyType({
     Reason.PLACEMENT_NOT_SHOWN: f"Give the hosts of your cluster ({_OWN_HOSTS}), or record for longer: that placement "
                                 "loses nothing is not shown on the simulated ones.",
     Reason.LEVEL: "Record for longer, or give columns that say more of a request: the model is not shown to be more "
-                  "accurate than the lookup table km.",
+                  "accurate than what the failed gate compares it with.",
     Reason.OTHER: "See the failed gates: docs/gates.md says what each one asks.",
 })  # fmt: skip
 """In the order in which they are told."""
@@ -52,7 +52,7 @@ def next_steps(reasons: Sequence[Reason], name: str, version: int | None = None)
     name: of the model. version: its number; None = it has none yet.
 
     >>> for step in next_steps((Reason.LEVEL,), "sojourn-lifetime", 3): print(step)
-    Record for longer, or give columns that say more of a request: the model is not shown to be more accurate than the lookup table km.
+    Record for longer, or give columns that say more of a request: the model is not shown to be more accurate than what the failed gate compares it with.
     To serve this version all the same: sojourn pull models:/sojourn-lifetime/3 FOLDER, then Predictor.load("FOLDER").
     """  # noqa: E501
     told = [words for reason, words in _STEPS.items() if reason in reasons][:_N_TOLD]
