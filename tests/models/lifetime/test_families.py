@@ -210,6 +210,7 @@ def test_the_choice_looks_at_models_that_saw_the_train_window_only(split: Split,
                                   other.curve_table(split.test).quantile(0.5, 0.0))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answers(fitted: dict[str, LifetimeModel], split: Split,
                                               settings: FitSettings) -> None:
     for name, model in fitted.items():

@@ -34,6 +34,7 @@ def job_of(jobs: AdmissionJobs, row: int) -> Job:
                int(jobs.deadline_s[row]), f"job-{row}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_offers_decide_as_a_replay_also_after_a_restart(way: str, tmp_path: Path) -> None:
     jobs = drawn(1 if way == "threshold" else 3)

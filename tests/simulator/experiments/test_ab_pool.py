@@ -73,6 +73,7 @@ def test_what_can_not_be_split_is_refused() -> None:
         halves(bound, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_a_switched_policy_is_best_fit_and_then_itself() -> None:
     workload, source = workload_of(), sim.Oracle(workload_of())
     never, always = (sim.simulate(workload, switched(sim.POLICIES["nilas"], at_s), source) for at_s in (10**6, 0))
