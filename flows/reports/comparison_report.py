@@ -30,6 +30,7 @@ PLACED_WORDS = (
 )
 MEASURE_WORDS = _words("further")
 USAGE_WORDS = _words("where known")
+DEBT_WORDS = _words("debt")
 _Columns = tuple[tuple[str, str, str], ...]
 """Title, name in a summary, format."""
 
@@ -40,18 +41,25 @@ def _columns(table: str) -> _Columns:
 
 
 _PLACED, _MEASURES, _WHERE_KNOWN = _columns("gains"), _columns("further"), _columns("where known")
+_DEBT = _columns("debt")
 
 
 def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table | Section]:
-    """Two tables a workload and load: gains, and further measures. description: of each."""
+    """Tables a workload and load: gains, further measures, and placement debt where it is known.
+
+    description: of each.
+    """
     tables: list[Table | Section] = []
     for (workload, load), text in description.items():
         rows = summary[(summary["workload"] == workload) & (summary["load"] == load)]
         n_seeds = int(rows["n_seeds"].max())
         seeds = f"{n_seeds} seeds" if n_seeds > 1 else "one seed"
         plain = rows.drop(columns=[name for _, name, _ in _MEASURES], errors="ignore")
-        tables += [policies_table(plain, f"{text}; load {load:g}, {seeds}"),
-                   _measures(rows.to_dict("records"))]
+        records = rows.to_dict("records")
+        tables += [policies_table(plain, f"{text}; load {load:g}, {seeds}"), _measures(records)]
+        known = _known(_DEBT, records)
+        if known:
+            tables.append(_section("Placement debt", known, DEBT_WORDS, records))
     return tables
 
 
@@ -62,7 +70,8 @@ def comparison_markdown(found: FoundComparison) -> list[str]:
     for part in found["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
-                  *_markdown_table(part["rows"]), "", *_paragraph(caveats(pd.DataFrame(part["rows"])))]
+                  *_markdown_table(part["rows"]), "", *_debt_table(part["rows"]),
+                  *_paragraph(caveats(pd.DataFrame(part["rows"])))]
     sections = found.get("sections", ())
     for legend in dict.fromkeys(section.get("legend", "") for section in sections):
         lines += _paragraph([legend] if legend else [])
@@ -82,26 +91,38 @@ def _paragraph(sentences: Sequence[str]) -> list[str]:
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    columns = (*_PLACED, *_MEASURES, *_known(rows))
+    columns = (*_PLACED, *_MEASURES, *_known(_WHERE_KNOWN, rows))
     titles = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *(title for title, _, _ in columns))
     return markdown_rows(titles, [(
         row["policy"], row["predictor"], _text(row, "empty_hosts_pct", ".2f"), _text(row, "gain_pp", "+.2f"),
         gain_interval(row), *(_text(row, name, form) for _, name, form in columns)) for row in rows], n_text=2)
 
 
+def _debt_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Placement debt, a table of its own: beside the gains a line would be too wide to read."""
+    known = _known(_DEBT, rows)
+    if not known:
+        return []
+    debt = _section("Placement debt", known, (), rows)
+    return ["Placement debt:", "", *markdown_rows(debt.titles, debt.rows, debt.n_text), ""]
+
+
 def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
-    known = _known(rows)
-    columns = (*_MEASURES, *known)
+    known = _known(_WHERE_KNOWN, rows)
     words = (*MEASURE_WORDS, *(COLUMNS[name].words for _, name, _ in known))
-    return Section("Further measures", " ".join(filter(None, words)),
+    return _section("Further measures", (*_MEASURES, *known), words, rows)
+
+
+def _section(title: str, columns: _Columns, words: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> Section:
+    return Section(title, " ".join(filter(None, words)),
                    ("policy", "predictor", *(title for title, _, _ in columns)),
                    tuple((row["policy"], row["predictor"], *(_text(row, name, form) for _, name, form in columns))
                          for row in rows), 2)
 
 
-def _known(rows: Sequence[Mapping[Any, Any]]) -> _Columns:
+def _known(columns: _Columns, rows: Sequence[Mapping[Any, Any]]) -> _Columns:
     """Of the measures that not every workload has, those that some row knows."""
-    return tuple(column for column in _WHERE_KNOWN if any(_text(row, column[1], "") != "-" for row in rows))
+    return tuple(column for column in columns if any(_text(row, column[1], "") != "-" for row in rows))
 
 
 def gain_interval(row: Mapping[str, Any]) -> str:

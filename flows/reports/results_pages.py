@@ -12,6 +12,7 @@ import pandas as pd
 from sojourn.flows.reports.calibration_table import CALIBRATION_WORDS
 from sojourn.flows.reports.calibration_table import TITLE as CALIBRATION
 from sojourn.flows.reports.comparison_report import (
+    DEBT_WORDS,
     MEASURE_WORDS,
     PLACED_WORDS,
     USAGE_WORDS,
@@ -50,7 +51,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     CALIBRATION: CALIBRATION_WORDS,
     "Against the baselines": (
         *BASELINE_WORDS, "Intervals: bootstrap over owners; over requests where there are too few owners."),
-    "Placement": (*PLACED_WORDS, *MEASURE_WORDS, *USAGE_WORDS),
+    "Placement": (*PLACED_WORDS, *MEASURE_WORDS, *USAGE_WORDS, *DEBT_WORDS),
 }
 
 

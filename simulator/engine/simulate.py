@@ -25,8 +25,10 @@ class Samples:
 
     time_s (k,), after all that happens at that second. free (k, n_hosts, n_resources), in the workload's units and
     order; n_running (k, n_hosts), requests that hold room. last_end_s, longest_s (k, n_hosts): when the last of a
-    host's requests really leaves, and the longest total lifetime among them, seconds; 0 where there is none. state
-    (k, n_hosts): what the policy's hooks name, by state_names; None where it names nothing.
+    host's requests really leaves, and the longest total lifetime among them, seconds; 0 where there is none. n_long,
+    long_cpu (k, n_hosts): requests that really stay longer than `long_lived(workload)` from then on, and their cores.
+    n_owned, n_exposed (k, n_hosts): requests that have an owner, and those whose owner has more than 2 there.
+    state (k, n_hosts): what the policy's hooks name, by state_names; None where it names nothing.
     """
 
     time_s: np.ndarray
@@ -34,6 +36,10 @@ class Samples:
     n_running: np.ndarray
     last_end_s: np.ndarray
     longest_s: np.ndarray
+    n_long: np.ndarray
+    long_cpu: np.ndarray
+    n_owned: np.ndarray
+    n_exposed: np.ndarray
     state: np.ndarray | None = None
     state_names: tuple[str, ...] = ()
 
@@ -142,7 +148,8 @@ def _samples(replay: Prepared) -> Samples:
     timeline, hooks = replay.timeline, replay.policy.hooks
     is_sampled = hooks is not None and bool(hooks.sampled)
     return Samples(timeline.mark_s[timeline.sample >= 0], timeline.free, timeline.n_running, timeline.last_end_s,
-                   timeline.longest_s, timeline.state if is_sampled else None,
+                   timeline.longest_s, timeline.n_long, timeline.long_cpu, timeline.n_owned, timeline.n_exposed,
+                   timeline.state if is_sampled else None,
                    hooks.sampled_names if hooks is not None else ())
 
 

@@ -33,7 +33,7 @@ from sojourn.simulator.loop import (
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers import is_outdated
 from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
-from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload
+from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, owner_numbers
 
 N_BINS = 500
 N_SAMPLES = 96
@@ -77,7 +77,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         first_deadline=n_late + n_migrating + len(host_events), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
         move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
-        cpu=workload.resources.index("cpu_cores"),
+        long_s=long_lived(workload).threshold_s, cpu=workload.resources.index("cpu_cores"),
         mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
     n_slots = n_late + n_migrating + len(host_events) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
@@ -94,7 +94,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
-    timeline = _timeline(workload, policy)
+    timeline = _timeline(workload, policy, int(request_table["owner"].max(initial=-1)) + 1)
     idx_departing = np.argsort(workload.departure_s, kind="stable")
     return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
                     workload.hosts["host_id"].tolist(), timeline)
@@ -123,7 +123,7 @@ def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarra
         "arrival_s": workload.placed_s, "departure_s": workload.departure_s, "curve_start": start,
         "curve_end": curves.offsets[curve + 1], "kind": -1 if rules.kind is None else rules.kind,
         "group": -1 if rules.group is None else rules.group,
-        "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned,
+        "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned, "owner": owner_numbers(workload),
         "host": NOT_PLACED, "from_host": NOT_PLACED, "first_host": NOT_PLACED, "start_s": workload.start_s,
         "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1,
         "since_s": EXPIRED, "segment": start,
@@ -144,7 +144,7 @@ def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.n
     return slots
 
 
-def _timeline(workload: Workload, policy: Policy) -> Timeline:
+def _timeline(workload: Workload, policy: Policy, n_owners: int) -> Timeline:
     """Times at which integrals are read, the bins' edges among them, and states at the beginning of some bins."""
     n_hosts, n_resources = workload.capacity.shape
     edges = bin_edges(workload.trace.horizon_s)
@@ -156,9 +156,11 @@ def _timeline(workload: Workload, policy: Policy) -> Timeline:
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
     is_state_sampled = policy.hooks is not None and bool(policy.hooks.sampled)
-    n_running, last_end_s, longest_s = (np.zeros(shape, np.int64) for _ in range(3))
+    n_running, last_end_s, longest_s, n_long, long_cpu, n_owned, n_exposed = (np.zeros(shape, np.int64)
+                                                                              for _ in range(7))
     return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), np.zeros(len(mark_s), COUNTS),
                     sample, np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
+                    n_long, long_cpu, n_owned, n_exposed, np.zeros(n_owners, np.int64),
                     np.zeros(shape if is_state_sampled else (0, n_hosts), np.int64))
 
 

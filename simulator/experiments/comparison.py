@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from sojourn.simulator.engine import Result, named_policy, simulate
-from sojourn.simulator.measures import gap_closed_pct, stranding
+from sojourn.simulator.measures import debt, gap_closed_pct, stranding
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
@@ -29,8 +29,8 @@ class Comparison:
         `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
         gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
         `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `long_lived_underused_hosts_pct`,
-        `n_rescores`, `decision_us`, `events_per_s`; where asked for, `stranded_cpu_cores_pct` and the like (see
-        Stranding).
+        `n_rescores`, `decision_us`, `events_per_s`, the fields of `Debt`; where asked for,
+        `stranded_cpu_cores_pct` and the like (see Stranding).
     results: by label, in the table's order.
     bound_empty_hosts_pct: see Result.
     warmup_s, description: the workload's.
@@ -74,7 +74,8 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
         stranded = {label: stranding(workload, result, n_moments=n_stranding_moments).columns()
                     for label, result in results.items()}
     rows = [
-        {"policy": name, "predictor": predictor, **_figures(results[label], baseline), **stranded.get(label, {})}
+        {"policy": name, "predictor": predictor, **_figures(results[label], baseline),
+         **asdict(debt(workload, results[label])), **stranded.get(label, {})}
         for label, name, (_, predictor, _) in zip(labels, names, listed, strict=True)
     ]
     return Comparison(pd.DataFrame(rows, index=labels), results, baseline.bound_empty_hosts_pct,

@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.ranking import key_of, move
-from sojourn.simulator.loop.state import ALLOCATED, DRAINED, EMPTY_HOSTS, Timeline, World
+from sojourn.simulator.loop.state import ALLOCATED, DRAINED, EMPTY_HOSTS, N_TOGETHER, Timeline, World
 
 
 @inlined
@@ -44,7 +44,7 @@ def pass_time(world: World, timeline: Timeline, now: int) -> None:
         time = timeline.mark_s[mark]
         timeline.counts[mark] = counts
         if timeline.sample[mark] >= 0:
-            _take_sample(world, timeline, timeline.sample[mark])
+            _take_sample(world, timeline, timeline.sample[mark], timeline.mark_s[mark])
         mark += 1
     for q in range(len(level)):
         total[q] += level[q] * (now - time)
@@ -52,8 +52,8 @@ def pass_time(world: World, timeline: Timeline, now: int) -> None:
 
 
 @inner
-def _take_sample(world: World, timeline: Timeline, k: int) -> None:
-    cluster = world.cluster
+def _take_sample(world: World, timeline: Timeline, k: int, now: int) -> None:
+    cluster, settings = world.cluster, world.settings[0]
     for host in range(len(cluster.n_running)):
         timeline.n_running[k, host] = cluster.n_running[host]
         for d in range(cluster.free.shape[1]):
@@ -63,7 +63,30 @@ def _take_sample(world: World, timeline: Timeline, k: int) -> None:
             own = world.requests[row]
             timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], own.ends_s)
             timeline.longest_s[k, host] = max(timeline.longest_s[k, host], own.ends_s - own.start_s)
+            if own.ends_s - now > settings.long_s:
+                timeline.n_long[k, host] += 1
+                timeline.long_cpu[k, host] += world.need[row, settings.cpu]
+            if own.owner >= 0:
+                timeline.of_owner[own.owner] += 1
             row = own.next
+        if len(timeline.of_owner) > 0:
+            _count_exposed(world, timeline, k, host)
+
+
+@inner
+def _count_exposed(world: World, timeline: Timeline, k: int, host: int) -> None:
+    row = world.hosts[host].first
+    while row >= 0:
+        owner = world.requests[row].owner
+        if owner >= 0:
+            timeline.n_owned[k, host] += 1
+            timeline.n_exposed[k, host] += timeline.of_owner[owner] > N_TOGETHER
+        row = world.requests[row].next
+    row = world.hosts[host].first
+    while row >= 0:
+        if world.requests[row].owner >= 0:
+            timeline.of_owner[world.requests[row].owner] = 0
+        row = world.requests[row].next
 
 
 @inner

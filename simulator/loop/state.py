@@ -38,6 +38,7 @@ REQUESTS = np.dtype([
     ("kind", np.int64),  # of host that it needs; -1 = any
     ("group", np.int64),  # no two of one group on a host; -1 = none
     ("is_pinned", np.int64),  # 1 = can't migrate
+    ("owner", np.int64),  # from 0; -1 = none
     # where it is
     ("host", np.int64),  # or NOT_PLACED; of one that migrates, the target
     ("from_host", np.int64),  # where it still holds room while it migrates, or -1
@@ -66,6 +67,8 @@ SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int6
 """See agenda.py."""
 HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
 """Host events at known times: see host_events.py; host, or a number of hosts."""
+N_TOGETHER = 2
+"""An owner's requests on one host count as exposed where they are more than so many."""
 PLAN = np.dtype([("row", np.int64), ("host", np.int64)])
 """A request to migrate (-1 once it has been seen to), and the host that it is to leave."""
 SETTINGS = np.dtype([
@@ -84,6 +87,7 @@ SETTINGS = np.dtype([
     ("move_order", np.int64),  # see migration_order.py
     ("is_across", np.int64),  # one order across a batch; 0 = host by host
     ("seed", np.int64),
+    ("long_s", np.int64),  # a request with more time left is long, where hosts are sampled
     ("cpu", np.int64),  # which resource
     ("mem", np.int64),  # or -1
 ], align=True)  # fmt: skip
@@ -161,8 +165,10 @@ class Timeline(NamedTuple):
     each mark: empty hosts, allocated amounts, capacities of the hosts in use. counts (n_marks,): World.counts once
     all of the mark's second has happened. sample (n_marks,): which sample to take at the mark, or -1. free (n_samples,
     n_hosts, n_resources), n_running, last_end_s (when the last of a host's requests really leaves) and longest_s
-    (longest total lifetime on it; 0 = none), (n_samples, n_hosts). state: what the policy names of its own, (n_samples,
-    n_hosts), or no samples.
+    (longest total lifetime on it; 0 = none), (n_samples, n_hosts). n_long, long_cpu: requests that really stay longer
+    than long_s from then on, and their cores; n_owned, n_exposed: requests that have an owner, and those of them
+    whose owner has more than N_TOGETHER there; (n_samples, n_hosts). of_owner (n_owners,): for counting, 0.
+    state: what the policy names of its own, (n_samples, n_hosts), or no samples.
     """
 
     mark_s: np.ndarray
@@ -173,4 +179,9 @@ class Timeline(NamedTuple):
     n_running: np.ndarray
     last_end_s: np.ndarray
     longest_s: np.ndarray
+    n_long: np.ndarray
+    long_cpu: np.ndarray
+    n_owned: np.ndarray
+    n_exposed: np.ndarray
+    of_owner: np.ndarray
     state: np.ndarray

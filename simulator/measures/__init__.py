@@ -4,6 +4,7 @@ May import: `engine` and what lies below it.
 """
 
 from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.measures.debt import Debt, debt
 from sojourn.simulator.measures.gap_closed import gap_closed_pct
 from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.measures.host_map import host_map
@@ -14,6 +15,6 @@ from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
 from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
 
 __all__ = [
-    "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "HostMap", "Measure", "Stranding", "UsageMetrics",
-    "gap_closed_pct", "host_map", "stranding", "usage_metrics", "usage_series",
+    "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "Debt", "HostMap", "Measure", "Stranding", "UsageMetrics",
+    "debt", "gap_closed_pct", "host_map", "stranding", "usage_metrics", "usage_series",
 ]  # fmt: skip

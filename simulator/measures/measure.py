@@ -19,7 +19,8 @@ class Column:
     """One figure as tables show it.
 
     title, unit: on the page of a comparison. better: which value is. digits: on the page; sign: "+" = with its sign.
-    table: where text tables have it too: beside the gains, among the further measures, or there where it is known.
+    table: where text tables have it too: beside the gains, among the further measures, or there where it is known;
+    or in the table of placement debt.
     text_digits: in these, None = as on the page. words: sentences of their captions.
     """
 
@@ -28,7 +29,7 @@ class Column:
     better: Literal["", "higher", "lower"] = ""
     digits: int = 2
     sign: str = ""
-    table: Literal["", "gains", "further", "where known"] = ""
+    table: Literal["", "gains", "further", "where known", "debt"] = ""
     text_digits: int | None = None
     words: str = ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sojourn.simulator.measures.debt import DEBT
 from sojourn.simulator.measures.measure import Measure
 from sojourn.simulator.measures.stranding import STRANDING
 from sojourn.simulator.measures.usage import USAGE
@@ -12,5 +13,6 @@ from sojourn.simulator.measures.usage import USAGE
 MEASURES: Mapping[str, Measure] = MappingProxyType({
     "stranding": STRANDING,
     "usage": USAGE,
+    "debt": DEBT,
 })
 """What every replay of a comparison is measured by, besides the engine's own metrics; a new one stands last."""

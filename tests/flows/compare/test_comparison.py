@@ -47,8 +47,8 @@ from sojourn.simulator.measures.host_classes import HostMap
 from sojourn.simulator.page.comparison_data import ComparisonData
 
 HERE = local_workers(1)
-GAINS, FURTHER = ([column.text_title(name) for name, column in COLUMNS.items() if column.table == table]
-                  for table in ("gains", "further"))
+GAINS, FURTHER, DEBT = ([column.text_title(name) for name, column in COLUMNS.items() if column.table == table]
+                        for table in ("gains", "further", "debt"))
 """Titles of the registered columns of text tables."""
 
 
@@ -228,10 +228,11 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert "(results/synthetic.md#placement-on-synthetic-recall-sweep)" in page.read_text()
     text = (tmp_path / "results" / "synthetic.md").read_text()
     assert text.count("## Placement on synthetic, recall-sweep") == 1
-    row = next(line for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
-    figures = _cells_of(row)[2:]
-    assert len(figures) == len(("empty hosts", "gain", "interval", *GAINS, *FURTHER))
-    assert "-" not in figures
+    gains, debt = (_cells_of(line)[2:] for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
+    assert len(gains) == len(("empty hosts", "gain", "interval", *GAINS, *FURTHER))
+    assert "-" not in gains
+    assert len(debt) == len(DEBT)
+    assert "-" not in debt
     assert "Further measures" in first.stdout
     assert "stranded" in first.stdout
 
@@ -345,3 +346,16 @@ def test_cells_tell_use_and_violations_where_the_trace_has_usage(tmp_path: Path)
         workload = workload_of(cell.workload)
         expected = usage_metrics(workload, simulate(workload, cell.policy))
         assert result.figures["violation_severity_pct"] == expected.violation_severity_pct
+
+
+def test_placement_debt_has_a_table_of_its_own() -> None:
+    rows = [{**row, "long_lived_h": 24.0, "long_lived_core_hours_pct": 92.0, "stranded_hosts_pct": 45.25,
+             "density_sensitivity_pct": math.nan} for row in caveat_rows()]
+    section = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[2]
+    assert isinstance(section, Section)
+    assert section.titles == ("policy", "predictor", "long from h", "held by long %", "stranded hosts %")
+    assert section.rows[1][2:] == ("24", "92", "45.2")
+    part = {"load": 0.8, "description": "d", "rows": rows}
+    lines = comparison_markdown({"name": "", "about": "", "trace": "x", "data_hash": "0", "code_version": "1",
+                                 "workloads": [part]})
+    assert any("stranded hosts %" in _cells_of(line) for line in lines if line.startswith("|"))
