@@ -81,7 +81,7 @@ def measure(name: str, split: Split, settings: FitSettings) -> list[Figure]:
 
 def curve_us(model: HazardModel, features: np.ndarray) -> float:
     """Median over nine runs of the microseconds to score one request at every interval, compiled."""
-    grid = np.arange(len(model.intervals_.offsets), dtype=np.float64)
+    grid = np.arange(len(model.axis_.intervals.offsets), dtype=np.float64)
     walk = varying_walk(model.boosted_.forest, grid, model.age_features_)
     rows = np.column_stack([features, np.zeros((len(features), len(model.age_features_) + 1))])
     walk.scores(rows)

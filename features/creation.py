@@ -142,7 +142,10 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
 
 
 def parsed_requests(requests: pd.DataFrame, encoder: Encoder) -> Iterator[Parsed]:
-    """Each row of a requests table as the live predictor would parse it."""
+    """Each row of a requests table as the live predictor would parse it; ValueError where a column is missing."""
+    missing = [name for name in encoder.columns() if name not in requests]
+    if missing:
+        raise ValueError(f"requests must have each column that the model reads, got none of {', '.join(missing)}")
     columns = {name: _as_objects(requests[name]) for name in encoder.columns()}
     for values in zip(*columns.values(), strict=True):
         yield encoder.parse(dict(zip(columns, values, strict=True)))
@@ -169,21 +172,23 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
     for idx in range(n):
         now_s = decided[idx]
         while position < n and end[by_end[position]] <= now_s:
-            _end(history, admissions, by_end[position], arrival, end, lost)
+            strike_off(history, admissions, by_end[position], arrival, end, lost)
             position += 1
         before(idx)
         rows[idx] = encoder.encode(parsed[idx], now_s, history)
         admissions[idx] = history.admit(parsed[idx].keys, now_s)
         if end[idx] <= now_s:  # ended within the second of its own decision: seen from the next on
-            _end(history, admissions, idx, arrival, end, lost)
+            strike_off(history, admissions, idx, arrival, end, lost)
     while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
-        _end(history, admissions, by_end[position], arrival, end, lost)
+        strike_off(history, admissions, by_end[position], arrival, end, lost)
         position += 1
     return rows
 
 
-def _end(history: HistoryState, admissions: list[Admission | None], idx: int, arrival: list[int],
-         end: list[int], lost: frozenset[int]) -> None:
+def strike_off(history: HistoryState, admissions: list[Admission | None], idx: int, arrival: list[int],
+               end: list[int], lost: frozenset[int]) -> None:
+    """Record the end of one of `replayed_rows`' requests, once it is admitted; one that went out of observation is
+    withdrawn."""
     admission = admissions[idx]
     if admission is not None:
         if idx in lost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -165,11 +165,16 @@ def _as_text(column: pd.Series) -> pd.Series:
 
 def _apart(one: pd.Series, other: pd.Series) -> pd.Series:
     """The second column with values that the first has none of."""
-    known = {str(value) for value in one.dropna().unique()}
-    prefix = "test:"
-    while any(value.startswith(prefix) for value in known):
-        prefix = f"test:{prefix}"
+    prefix = _free_prefix(one.dropna().astype(str).unique())
     return _as_text(other).map(lambda value: f"{prefix}{value}", na_action="ignore")
+
+
+def _free_prefix(known: Iterable[str]) -> str:
+    """What none of these begins with."""
+    taken, prefix = list(known), "test:"
+    while any(value.startswith(prefix) for value in taken):
+        prefix = f"test:{prefix}"
+    return prefix
 
 
 def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
@@ -179,7 +184,7 @@ def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
     text = other.astype(str)
     if is_number[0] == is_number[1] and not text.isin(known).any():
         return other
-    return text.where(~text.isin(known), "test:" + text)
+    return text.where(~text.isin(known), _free_prefix(known) + text)
 
 
 def _moved(requests: pd.DataFrame, offset_s: int) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class HazardTable:
-    """Piecewise constant hazards. edges: (J + 1,) s; grid: (m,) s, sampling uptimes.
+    """Piecewise constant hazards. edges: (1, J + 1) s of all rows, or (n, J + 1); grid: (m,) s, sampling uptimes.
 
     rates, cumulative, after, gaps: (n, J + 1), see `serving.curves.fill_hazard`.
     """
@@ -67,8 +67,9 @@ class HazardTable:
 
     @classmethod
     def from_hazards(cls, edges: np.ndarray, hazards: np.ndarray, tail_s: float, grid: np.ndarray) -> HazardTable:
-        """Build from interval hazards (n, J) and the tail's mean remaining time."""
-        return cls(edges, grid, *_kernels.hazard_sums(edges, hazards, tail_s))
+        """Build from interval hazards (n, J) and the tail's mean remaining time. edges: (J + 1,) or (n, J + 1)."""
+        known = np.atleast_2d(edges)
+        return cls(known, grid, *_kernels.hazard_sums(known, hazards, tail_s))
 
     @classmethod
     def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
@@ -76,11 +77,19 @@ class HazardTable:
         """Build from raw scores (n, J) and offsets (J,), both log-odds."""
         return cls.from_hazards(edges, hazards_of(scores, offsets), tail_s, grid)
 
+    @classmethod
+    def from_limits(cls, edges: np.ndarray, shares: np.ndarray, hazards: np.ndarray, limit_s: np.ndarray, tail_s: float,
+                    grid: np.ndarray) -> HazardTable:
+        """Build on two clocks (`serving.curves.limit_axis`) from hazards (n, J + K) and limits (n,), NaN = none."""
+        own_edges, own_hazards = _kernels.limit_axes(hazards, edges, shares, limit_s, tail_s)
+        return cls.from_hazards(own_edges, own_hazards, tail_s, grid)
+
     def __len__(self) -> int:
         return len(self.rates)
 
     def take(self, idx: np.ndarray) -> HazardTable:
-        return HazardTable(self.edges, self.grid, self.rates[idx], self.cumulative[idx], self.after[idx],
+        edges = self.edges if len(self.edges) == 1 else self.edges[idx]
+        return HazardTable(edges, self.grid, self.rates[idx], self.cumulative[idx], self.after[idx],
                            self.gaps[idx])
 
     def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:

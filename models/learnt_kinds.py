@@ -32,6 +32,15 @@ def _hazard_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, fea
     return HazardTable.from_hazards(np.array(model.edges), hazards, model.tail_s, np.array(model.grid))
 
 
+def _limit_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> HazardTable:
+    hazards = hazards_of(scores, np.array(model.offsets))
+    if model.lookup is not None:
+        hazards = model.lookup.mixed(hazards, features)
+    return HazardTable.from_limits(np.array(model.edges), np.array(model.shares), hazards,
+                                   np.ascontiguousarray(features[:, model.limit_place]), model.tail_s,
+                                   np.array(model.grid))
+
+
 def _uptime_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> PointTable:
     return PointTable(grid[:-1], scores, model.smearing, np.array(model.residuals))
 
@@ -46,6 +55,13 @@ def _intervals_at_risk(exported: Exported, taken: Examples, n: int,
     periods = person_periods(taken, np.array(exported.fields["edges"]))
     at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
     return periods.idx[at_risk], periods.interval[at_risk]
+
+
+def _any_interval(exported: Exported, taken: Examples, n: int,
+                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Any interval: those of the share of a limit are few seconds wide, and few requests were at risk in them."""
+    n_intervals = len(exported.fields["offsets"])
+    return np.arange(len(taken)), rng.integers(0, n_intervals, len(taken))
 
 
 def _ages_met(exported: Exported, taken: Examples, n: int,
@@ -63,6 +79,7 @@ def _at_creation(exported: Exported, taken: Examples, n: int,
 
 LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({
     "hazard": LearntKind(_hazard_table, _intervals_at_risk),
+    "hazard-limit": LearntKind(_limit_table, _any_interval),
     "uptime": LearntKind(_uptime_table, _ages_met),
     "once": LearntKind(_once_table, _at_creation),
 })

@@ -7,20 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import content_of, write_snapshot
-from sojourn.serving.prediction_calls import PredictionCalls
+from sojourn.serving.refresh_calls import RefreshCalls
 from sojourn.serving.usage import LiveUsage
 
 
-class AdmissionCalls(PredictionCalls):
+class AdmissionCalls(RefreshCalls):
     """The calls of `Predictor` that change its live history or copy it."""
 
     _snapshotting: threading.Lock
-    _names: dict[str, tuple[str, ...]]
     _usage: LiveUsage | None
 
     def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None,
@@ -101,7 +98,8 @@ class AdmissionCalls(PredictionCalls):
         return [one.admission.id for one in running]
 
     def handle(self, id: str) -> Lifetime:
-        """The handle of a running request, made again from its id: the request as it was encoded at its admission.
+        """The handle of a running request, made again from its id: the request as it was encoded at its admission, or
+        at its latest `refresh`.
 
         The model that is served reads it, so where that is the version that admitted it, all answers are the same.
         ValueError where the id does not run here, or the version that is served reads other features.
@@ -109,20 +107,7 @@ class AdmissionCalls(PredictionCalls):
         served = self._served
         with self._lock:
             one = self._running.find(id, self._history.token)
-            names = self._names[one.version]
-        if names != served.encoder.feature_names():
-            raise ValueError(f"id must be of a request that version {served.version} can read, got one of "
-                             f"{one.version}, which encodes others")
-        if one.n_before and one.version == served.version:
-            curve = served.builder.curve_of(one.encoded)
-        else:
-            features = one.features.tolist()
-            if one.version != served.version:  # its lookup table has other rows
-                served.encoder.set_row(features, one.admission.keys)
-            curve = served.builder.curve(features)
-            one = one._replace(encoded=np.array(features), n_before=0)
-        return Lifetime(curve, one.encoded, one.admission.arrival_s, one.unknown, served.version, one.admission,
-                        one.n_before)
+        return self._handle_of(served, one)
 
     def snapshot(self, folder: str | Path) -> None:
         """Write the live history, what is running included, to a folder, for `load(..., history=folder)`.

@@ -9,6 +9,7 @@ from types import MappingProxyType
 COUNTERS: Mapping[str, str] = MappingProxyType({
     "predictions": "Requests answered by admit, predict and remaining_many.",
     "unknowns": "Predictions without a column that most training requests had, or with a new category or owner.",
+    "refreshes": "Running requests that were predicted anew by refresh.",
     "ended": "Admitted requests that ended.",
     "withdrawn": "Admitted requests that were withdrawn.",
     "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",

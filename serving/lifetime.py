@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
@@ -81,6 +83,17 @@ class Lifetime:
     def lifetime_class(self, uptime_s: float = 0.0) -> int:
         """LAVA's class (1-4) of the mean remaining time at an uptime."""
         return lifetime_class(self.remaining(uptime_s))
+
+
+class RefreshedLifetime(Lifetime):
+    """A running request's prediction as of a later moment, `refreshed_s`: its curve counts from the age of then on."""
+
+    __slots__ = ("refreshed_s",)
+
+    def __init__(self, refreshed_s: int, *fields: Any) -> None:
+        """fields: as of `Lifetime`."""
+        super().__init__(*fields)
+        self.refreshed_s = refreshed_s
 
 
 def _span(seconds: float) -> str:

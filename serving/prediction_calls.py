@@ -14,7 +14,7 @@ from sojourn.serving.curves import checked_seconds
 from sojourn.serving.decisions import Recorder
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import UNKNOWN, HistoryState, Parsed
-from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
 from sojourn.serving.live import Admitted, LiveRequests
 from sojourn.serving.served import Served
 
@@ -69,14 +69,20 @@ class PredictionCalls(Counted):
         """What each group of inputs adds to the request's log10 median remaining seconds, as it was predicted.
 
         The answer of `sojourn predict --explain`. It runs the model thousands of times, outside of every lock:
-        milliseconds to seconds, not for a placement loop. ValueError where the handle's version is no longer
-        served.
+        milliseconds to seconds, not for a placement loop. A refreshed handle is explained at its moment, or later,
+        against a request of which nothing is known. ValueError where the handle's version is no longer served.
         """
         served = self._served
         if not isinstance(vm, Lifetime):
             raise ValueError(f"vm must be a Lifetime, got {shown(vm)}")
         if vm.version != served.version:
             raise ValueError(f"vm must be of the version that is served ({served.version}), got one of {vm.version}")
+        if isinstance(vm, RefreshedLifetime) and served.refresher is not None:
+            refresher = served.refresher
+            with self._lock:
+                nothing = refresher.encoder.encode(refresher.encoder.parse({}), vm.refreshed_s, self._history)
+            asked_s = max(uptime_s, float(vm.refreshed_s - vm.arrival_s))
+            return attribute(refresher.builder, vm.features, np.array([nothing]), asked_s)
         background = served.background
         if background is None:  # an older bundle: against a request of which nothing but its arrival is known
             with self._lock:

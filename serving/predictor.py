@@ -143,7 +143,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
-        is_restored: whether the history went on from a snapshot.
+        is_restored: whether the history went on from a snapshot. refresh_ages_s: see `next_refresh`.
 
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
         a first answer then costs several times as much, and has the same bits.
@@ -157,6 +157,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             "columns": list(served.encoder.columns()),
             "is_compiled": served.builder.is_compiled,
             "walk": served.builder.walk,
+            "refresh_ages_s": [] if served.refresher is None else [*served.refresher.ages_s],
             "is_restored": self._is_restored,
             "usage": self.usage_version,
             "training": dict(served.schema.training),

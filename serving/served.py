@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers import CurveBuilder, FirstAnswer, background_of
+from sojourn.serving.answers import CurveBuilder, FirstAnswer, Refresher, background_of
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, whole_seconds
 from sojourn.serving.errors import BundleError
@@ -29,6 +29,7 @@ class Served:
     retired: columns that a version served before read and this one does not; requests may go on naming them.
     latest_s: now_s beyond it is on another clock than the training trace's, s.
     rare: columns that fewer than USUAL_SHARE of the training requests had, where the bundle says so.
+    refresher: what predicts a running request anew, where the bundle has such a model.
     """
 
     version: str
@@ -40,6 +41,7 @@ class Served:
     retired: frozenset[str] = frozenset()
     latest_s: int = LATEST_S
     rare: frozenset[str] = frozenset()
+    refresher: Refresher | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
@@ -53,7 +55,8 @@ class Served:
         rare = frozenset(name for name in encoder.columns()
                          if type(known.get(name)) in (int, float) and known[name] < USUAL_SHARE)
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
-                   latest_s=latest_s, rare=rare)
+                   latest_s=latest_s, rare=rare,
+                   refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh))
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.

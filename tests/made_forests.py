@@ -13,14 +13,17 @@ from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.forest.forest import LEQ, MEMBER, ZERO, Forest
 from sojourn.serving.inputs.history import HistoryState
 from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs.limit import LIMIT
 
 SPLITS = (-2.0, -1e-34, 0.0, 1e-34, 0.1, 0.5, 1.0, 3.0, 7.5, np.inf)
 NUMBERS = ("a", "b", "c", "d")
 """Zeros of a and b may be missing, b and the hour may have sets, c and d are set against the age."""
 N_FEATURES = len(NUMBERS) + 2
-N_VARYING = {"hazard": 3, "uptime": 1, "once": 0}
+N_VARYING = {"hazard": 3, "hazard-limit": 3, "uptime": 1, "once": 0}
 EDGES_S = (0.0, 10.5, 60.5, 3_600.5, 40_000.5, 1e6)
 AGES_S = (1.0, 30.0, 500.0, 12_000.0, 2e5)
+SHARES = (0.5, 1.0, 1.01, 3.0)
+"""Of the limit, which is d in bundles of kind hazard-limit."""
 
 
 def random_forest(rng: np.random.Generator, kind: str, n_trees: int = 4, depth: int = 5) -> Forest:
@@ -92,15 +95,19 @@ def made_bundle(forest: Forest, kind: str, **changes: Any) -> Bundle:
         "grid": list(EDGES_S), "tail_s": 5e5, "smearing": 1.25,
         "residuals": [-1.0, -0.5, -0.5, 0.0, 0.1, 0.6, 1.5], **changes,
     }  # fmt: skip
-    if kind == "hazard":
-        numbers = document["numbers"]
+    numbers, ages_s = document["numbers"], list(AGES_S)
+    if kind == "hazard-limit":
+        numbers[3] = LIMIT
+        document |= {"shares": list(SHARES), "offsets": [*document["offsets"], -0.5, 0.4, 0.1]}
+        ages_s += [2e6, 4e6, 8e6]
+    if kind.startswith("hazard"):
         document["age_features"] = {"sources": [[numbers[2], "log10"], [numbers[3], "seconds"]],
-                                    "ages_s": list(AGES_S), "log_ages": np.log10(AGES_S).tolist()}
+                                    "ages_s": ages_s, "log_ages": np.log10(ages_s).tolist()}
     history = HistoryDefinition.from_dict(document["history"]).feature_names()
     draft = Schema.from_document({**document, "kind": "once",
                                   "features": [*document["numbers"], "hour", "weekday", *history]})
     names = draft.encoder.feature_names()
-    aged = [f"{names[2]}/age", f"{names[3]}/age"] if kind == "hazard" else []
+    aged = [f"{names[2]}/age", f"{names[3]}/age"] if kind.startswith("hazard") else []
     document["features"] = [*names, *aged, *KINDS[kind].varying_names(names, draft.numbers.age_features)[-1:]]
     schema = Schema.from_document(document)
     return Bundle(schema, to_onnx(forest), HistoryState(schema.encoder.history), "0123456789ab")

@@ -125,7 +125,7 @@ class Served:
     def exits(self, version: Version, to_day: int) -> DailyExits:
         """Exits under one version from its first day on; a running request enters at its age."""
         rows = self.everything.take(version.idx)
-        ages_s = version.table.edges
+        ages_s = version.table.edges[0]
         arrival_s = rows.arrival_s
         watched = WatchedRequests(
             arrival_s, np.maximum(arrival_s, version.from_day * DAY_S), arrival_s + rows.lifetime_s.astype(np.int64),

@@ -94,7 +94,8 @@ def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list
     """
     if names is None:
         return "not given"
-    parts = dict(zip(OWNER_FEATURES if key.kind == "owner" else CATEGORY_FEATURES, features, strict=True))
+    names_of = OWNER_FEATURES if key.kind == "owner" else CATEGORY_FEATURES
+    parts = dict(zip(names_of, features[:len(names_of)], strict=True))  # what stands to the limit follows from these
     n_ended, n_running = (round(math.expm1(parts.get(part, 0.0))) for part in ("ended", "running"))
     counts = [f"{n_running:,} running"] * (n_running > 0)
     if n_ended:

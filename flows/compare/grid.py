@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.flows.placement.predictors import PredictorSpec
+from sojourn.flows.placement.predictors import REFRESHED, PredictorSpec
 from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.store.code_version import source_hash
@@ -28,7 +28,8 @@ def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
     """
     makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
     code = source_hash(*makers, alone=_FITTED_WITH)
-    return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, bundle_version or learnt,
+    what = REFRESHED * learnt.startswith(REFRESHED) + bundle_version if bundle_version else learnt
+    return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, what,
                     code, feature_code()])
 
 

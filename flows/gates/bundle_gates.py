@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from sojourn.flows.gates.gate import Gate
 from sojourn.models.bundle_table import table_of
-from sojourn.models.curve_cost import curve_cost
+from sojourn.models.curve_cost import curve_cost, curve_us
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import Scores
 from sojourn.models.parity import n_different_scores
@@ -58,23 +56,19 @@ def table_parity_gate(own: CurveTable, builder: CurveBuilder, features: np.ndarr
     own: the model's curves. features: the same requests as the bundle's encoder gives them.
     """
     served = table_of(builder.schema, builder.forest, features)
+    alone = [builder.curve(row) for row in features[:N_CURVES].tolist()]
     is_different = np.zeros(len(features), bool)
     for uptime_s in _PARITY_UPTIMES_S:
-        for found, expected in ((served.remaining(uptime_s), own.remaining(uptime_s)),
-                                (served.survival(3_600.0, uptime_s), own.survival(3_600.0, uptime_s))):
-            is_different |= found != expected
-        alone = [builder.curve(row).remaining(uptime_s) for row in features[:N_CURVES].tolist()]
-        is_different[:N_CURVES] |= alone != own.remaining(uptime_s)[:N_CURVES]
+        left_s = own.remaining(uptime_s)
+        is_different |= served.remaining(uptime_s) != left_s
+        is_different |= served.survival(3_600.0, uptime_s) != own.survival(3_600.0, uptime_s)
+        is_different[:N_CURVES] |= [curve.remaining(uptime_s) for curve in alone] != left_s[:N_CURVES]
     return Gate("bit parity of the export", not is_different.any(),
                 f"{int(is_different.sum())} of {len(features):,} curves differ from the model's own")
 
 
 def table_latency_gate(builder: CurveBuilder, features: np.ndarray) -> Gate:
     """What a curve of a model without trees costs. There is no learner's call to compare with, so it always passes."""
-    times_s = []
-    for row in features[:N_CURVES].tolist():
-        started = time.perf_counter()
-        builder.curve(row)
-        times_s.append(time.perf_counter() - started)
     return Gate("time to build a curve", True, f"no trees: a row of the lookup table, median "
-                                               f"{1e6 * float(np.median(times_s)):.0f} us; no learner to compare with")
+                                               f"{curve_us(builder, features[:N_CURVES]):.0f} us; no learner to "
+                                               "compare with")

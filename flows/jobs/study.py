@@ -20,7 +20,6 @@ from sojourn.flows.environment import be_quiet
 be_quiet()
 
 from sojourn import __version__  # noqa: E402
-from sojourn.features.later_file import test_from_s  # noqa: E402
 from sojourn.features.split import Examples, Split  # noqa: E402
 from sojourn.flows.config import RetrainConfig  # noqa: E402
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
@@ -37,20 +36,20 @@ from sojourn.flows.reports.calibration_figures import (  # noqa: E402
 from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
 from sojourn.flows.reports.study_figures import weeks_figure  # noqa: E402
 from sojourn.flows.reports.study_report import study_tables  # noqa: E402
-from sojourn.flows.since import since_s  # noqa: E402
 from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
+from sojourn.flows.stages.run_windows import run_windows  # noqa: E402
 from sojourn.flows.stages.train import fit_family, fit_settings, learner_of  # noqa: E402
 from sojourn.flows.stages.trained import Trained  # noqa: E402
-from sojourn.flows.stages.windows import windows  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES, ClassesModel  # noqa: E402
 from sojourn.models.measures import (  # noqa: E402
     CLASS_THRESHOLDS_S,
+    N_EACH_MIN,
     Assessment,
     CalibrationByAge,
     OwnerDraws,
@@ -117,8 +116,7 @@ def study(config: RetrainConfig) -> Study:
     ingested = ingest(config.ingestion)
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
-    split = windows(features.rows, config.test_share, config.valid_share, since_s(config.since, features.trace),
-                    test_from_s(features.trace.meta))
+    split = run_windows(config.training, features)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
@@ -192,8 +190,8 @@ def _class_notes(fitted: Sequence[Trained], shown: Mapping[str, Sequence[int]]) 
     notes = [f"Classes of {name.upper()} are between the thresholds that the trace shows: "
              f"{', '.join(map(label_of, shown[name])) if name in shown else 'none'}." for name in CLASS_THRESHOLDS_S]
     return tuple(notes) + tuple(
-        f"{trained.family}: no classifiers of {', '.join(map(label_of, trained.model.left_out_))} (fewer than 20 "
-        "training rows outlive it, or fewer do not, at creation or of what remains)."
+        f"{trained.family}: no classifiers of {', '.join(map(label_of, trained.model.left_out_))} "
+        f"(fewer than {N_EACH_MIN} training rows outlive it, or fewer do not, at creation or of what remains)."
         for trained in fitted if isinstance(trained.model, ClassesModel) and trained.model.left_out_)
 
 

@@ -8,14 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from sojourn.features.later_file import test_from_s
 from sojourn.features.split import Split
-from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import IngestSettings, TrainSettings
 from sojourn.flows.stages.build_features import Features, stored_features
 from sojourn.flows.stages.ingest import Ingested, read_into
+from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.train import fit_settings
-from sojourn.flows.stages.windows import windows
 from sojourn.flows.store.code_version import check_same_code, source_hash
 from sojourn.models.lifetime import SEARCH_SPACES, FitSettings, SearchSpace
 from sojourn.models.measures import BrierOverAges
@@ -67,9 +65,8 @@ def _kept_material(ingestion: IngestSettings, training: TrainSettings) -> Materi
 
 def material_of(ingested: Ingested, features: Features, training: TrainSettings) -> Material:
     """What trials see of a trace's features."""
-    split = windows(features.rows, training.test_share, training.valid_share,
-                    since_s(training.since, features.trace), test_from_s(features.trace.meta))
-    return Material(ingested.name, without_test(split), fit_settings(training, features))
+    split = without_test(run_windows(training, features))
+    return Material(ingested.name, split, fit_settings(training, features))
 
 
 def without_test(split: Split) -> Split:

@@ -25,6 +25,16 @@ def _hazard_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
     return HazardTable.from_hazards(edges, curves * np.diff(edges), model.tail_s, np.array(model.grid))
 
 
+def _limit_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    rates, uppers_s = np.hsplit(curves, 2)
+    edges = np.column_stack([np.zeros(len(curves)), uppers_s])
+    return HazardTable.from_hazards(edges, rates * np.diff(edges, axis=1), model.tail_s, np.array(model.grid))
+
+
+def _n_limit(model: LoggedModel) -> int:
+    return 2 * (len(model.edges) - 1 + len(model.shares) - 1)
+
+
 def _uptime_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
     return PointTable(np.array(model.thresholds), curves, model.smearing, np.array(model.residuals))
 
@@ -35,6 +45,7 @@ def _once_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
 
 _LOGGED_KINDS: Mapping[str, _LoggedKind] = MappingProxyType({
     "hazard": _LoggedKind(lambda model: len(model.edges) - 1, _hazard_table),
+    "hazard-limit": _LoggedKind(_n_limit, _limit_table),
     "uptime": _LoggedKind(lambda model: len(model.thresholds) + 1, _uptime_table),
     "once": _LoggedKind(lambda model: 1, _once_table),
 })

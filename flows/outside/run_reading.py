@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +30,16 @@ class RunRecord:
     tags: Mapping[str, str]
 
 
-class RunReading:
+class RunReading(ABC):
     """The calls of `Tracker` that read runs; its URI, client and experiment are the tracker's."""
 
     uri: TrackingUri
     _client: TrackingClient
 
     @property
+    @abstractmethod
     def _experiment(self) -> str:
-        raise NotImplementedError
+        """The experiment's id."""
 
     def running(self) -> dict[str, dict[str, str]]:
         """The tags of each run that has not ended, by its id."""

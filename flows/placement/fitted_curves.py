@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows
-from sojourn.features.split import Split, known_at
+from sojourn.features.refreshed import refreshed_rows
+from sojourn.features.split import Examples, Split, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.placement.predictors import PredictorSpec
+from sojourn.flows.placement.refreshed_curves import Anew, answers_anew, refreshed_curves
 from sojourn.flows.placement.sources import held_curves
 from sojourn.models.bundle_table import table_of
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, fit_refresh
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.inputs import Encoder
@@ -38,21 +40,30 @@ class Learning:
 
 def fitted_curves(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[pd.Series, Curves]:
     """Request ids and their curves, of all requests that a later workload can hold."""
-    rows, table = (_of_bundle(predictor, known) if predictor.kind == "bundle"
-                   else _of_family(predictor, known, n_threads))
+    rows, table, anew = (_of_bundle(predictor, known) if predictor.kind == "bundle"
+                         else _of_family(predictor, known, n_threads))
     ids = known.trace.requests["request_id"].iloc[rows.idx_request[_is_asked(rows, known.split)]]
-    return ids, held_curves(table)
+    return ids, refreshed_curves(table, anew) if anew else held_curves(table)
 
 
-def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[FeatureRows, CurveTable]:
+_Made = tuple[FeatureRows, CurveTable, tuple[Anew, ...]]
+
+
+def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> _Made:
     rows, split = known.rows, known.split
     settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names)
     model = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings)
-    everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-    return rows, model.curve_table(everything.take(_is_asked(rows, split)))
+    asked = _asked(rows, split)
+    if not predictor.is_refreshed:
+        return rows, model.curve_table(asked), ()
+    aged = refreshed_rows(known.trace, known.encoder, rows)
+    refresh = fit_refresh(split, aged, settings, model.validation_table_, known.encoder.history)
+    return rows, model.curve_table(asked), tuple(
+        Anew(age_s, idx, refresh.curve_table(later)) for age_s in refresh.ages_s
+        for idx, later in (aged.of(asked, age_s),))
 
 
-def _of_bundle(predictor: PredictorSpec, known: Learning) -> tuple[FeatureRows, CurveTable]:
+def _of_bundle(predictor: PredictorSpec, known: Learning) -> _Made:
     """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
     bundle = load_bundle(predictor.argument)
     training = bundle.schema.training
@@ -65,7 +76,17 @@ def _of_bundle(predictor: PredictorSpec, known: Learning) -> tuple[FeatureRows, 
                          f"one trained on all before second {training['to_s']}")
     rows = build_rows(known.trace, bundle.schema.encoder)
     forest = CurveBuilder(bundle.schema, bundle.model).forest
-    return rows, table_of(bundle.schema, forest, rows.features[_is_asked(rows, known.split)])
+    table = table_of(bundle.schema, forest, rows.features[_is_asked(rows, known.split)])
+    if not predictor.is_refreshed or bundle.refresh is None:
+        return rows, table, ()
+    refresh = bundle.refresh
+    aged = refreshed_rows(known.trace, refresh.schema.encoder, rows, refresh.ages_s)
+    return rows, table, answers_anew(refresh, aged, _asked(rows, known.split))
+
+
+def _asked(rows: FeatureRows, split: Split) -> Examples:
+    everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
+    return everything.take(_is_asked(rows, split))
 
 
 def _is_asked(rows: FeatureRows, split: Split) -> np.ndarray:

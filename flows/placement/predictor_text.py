@@ -1,13 +1,14 @@
-"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `truth`, a lifetime family, `bundle:FOLDER`, or
-`one-shot:` of any."""
+"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `truth`, a lifetime family, `bundle:FOLDER`;
+`refreshed:` of one of the last two, or `one-shot:` of any."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from sojourn.flows.placement.predictors import MADE, ONE_SHOT, PredictorSpec
+from sojourn.flows.placement.predictors import MADE, ONE_SHOT, REFRESHED, PredictorSpec
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})
 
@@ -17,10 +18,18 @@ def parse_predictor(text: str) -> PredictorSpec:
 
     >>> parse_predictor("noise:1.0").name, parse_predictor("one-shot:oracle").is_one_shot
     ('noise:1', True)
+    >>> parse_predictor("refreshed:hazard").name
+    'refreshed:hazard'
     >>> parse_predictor("noise:loud")
     Traceback (most recent call last):
     ValueError: predictor noise must have a number, as in noise:1, got 'noise:loud'
     """
+    if text.startswith(REFRESHED):
+        learnt = parse_predictor(text.removeprefix(REFRESHED))
+        if not learnt.is_learnt or learnt.is_one_shot or learnt.is_refreshed:
+            raise ValueError("predictor refreshed: must be of a lifetime family or bundle:FOLDER, got "
+                             f"{text.removeprefix(REFRESHED)!r}")
+        return replace(learnt, is_refreshed=True)
     plain = text.removeprefix(ONE_SHOT)
     kind, _, argument = plain.partition(":")
     is_one_shot = plain != text
@@ -33,7 +42,8 @@ def parse_predictor(text: str) -> PredictorSpec:
     if argument or (kind not in MADE and kind not in _families()):
         known = ", ".join([*(f"{name}:NUMBER" if name in _RANGES else name for name in MADE), "bundle:FOLDER",
                            *_families()])
-        raise ValueError(f"predictor must be one of {known}, or one-shot: of one, got {text!r}")
+        raise ValueError(f"predictor must be one of {known}, refreshed: of a learnt one, or one-shot: of one, "
+                         f"got {text!r}")
     return PredictorSpec(kind, "", is_one_shot)
 
 

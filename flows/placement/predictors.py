@@ -15,19 +15,21 @@ from sojourn.simulator import LifetimeSource, LongAsShort, NoisyOracle, Oracle, 
 
 Maker = Callable[[Workload, WorkloadSpec, str], LifetimeSource]
 ONE_SHOT = "one-shot:"
+REFRESHED = "refreshed:"
 
 
 @dataclass(frozen=True, slots=True)
 class PredictorSpec:
     """What predicts: a key of MADE, a lifetime family or `bundle`; its argument; only its first word, or all of them.
 
-    version: of the bundle.
+    version: of the bundle. is_refreshed: running requests are predicted anew.
     """
 
     kind: str
     argument: str = ""
     is_one_shot: bool = False
     version: str = ""
+    is_refreshed: bool = False
 
     @property
     def name(self) -> str:
@@ -37,7 +39,7 @@ class PredictorSpec:
     @property
     def learnt_name(self) -> str:
         """Its text without `one-shot:`; both are learnt at once."""
-        return self.kind + (f":{self.argument}" if self.argument else "")
+        return REFRESHED * self.is_refreshed + self.kind + (f":{self.argument}" if self.argument else "")
 
     @property
     def is_learnt(self) -> bool:

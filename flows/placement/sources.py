@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
 
 from sojourn.flows.placement.held_answers import held_answers
+from sojourn.flows.placement.refreshed_curves import Anew, refreshed_curves
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.simulator import Curves, Held
 
@@ -18,12 +20,13 @@ class TableSource:
     each interval's geometric middle. A held total is raised to the next uptime where it would be outlived.
     """
 
-    def __init__(self, table: CurveTable, request_ids: pd.Series) -> None:
-        """request_ids: the request that each row of the table belongs to, shape (n,)."""
+    def __init__(self, table: CurveTable, request_ids: pd.Series, anew: Sequence[Anew] = ()) -> None:
+        """request_ids: the request that each row of the table belongs to, shape (n,). anew: later curves of these rows.
+        """
         if len(table) != len(request_ids):
             raise ValueError(f"request_ids must have {len(table)} elements, got {len(request_ids)}")
         self._known = pd.Index(request_ids)
-        self._held = Held(self._known, held_curves(table))
+        self._held = Held(self._known, held_curves(table) if not anew else refreshed_curves(table, anew))
 
     def curves(self, requests: pd.DataFrame) -> Curves:
         """The curves of requests, by `request_id`; ValueError for one that the table has no row of."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
 from sojourn.flows.reports.line_labels import label_ends, label_lines
 from sojourn.flows.reports.study_figures import draw_line
-from sojourn.models.measures import AGES_S, N_ENDS_MIN, WEEKLY_AGES_S, age_prefix, label_of
+from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Found = Mapping[str, Any]
 _RIGHT: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.8, "linestyle": ":"}
-_PERCENTS = (10, 50, 90)
 _NEAR = 0.1
 """A panel shows at least this much around what is right, so that a good model's lines look flat."""
 _ROOM = 1.35
@@ -84,12 +83,12 @@ def coverage_weeks_figure(found: Found) -> Figure:
 
     figure = Figure(figsize=(13, 7.5), layout="constrained")
     n_weeks = max((len(weeks["week"]) for weeks in found["weeks"].values()), default=1)
-    for column, percent in enumerate(_PERCENTS):
+    for column, percent in enumerate(PERCENTS):
         lines = {age_s: _by_week(found, f"{age_prefix(age_s)}.coverage_{percent}") for age_s in WEEKLY_AGES_S}
         values = [value for own in lines.values() for points in own.values() for _, value in points]
         low, high = min([*values, percent / 100 - _NEAR]), max([*values, percent / 100 + _NEAR])
         for row, age_s in enumerate(WEEKLY_AGES_S):
-            axes = figure.add_subplot(len(WEEKLY_AGES_S), len(_PERCENTS), row * len(_PERCENTS) + column + 1)
+            axes = figure.add_subplot(len(WEEKLY_AGES_S), len(PERCENTS), row * len(PERCENTS) + column + 1)
             axes.set_xlim(1 - 0.04 * n_weeks, n_weeks * _ROOM)
             axes.set_ylim(max(low - 0.03, -0.02), min(high + 0.03, 1.02))
             axes.axhline(percent / 100, **_RIGHT)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.models.measures import AGES_S, N_ENDS_MIN, WEEKLY_AGES_S, age_prefix, label_of
+from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, label_of
 
 Found = Mapping[str, Any]
 TITLE = "Calibration by age"
@@ -19,8 +19,7 @@ CALIBRATION_WORDS = (
     "right where it is 10, 50, 90. In brackets: 95 % interval over owners.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
-_PERCENTS = (10, 50, 90)
-_TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in _PERCENTS))
+_TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in PERCENTS))
 _AGES = {age_prefix(age_s): label_of(age_s) if age_s else "creation" for age_s in (0, *AGES_S)}
 
 
@@ -39,7 +38,7 @@ def calibration_rows(found: Found) -> list[list[str]]:
             mark = " ~" if n_ends < N_ENDS_MIN else ""
             name = f"{prefix}.pit_deviation"
             cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
-            for percent in _PERCENTS:
+            for percent in PERCENTS:
                 name = f"{prefix}.coverage_{percent}"
                 cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
             rows.append([f"{family} *" if family == found["chosen"] else family, age, f"{n_ends:,.0f}", *cells])
@@ -94,6 +93,6 @@ def week_rows(weeks: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
             values = {name: column[at] for name, column in weeks.items() if name.startswith(f"{prefix}.")}
             row += [f"{values.get(f'{prefix}.n_ends') or 0.0:,.0f}",
                     _cell(values.get(f"{prefix}.pit_deviation"), None, 1.0, 3, ""),
-                    *(_cell(values.get(f"{prefix}.coverage_{percent}"), None, 100.0, 1, "") for percent in _PERCENTS)]
+                    *(_cell(values.get(f"{prefix}.coverage_{percent}"), None, 100.0, 1, "") for percent in PERCENTS)]
         rows.append(row)
     return rows

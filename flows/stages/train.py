@@ -11,15 +11,14 @@ from pathlib import Path
 from prefect import task
 
 from sojourn.features.creation import backoff_keys
-from sojourn.features.later_file import test_from_s
 from sojourn.features.split import Split
 from sojourn.flows.progress import stage
 from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.choice import Choice, choose
+from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.trained import Trained
-from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner
 from sojourn.models.measures import choose_threshold, score_model
 
@@ -53,14 +52,12 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
 
     learner: grows the trees of those that have some; None = in this process.
     """
-    from_s = since_s(settings.since, features.trace)
-    split = windows(features.rows, settings.test_share, settings.valid_share, from_s,
-                    test_from_s(features.trace.meta))
+    split = run_windows(settings, features)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     fit = replace(fit_settings(settings, features), learner=learner)
     fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
     choice = choose(fitted, split.valid, features.encoder.history, settings.seed)
-    return Training(tuple(fitted), split, threshold_s, choice, from_s)
+    return Training(tuple(fitted), split, threshold_s, choice, since_s(settings.since, features.trace))
 
 
 @contextmanager

@@ -19,15 +19,16 @@ from sojourn.models.lifetime.km import KM
 from sojourn.models.lifetime.landmark import LANDMARK
 from sojourn.models.lifetime.mixture import MIXTURE
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
+from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
 from sojourn.models.lifetime.repeat_last import REPEAT_LAST
 from sojourn.models.lifetime.requested_time import REQUESTED_TIME
 from sojourn.models.lifetime.rsf import RSF
 from sojourn.models.lifetime.search_space import Bounds, SearchSpace
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "Bounds", "ClassesModel",
-    "Exported", "Family", "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel", "Rows",
-    "Scores", "SearchSpace", "Trees", "grown", "person_periods",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",
+    "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel",
+    "Refresh", "Rows", "Scores", "SearchSpace", "Trees", "fit_refresh", "grown", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

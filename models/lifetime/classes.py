@@ -23,13 +23,11 @@ from sojourn.models.lifetime.contract import FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.gbdt import N_AUGMENTED_MAX
 from sojourn.models.lifetime.intervals import HAZARD_MAX
-from sojourn.models.measures import CLASS_THRESHOLDS_S, censoring_curve, outliving_weights
+from sojourn.models.measures import CLASS_THRESHOLDS_S, censoring_curve, has_each, outliving_weights
 from sojourn.models.outcomes import CensoringCurve
 from sojourn.serving.curves import LONGEST_S
 from sojourn.serving.forest import varying_walk
 
-N_EACH_MIN = 20
-"""A threshold that fewer training rows outlive, or fewer do not, is left out."""
 N_ROUNDS_UNCHECKED = 50
 """Rounds where no row of the validation window can be followed to a threshold."""
 _AGES_S = LANDMARKS_S[1:]
@@ -116,7 +114,7 @@ class ClassesModel:
             boosted: dict[int, Boosted] = {}
             for threshold_s in self.thresholds_s if chosen is None else chosen[number]:
                 rows, share = _rows(examples, curve, threshold_s, ages_s, settings.seed)
-                if chosen is None and not _shows(rows):
+                if chosen is None and not has_each(rows.label > 0.0):
                     continue
                 checked, n_rounds = None, N_ROUNDS_UNCHECKED
                 if chosen is not None:
@@ -163,11 +161,6 @@ class ClassesModel:
 
     def gains(self) -> np.ndarray | None:
         return None
-
-
-def _shows(rows: Rows) -> bool:
-    n_long = int(rows.label.sum())
-    return min(n_long, len(rows.label) - n_long) >= N_EACH_MIN
 
 
 def _rows(examples: Examples, curve: CensoringCurve, threshold_s: int, ages_s: Sequence[int],

@@ -14,10 +14,11 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable, hazards_of
+from sojourn.models.lifetime.axis import Axis, limit_place_of
 from sojourn.models.lifetime.boosting import DEFAULTS, Boosted, Rows, boost
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.family import Family
-from sojourn.models.lifetime.intervals import N_INTERVALS, Intervals, fit_intervals, person_periods
+from sojourn.models.lifetime.intervals import N_INTERVALS
 from sojourn.models.lifetime.search_space import TREES, Bounds, SearchSpace
 from sojourn.serving.forest import AgeFeatures, varying_walk
 
@@ -36,9 +37,10 @@ class HazardModel:
 
     name = "hazard"
     clipped_share_ = math.nan
-    intervals_: Intervals
+    axis_: Axis
     age_features_: AgeFeatures
     boosted_: Boosted
+    validation_hazards_: np.ndarray
     validation_table_: CurveTable
 
     def __init__(self, n_intervals: int = N_INTERVALS, n_rounds: int = N_ROUNDS) -> None:
@@ -47,44 +49,41 @@ class HazardModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         params = {**PARAMS, **(settings.params or {})}
-        self._set_axis(train, settings)
+        limit_place = limit_place_of(train, settings)
+        self._set_axis(train, settings, limit_place)
         n_varying = len(self.age_features_) + 1
         self.boosted_ = boost("binary", self._rows(train, settings.seed), self._rows(valid, settings.seed + 1),
                               n_varying=n_varying, n_rounds=self.n_rounds, n_threads=settings.n_threads,
                               seed=settings.seed, params=params, learner=settings.learner)
-        self.validation_table_ = self.curve_table(valid)
-        self._set_axis(past, settings)
+        self.validation_hazards_ = self.hazards(valid)
+        self.validation_table_ = self.axis_.table(self.validation_hazards_, valid)
+        self._set_axis(past, settings, limit_place)
         self.boosted_ = boost("binary", self._rows(past, settings.seed), None, n_varying=n_varying,
                               n_rounds=self.boosted_.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
                               params=params, learner=settings.learner)
         return self
 
-    def _set_axis(self, examples: Examples, settings: FitSettings) -> None:
-        self.intervals_ = fit_intervals(examples, self.n_intervals)
-        self.age_features_ = AgeFeatures.of(settings.names, self.intervals_.edges)
+    def _set_axis(self, examples: Examples, settings: FitSettings, limit_place: int) -> None:
+        self.axis_ = Axis.fit(examples, limit_place, self.n_intervals)
+        self.age_features_ = AgeFeatures.of(settings.names, self.axis_.age_edges())
 
     def _rows(self, examples: Examples, seed: int) -> Rows:
-        return _rows(examples, self.intervals_, self.age_features_, seed)
+        return _rows(examples, self.axis_, self.age_features_, seed)
 
     def hazards(self, rows: Examples) -> np.ndarray:
-        """Cumulative hazard of each interval, float64 (n, J)."""
-        intervals = self.intervals_
-        grid = np.arange(len(intervals.offsets), dtype=np.float64)
+        """Cumulative hazard of each whole interval, float64 (n, J)."""
+        offsets = self.axis_.intervals.offsets
+        grid = np.arange(len(offsets), dtype=np.float64)
         unread = np.zeros((len(rows), len(self.age_features_) + 1))
         scores = varying_walk(self.boosted_.forest, grid, self.age_features_).scores(
             np.column_stack([rows.features, unread]))
-        return hazards_of(scores, intervals.offsets)
+        return hazards_of(scores, offsets)
 
     def curve_table(self, rows: Examples) -> HazardTable:
-        intervals = self.intervals_
-        return HazardTable.from_hazards(intervals.edges, self.hazards(rows), intervals.tail_s, intervals.grid)
+        return self.axis_.table(self.hazards(rows), rows)
 
     def export(self) -> Exported:
-        intervals = self.intervals_
-        return self.boosted_.exported("hazard", {
-            "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
-            "grid": intervals.grid.tolist(),
-        }, self.age_features_)  # fmt: skip
+        return self.boosted_.exported(self.axis_.kind, self.axis_.fields(), self.age_features_)
 
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
@@ -99,8 +98,8 @@ HAZARD = Family(HazardModel, "LightGBM on one row per interval at risk, log-odds
                 "whole distribution", complexity=2, trained="by default", search=_SEARCH)
 
 
-def _rows(examples: Examples, intervals: Intervals, age_features: AgeFeatures, seed: int) -> Rows:
-    periods = person_periods(examples, intervals.edges)
+def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) -> Rows:
+    periods = axis.periods(examples)
     weight = periods.weight
     is_kept = weight > 0.0
     n_survived = int((is_kept & ~periods.is_end).sum())
@@ -111,4 +110,4 @@ def _rows(examples: Examples, intervals: Intervals, age_features: AgeFeatures, s
         weight = np.where(periods.is_end, weight, weight / share)
     idx, interval = periods.idx[is_kept], periods.interval[is_kept]
     return Rows(age_features.rows(examples.features[idx], interval), periods.is_end[is_kept].astype(np.float64),
-                weight[is_kept], intervals.offsets[interval])
+                weight[is_kept], axis.intervals.offsets[interval])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,8 @@ HAZARD_MAX = 30.0
 class Intervals:
     """edges: float64 (J + 1,) s, from 0, at half seconds so that no lifetime lies on one.
 
-    offsets: float64 (J,), log-odds of the pooled hazard. tail_s: mean remaining beyond the last edge, s.
+    shares: float64 (K + 1,), of the limit, where the axis has that clock, else empty: K intervals follow those of the
+    age. offsets: float64 (J + K,), log-odds of the pooled hazard. tail_s: mean remaining beyond the last edge, s.
     grid: float64 (2J + 1,) s, edges and their geometric middles, for held exits.
     """
 
@@ -33,6 +34,7 @@ class Intervals:
     offsets: np.ndarray
     tail_s: float
     grid: np.ndarray
+    shares: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +61,23 @@ def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: f
         raise ValueError("training examples must hold at least one observed end, got censored ones only")
     edges = _edges(examples, n_intervals, first_s)
     periods = person_periods(examples, edges)
-    n = len(edges) - 1
-    at_risk = np.bincount(periods.interval, weights=periods.weight, minlength=n)
-    ends = np.bincount(periods.interval, weights=periods.is_end, minlength=n)
-    hazard = np.clip((ends + 0.5) / (at_risk + 1.0), 1e-6, 1.0 - 1e-6)
+    offsets = pooled_offsets(periods, len(edges) - 1)
     beyond_s = np.maximum(examples.lifetime_s - np.maximum(examples.entry_s, edges[-1]), 0.0).sum()
     n_beyond = int((examples.is_event & (examples.lifetime_s > edges[-1])).sum())
     tail_s = float(np.clip(beyond_s / n_beyond if n_beyond else edges[-1], 60.0, LONGEST_S))
     inner = np.sqrt(np.maximum(edges[:-1], 1.0) * edges[1:])
-    return Intervals(edges, np.log(hazard / (1.0 - hazard)), tail_s, np.unique(np.concatenate([edges, inner])))
+    return Intervals(edges, offsets, tail_s, np.unique(np.concatenate([edges, inner])))
 
 
-def interval_hazards(at_edges: np.ndarray, intervals: Intervals, last_s: float) -> np.ndarray:
+def pooled_offsets(periods: PersonPeriods, n_intervals: int) -> np.ndarray:
+    """Log-odds of the hazard of all together in each interval, float64 (n_intervals,)."""
+    at_risk = np.bincount(periods.interval, weights=periods.weight, minlength=n_intervals)
+    ends = np.bincount(periods.interval, weights=periods.is_end, minlength=n_intervals)
+    hazard = np.clip((ends + 0.5) / (at_risk + 1.0), 1e-6, 1.0 - 1e-6)
+    return np.log(hazard / (1.0 - hazard))
+
+
+def interval_hazards(at_edges: np.ndarray, edges: np.ndarray, offsets: np.ndarray, last_s: float) -> np.ndarray:
     """Cumulative hazards (..., J) from survival at the edges (..., J + 1), at most 30 an interval.
 
     The pooled hazard stands where the curve says nothing: after it reached 0, and in intervals that begin at or
@@ -78,8 +85,8 @@ def interval_hazards(at_edges: np.ndarray, intervals: Intervals, last_s: float) 
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         hazards = -np.log(at_edges[..., 1:] / at_edges[..., :-1])
-    pooled = np.log1p(np.exp(intervals.offsets))
-    is_seen = (at_edges[..., :-1] > 0.0) & (intervals.edges[:-1] < last_s)
+    pooled = np.log1p(np.exp(offsets))
+    is_seen = (at_edges[..., :-1] > 0.0) & (edges[:-1] < last_s)
     return np.where(is_seen, np.clip(hazards, 0.0, HAZARD_MAX), pooled)
 
 

@@ -9,12 +9,14 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.lifetime.axis import Axis, limit_place_of
 from sojourn.models.lifetime.contract import Exported, ExportedLookup, FitSettings
 from sojourn.models.lifetime.family import Family
-from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
+from sojourn.models.lifetime.intervals import interval_hazards
 from sojourn.models.measures import KaplanMeier
+from sojourn.serving.curves import HALF_S
 from sojourn.serving.forest import Forest
-from sojourn.serving.inputs import Lookup
+from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S, Lookup
 
 N_EVENTS_MIN = 30
 """A key with fewer observed ends than this backs off to the next coarser key."""
@@ -28,20 +30,24 @@ class KaplanMeierModel:
 
     name = "km"
     clipped_share_ = math.nan
-    intervals_: Intervals
+    axis_: Axis
     hazards_: np.ndarray
     lookup_: Lookup
     n_features_: int
+    validation_axis_: Axis
+    validation_hazards_: np.ndarray
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self._fit(train, settings)
-        self.validation_table_ = self.curve_table(valid)
-        return self._fit(past, settings)
+        limit_place = limit_place_of(train, settings)
+        self._fit(train, settings, limit_place)
+        self.validation_axis_, self.validation_hazards_ = self.axis_, self.hazards(valid)
+        self.validation_table_ = self.axis_.table(self.validation_hazards_, valid)
+        return self._fit(past, settings, limit_place)
 
-    def _fit(self, past: Examples, settings: FitSettings) -> Self:
-        self.intervals_ = fit_intervals(past)
-        curves = [_hazards(past.lifetime_s, past.is_event, past.entry_s, self.intervals_)]
+    def _fit(self, past: Examples, settings: FitSettings, limit_place: int) -> Self:
+        axis = self.axis_ = Axis.fit(past, limit_place)
+        curves = [_hazards(past, axis)]
         rows: list[dict[int, int]] = []
         for codes in (past.keys[idx] for idx in settings.idx_backoff):
             found: dict[int, int] = {}
@@ -51,8 +57,7 @@ class KaplanMeierModel:
             for group in np.flatnonzero((n_events >= N_EVENTS_MIN) & (codes[order[first]] >= 0)).tolist():
                 idx_rows = order[first[group]:first[group + 1] if group + 1 < len(first) else None]
                 found[int(codes[idx_rows[0]])] = len(curves)
-                curves.append(_hazards(past.lifetime_s[idx_rows], past.is_event[idx_rows], past.entry_s[idx_rows],
-                                       self.intervals_))
+                curves.append(_hazards(past.take(np.asarray(idx_rows)), axis))
             rows.append(found)
         self.hazards_ = np.array(curves)
         self.lookup_ = Lookup(settings.idx_backoff, tuple(rows))
@@ -65,16 +70,13 @@ class KaplanMeierModel:
         return found
 
     def curve_table(self, rows: Examples) -> HazardTable:
-        intervals = self.intervals_
-        return HazardTable.from_hazards(intervals.edges, self.hazards(rows), intervals.tail_s, intervals.grid)
+        return self.axis_.table(self.hazards(rows), rows)
 
     def export(self) -> Exported:
         """The table, with a forest of one leaf that counts nowhere: no text and no scores, as there is no learner."""
-        intervals = self.intervals_
-        return Exported("hazard", Forest.without_splits(self.n_features_ + 1), {
-            "edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
-            "grid": intervals.grid.tolist(),
-        }, lookup=ExportedLookup(self.lookup_, self.hazards_, (0.0,) * len(intervals.offsets)))  # fmt: skip
+        weights = (0.0,) * len(self.axis_.intervals.offsets)
+        return Exported(self.axis_.kind, Forest.without_splits(self.n_features_ + 1), self.axis_.fields(),
+                        lookup=ExportedLookup(self.lookup_, self.hazards_, weights))
 
     def gains(self) -> None:
         return None
@@ -84,14 +86,41 @@ KM = Family(KaplanMeierModel, "Kaplan-Meier curve per owner key, backing off to 
             "whole distribution", complexity=3, trained="always", is_baseline=True)
 
 
-def _hazards(lifetime_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray, intervals: Intervals) -> np.ndarray:
+def _hazards(rows: Examples, axis: Axis) -> np.ndarray:
     """Cumulative hazard of each interval from the product-limit estimate; pooled where nobody is at risk.
+
+    On two clocks by two estimates: of the age, where a request is censored at half of its limit; and of the share of
+    the limit among those that reach it.
+    """
+    own = axis.intervals
+    if axis.limit_place < 0:
+        return _between(rows.lifetime_s, rows.is_event, rows.entry_s, own.edges, own.offsets)
+    limit_s, n_ages = axis.limit_s(rows), axis.n_ages
+    is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
+    switch_s = np.where(is_limited, own.shares[0] * limit_s - HALF_S, np.inf)
+    is_aged = rows.entry_s < switch_s
+    by_age = _between(np.minimum(rows.lifetime_s, switch_s)[is_aged],
+                      (rows.is_event & (rows.lifetime_s <= switch_s))[is_aged], rows.entry_s[is_aged], own.edges,
+                      own.offsets[:n_ages])
+    is_late = is_limited & (rows.lifetime_s > switch_s)
+    with_half = rows.take(is_late)
+    shares = (with_half.lifetime_s + HALF_S) / limit_s[is_late]
+    entries = np.maximum((with_half.entry_s + HALF_S) / limit_s[is_late], own.shares[0])
+    by_share = _between(shares, with_half.is_event, entries, own.shares, own.offsets[n_ages:])
+    return np.concatenate([by_age, by_share])
+
+
+def _between(value: np.ndarray, is_event: np.ndarray, entry: np.ndarray, edges: np.ndarray,
+             offsets: np.ndarray) -> np.ndarray:
+    """Cumulative hazard between edges (J + 1,), float64 (J,); of the pooled one, log-odds (J,), where none is seen.
 
     scikit-survival's estimator gives the same numbers, but counts who is at risk anew at each time: with entry times
     it is quadratic in the rows.
     """
-    known = KaplanMeier.of(lifetime_s, is_event, entry_s)
+    if not (entry < value).any():
+        return np.log1p(np.exp(offsets))
+    known = KaplanMeier.of(value, is_event, entry)
     survival = known.survival()
-    position = np.searchsorted(known.values, intervals.edges, side="right") - 1
+    position = np.searchsorted(known.values, edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
-    return interval_hazards(at_edges, intervals, float(known.values[-1]))
+    return interval_hazards(at_edges, edges, offsets, float(known.values[-1]))

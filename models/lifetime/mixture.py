@@ -14,6 +14,7 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.lifetime.axis import Axis
 from sojourn.models.lifetime.contract import Exported, ExportedLookup, FitSettings
 from sojourn.models.lifetime.family import Family
 from sojourn.models.lifetime.hazard import HazardModel
@@ -34,6 +35,7 @@ Score = Callable[[np.ndarray], BrierOverAges]
 @dataclass(frozen=True, slots=True)
 class Weights:
     """weights: float64 (4,), of the hazard model's own hazard in each bucket of the age, in tenths; the rest is km's.
+    On two clocks a fifth stands for all that is past half of the limit.
 
     single: the better of the two alone, by score. gain: its score minus that of these weights, above 0 = better; low,
     high: the 95 % interval over owners. n: rows of the validation window that were asked. is_shrunk: other weights were
@@ -53,34 +55,32 @@ class Weights:
         if len({*self.weights.tolist()}) == 1 and self.weights[0] in (0.0, 1.0):
             is_level = ", as better weights were within one standard error" if self.is_shrunk else ""
             return f"{self.single} alone at every age{is_level} ({self.n:,} validation requests)."
-        each = ", ".join(f"{weight:.1f} from {start_s:g} s on"
-                         for weight, start_s in zip(self.weights.tolist(), BUCKETS_S, strict=True))
+        starts = [*(f"{start_s:g} s" for start_s in BUCKETS_S), "half of the limit"]
+        each = ", ".join(f"{weight:.1f} from {start} on"
+                         for weight, start in zip(self.weights.tolist(), starts, strict=False))
         said = (f"Weight of hazard by age, the rest is km's: {each}. Brier over ages {self.gain:+.4f} better than "
                 f"{self.single} alone, 95 % interval {self.low:+.4f} to {self.high:+.4f} over owners "
                 f"({self.n:,} validation requests)")
         return f"{said}; better weights were within one standard error." if self.is_shrunk else f"{said}."
 
 
-def choose_weights(own: HazardTable, table: HazardTable, valid: Examples, seed: int) -> Weights:
+def choose_weights(own: np.ndarray, known: np.ndarray, axis: Axis, valid: Examples, seed: int) -> Weights:
     """Weights by the Brier score over ages: best in each bucket, then as near to the better single family as one
     standard error allows (owners drawn).
 
-    own, table: curves of the validation rows by the hazard model and by km, fitted before them, with the same edges. A
-    window that can't be scored gets km alone.
+    own, known: hazards of the validation rows by the hazard model and by km, float64 (n, J), both fitted before them
+    on this axis. A window that can't be scored gets km alone.
     """
     if len(valid) > N_ROWS_MAX:
         idx = np.sort(np.random.default_rng(seed).permutation(len(valid))[:N_ROWS_MAX])
-        own, table, valid = own.take(idx), table.take(idx), valid.take(idx)
-    widths = np.diff(own.edges)
-    hazards, known = own.rates[:, :-1] * widths, table.rates[:, :-1] * widths
-    bucket, tail_s = buckets_of(own.edges), float(own.after[0, -1])
+        own, known, valid = own[idx], known[idx], valid.take(idx)
+    bucket = buckets_of(axis)
 
     def brier(weights: np.ndarray) -> BrierOverAges:
         each = weights[bucket]
-        mixed = HazardTable.from_hazards(own.edges, each * hazards + (1.0 - each) * known, tail_s, own.grid)
-        return BrierOverAges.of(mixed, valid)
+        return BrierOverAges.of(axis.table(each * own + (1.0 - each) * known, valid), valid)
 
-    n = len(BUCKETS_S)
+    n = max(len(BUCKETS_S), int(bucket.max()) + 1)
     alone = {"km": np.zeros(n), "hazard": np.ones(n)}
     scores = {name: brier(weights).score() for name, weights in alone.items()}
     if not math.isfinite(scores["km"]):
@@ -96,14 +96,11 @@ def choose_weights(own: HazardTable, table: HazardTable, valid: Examples, seed: 
                    not np.array_equal(chosen, best))
 
 
-def buckets_of(edges: np.ndarray) -> np.ndarray:
-    """The bucket of each interval, int64 (J,).
-
-    >>> buckets_of(np.array([0.0, 599.5, 600.0, 30_000.5, 40_000.5])).tolist()
-    [0, 0, 1, 3]
-    """
-    found: np.ndarray = np.searchsorted(BUCKETS_S, edges[:-1], side="right") - 1
-    return found
+def buckets_of(axis: Axis) -> np.ndarray:
+    """The bucket of each interval, int64 (J,); those of a share of the limit are of the last one."""
+    aged = np.searchsorted(BUCKETS_S, axis.intervals.edges[:-1], side="right") - 1
+    n_shares = len(axis.intervals.offsets) - len(aged)
+    return np.append(aged, np.full(n_shares, len(BUCKETS_S)))
 
 
 def _best(brier: Score, start: np.ndarray, score: float) -> np.ndarray:
@@ -146,24 +143,21 @@ class MixtureModel:
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         self.hazard_ = HazardModel().fit(train, valid, past, settings)
         self.km_ = KaplanMeierModel().fit(train, valid, past, settings)
-        own, table = self.hazard_.validation_table_, self.km_.validation_table_
-        if not isinstance(own, HazardTable) or not isinstance(table, HazardTable):
-            raise TypeError("hazard and km must answer with interval hazards")
-        self.weights_ = choose_weights(own, table, valid, settings.seed)
-        each, widths = self.weights_.weights[buckets_of(own.edges)], np.diff(own.edges)
-        mixed = each * own.rates[:, :-1] * widths + (1.0 - each) * table.rates[:, :-1] * widths
-        self.validation_table_ = HazardTable.from_hazards(own.edges, mixed, float(own.after[0, -1]), own.grid)
+        own, known = self.hazard_.validation_hazards_, self.km_.validation_hazards_
+        axis = self.km_.validation_axis_
+        self.weights_ = choose_weights(own, known, axis, valid, settings.seed)
+        each = self.weights_.weights[buckets_of(axis)]
+        self.validation_table_ = axis.table(each * own + (1.0 - each) * known, valid)
         return self
 
     def curve_table(self, rows: Examples) -> HazardTable:
-        intervals = self.hazard_.intervals_
-        each = self.weights_.weights[buckets_of(intervals.edges)]
-        hazards = each * self.hazard_.hazards(rows) + (1.0 - each) * self.km_.hazards(rows)
-        return HazardTable.from_hazards(intervals.edges, hazards, intervals.tail_s, intervals.grid)
+        axis = self.hazard_.axis_
+        each = self.weights_.weights[buckets_of(axis)]
+        return axis.table(each * self.hazard_.hazards(rows) + (1.0 - each) * self.km_.hazards(rows), rows)
 
     def export(self) -> Exported:
         """The hazard model with km's table beside it; one of them alone where all weights are its own."""
-        weights = tuple(self.weights_.weights[buckets_of(self.hazard_.intervals_.edges)].tolist())
+        weights = tuple(self.weights_.weights[buckets_of(self.hazard_.axis_)].tolist())
         own = self.km_.export() if not any(weights) else self.hazard_.export()
         if any(weights) and min(weights) < 1.0:
             own = replace(own, lookup=ExportedLookup(self.km_.lookup_, self.km_.hazards_, weights))

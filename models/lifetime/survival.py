@@ -81,7 +81,7 @@ class SurvivalModel(ABC):
             features = self.scaling_.transform(rows.features[low:low + step])
             survival = self.estimator_.predict_survival_function(features, return_array=True)
             at_edges = np.where(position < 0, 1.0, survival[:, np.maximum(position, 0)])
-            hazards[low:low + step] = interval_hazards(at_edges, intervals, self.last_s_)
+            hazards[low:low + step] = interval_hazards(at_edges, intervals.edges, intervals.offsets, self.last_s_)
         return HazardTable.from_hazards(intervals.edges, hazards, intervals.tail_s, intervals.grid)
 
     def export(self) -> None:

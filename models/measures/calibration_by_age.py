@@ -17,6 +17,8 @@ from sojourn.models.measures.thresholds import AGES_S, label_of
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Whose coverage is measured; each is a decile."""
+PERCENTS = tuple(round(100 * q) for q in QUANTILES)
+"""The same as names and titles have them."""
 N_ENDS_MIN = 100
 """Fewer observed ends than this say little of a coverage: a share of a half then has a standard error of .05 or more,
 even if requests were independent. Tables mark such a cell, a week with fewer has none, and a card leaves it out."""
@@ -92,7 +94,7 @@ class AgedPit:
 
 
 def _coverages(prefix: str, at_deciles: np.ndarray) -> dict[str, float]:
-    return {f"{prefix}.coverage_{round(100 * q)}": float(at_deciles[round(10 * q) - 1]) for q in QUANTILES}
+    return {f"{prefix}.coverage_{percent}": float(at_deciles[percent // 10 - 1]) for percent in PERCENTS}
 
 
 @dataclass(frozen=True, slots=True)

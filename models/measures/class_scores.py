@@ -15,10 +15,21 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.censoring import censoring_curve, outliving_weights
 from sojourn.models.measures.thresholds import CLASS_THRESHOLDS_S, label_of
+from sojourn.models.outcomes import CensoringCurve
 
 N_EACH_MIN = 20
-"""A threshold that fewer rows are seen to outlive, or not to, is left out of the classes."""
+"""A threshold that fewer rows are seen to outlive, or not to, is left out: of the classes, and by the classifiers."""
 CLASS_AGES_S = (0, 3_600)
+
+
+def has_each(outlives: np.ndarray) -> bool:
+    """Whether enough rows outlive a threshold, and enough do not. outlives: bool (n,).
+
+    >>> has_each(np.arange(40) < 20), has_each(np.arange(40) < 19)
+    (True, False)
+    """
+    n_long = int(outlives.sum())
+    return min(n_long, len(outlives) - n_long) >= N_EACH_MIN
 
 
 def shown_thresholds(past: Examples, test: Examples) -> Mapping[str, tuple[int, ...]]:
@@ -26,8 +37,9 @@ def shown_thresholds(past: Examples, test: Examples) -> Mapping[str, tuple[int, 
 
     A window shows one if at least 20 rows are seen to outlive it, and 20 are seen not to.
     """
+    windows = [(rows, censoring_curve(rows)) for rows in (past, test)]
     shown = {name: tuple(each for each in thresholds_s
-                         if all(_is_shown(rows, each, age_s) for rows in (past, test) for age_s in CLASS_AGES_S))
+                         if all(_is_shown(*window, each, age_s) for window in windows for age_s in CLASS_AGES_S))
              for name, thresholds_s in CLASS_THRESHOLDS_S.items()}
     return {name: thresholds_s for name, thresholds_s in shown.items() if thresholds_s}
 
@@ -63,7 +75,6 @@ def class_scores(table: CurveTable, test: Examples, cores: np.ndarray,
     return found
 
 
-def _is_shown(rows: Examples, threshold_s: int, age_s: int) -> bool:
-    weight, _ = outliving_weights(censoring_curve(rows), rows, age_s + threshold_s, age_s)
-    n_long = int((rows.lifetime_s[weight > 0.0] > age_s + threshold_s).sum())
-    return min(n_long, int((weight > 0.0).sum()) - n_long) >= N_EACH_MIN
+def _is_shown(rows: Examples, curve: CensoringCurve, threshold_s: int, age_s: int) -> bool:
+    weight, _ = outliving_weights(curve, rows, age_s + threshold_s, age_s)
+    return has_each(rows.lifetime_s[weight > 0.0] > age_s + threshold_s)

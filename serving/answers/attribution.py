@@ -69,11 +69,15 @@ def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
         sizes.append((LOOKUP_ROW, 1))
     sizes.append((ARRIVAL, len(CLOCK_FEATURES)))
     sizes += [(key.history_name, len(key.feature_names())) for key in encoder.history.keys]
-    groups, start = [], 0
-    for name, size in sizes:
-        groups.append(InputGroup(name, tuple(range(start, start + size))))
+    places, start = [], 0
+    for _, size in sizes:
+        places.append([*range(start, start + size)])
         start += size
-    return tuple(groups)
+    owners = [idx for idx, key in enumerate(encoder.history.keys) if key.kind == "owner"]
+    limits, first = encoder.limit_names(), len(sizes) - len(encoder.history.keys)
+    for idx in range(len(limits)):  # follows from a key's history and the limit; see `Encoder.fill_limits`
+        places[first + owners[idx * len(owners) // len(limits)]].append(start + idx)
+    return tuple(InputGroup(name, tuple(idx)) for (name, _), idx in zip(sizes, places, strict=True))
 
 
 def background_of(schema: Schema) -> np.ndarray | None:
@@ -116,7 +120,10 @@ def attribute(builder: CurveBuilder, features: list[float], background: np.ndarr
         read = np.union1d(read, [lookup.place])
     known: dict[bytes, float] = {}
 
-    def median_log10(mixed: np.ndarray) -> float:
+    def median_log10(taken: np.ndarray) -> float:
+        features = taken.tolist()
+        builder.schema.encoder.fill_limits(features)
+        mixed = np.array(features)
         key = mixed[read].tobytes()  # many mixtures differ only in what the forest does not read
         if key not in known:
             known[key] = math.log10(max(builder.curve(mixed.tolist()).quantile(0.5, uptime_s), 1.0))

@@ -1,7 +1,8 @@
 """The bundle: a folder of data that crosses from training to serving, each file with its hash.
 
 `model.onnx` the forest; `schema.json` what its inputs and scores mean; `history.npz` the owner history at the
-end of the trace, test window included, and the lookup table of a model that has one (plain arrays, never pickle);
+end of the trace, test window included, the lookup table of a model that has one, and the model that predicts running
+requests anew where there is one (plain arrays, never pickle);
 `MANIFEST.json` the sha256 of each.
 Loading runs no code.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.serving.bundle.array_archive import read_arrays
+from sojourn.serving.bundle.refresh_model import RefreshModel
 from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
 from sojourn.serving.bundle.vouched_files import MANIFEST, VouchedFiles, version_of
 from sojourn.serving.checks import folder_path
@@ -26,12 +28,16 @@ _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256."""
+    """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256.
+
+    refresh: what predicts running requests anew; None where nothing is gained by it.
+    """
 
     schema: Schema
     model: bytes
     history: HistoryState
     version: str
+    refresh: RefreshModel | None = None
 
 
 def load_bundle(folder: str | Path) -> Bundle:
@@ -50,7 +56,8 @@ def load_bundle(folder: str | Path) -> Bundle:
         history = HistoryState.from_arrays(schema.encoder.history, arrays)
     except Exception as error:  # whatever arrays that do not fit make numpy raise
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
-    return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]))
+    return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]),
+                  RefreshModel.from_document(document, arrays))
 
 
 def check_files(folder: str | Path) -> str:

@@ -83,7 +83,7 @@ class Schema:
             tail_s = document_fields.number(document.get("tail_s", 1.0), "tail_s")
             smearing = document_fields.number(document.get("smearing", 1.0), "smearing")
             numbers = ModelNumbers(lists["edges"], lists["offsets"], lists["grid"], tail_s, smearing,
-                                   lists["residuals"], age_features, table)
+                                   lists["residuals"], age_features, lists["shares"], encoder.limit_place, table)
             schema = cls(kind, family, encoder, numbers, document)
             schema._check(list(document["features"]))
         except BundleError:
@@ -98,14 +98,15 @@ class Schema:
             raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
                               f"got {len(features)} others")
         own = self.numbers
-        numbers = np.array([*own.edges, *own.offsets, *own.grid, *own.residuals, own.tail_s, own.smearing])
+        numbers = np.array([*own.edges, *own.offsets, *own.grid, *own.residuals, *own.shares, own.tail_s, own.smearing])
         if not (np.abs(numbers) <= LARGEST).all() or own.tail_s < 1.0 or own.smearing <= 0.0:
             raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
         self.curves.check(own)
         if own.lookup is not None and len(own.lookup.weights) != len(own.offsets):
             raise BundleError(f"schema.json: lookup's weights must be {len(own.offsets)}, one for each interval, got "
                               f"{len(own.lookup.weights)}")
-_LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX}
+_LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX,
+          "shares": N_SAMPLES_MAX}
 
 
 def _encoder(document: Mapping[str, Any]) -> Encoder:

@@ -25,6 +25,7 @@ from sojourn.serving.inputs import Encoder
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60
+_LIMIT_UNIT = "log10 of the lifetime over the limit"
 _CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
 _UNITS_BY_END = {"_cores": "cores", "_gib": "GiB", "_s": "seconds"}
 _UNITS_BY_PART = {
@@ -190,8 +191,9 @@ def _units(encoder: Encoder) -> list[str]:
     numbers = [next((unit for end, unit in _UNITS_BY_END.items() if name.endswith(end)), "as the request gives it")
                for name in encoder.numbers]
     row = [] if encoder.lookup is None else ["number of a row; see below"]
-    return [*numbers, *row, *_CLOCK_UNITS, *(_UNITS_BY_PART[name.rpartition(":")[2]]
-                                       for name in encoder.history.feature_names())]  # fmt: skip
+    return [*numbers, *row, *_CLOCK_UNITS,
+            *(_UNITS_BY_PART[name.rpartition(":")[2]] for name in encoder.history.feature_names()),
+            *(_LIMIT_UNIT for _ in encoder.limit_names())]
 
 
 def _node_tables(nodes: NodeTable) -> Iterator[str]:

@@ -31,16 +31,18 @@ from sojourn.serving.curves.formulas import (
     residual_quantile,
     score_seconds,
 )
+from sojourn.serving.curves.limit_axis import HALF_S, fill_limit_axis
 from sojourn.serving.curves.lookup_table import LookupTable
 from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.curves.packed_model import PackedModel, n_asked
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 
 __all__ = [
-    "CLASS_BOUNDS_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE", "LONGEST_S", "N_RESIDUALS", "N_STEPS_MAX",
-    "Curve", "CurveArrays", "CurveKind", "LifetimeCurve", "LookupTable", "ModelNumbers", "PackedModel", "Shared",
-    "checked_seconds", "checked_share", "fill_hazard", "hazard_quantile", "hazard_remaining", "hazard_survival",
-    "held_totals", "interval_hazard", "kind_of", "lifetime_class", "mean_seconds", "n_asked", "next_change_at",
-    "once_quantile", "once_remaining", "once_survival", "point_survival", "quantile_at", "remaining_at",
-    "residual_quantile", "score_seconds", "survival_at",
+    "CLASS_BOUNDS_S", "HALF_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE", "LONGEST_S", "N_RESIDUALS",
+    "N_STEPS_MAX", "Curve", "CurveArrays", "CurveKind", "LifetimeCurve", "LookupTable", "ModelNumbers",
+    "PackedModel", "Shared", "checked_seconds", "checked_share", "fill_hazard", "fill_limit_axis",
+    "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard", "kind_of",
+    "lifetime_class", "mean_seconds", "n_asked", "next_change_at", "once_quantile", "once_remaining",
+    "once_survival", "point_survival", "quantile_at", "remaining_at", "residual_quantile", "score_seconds",
+    "survival_at",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from sojourn.serving.curves.formulas import (
     interval_hazard,
     mean_seconds,
 )
+from sojourn.serving.curves.limit_axis import fill_limit_axis
 from sojourn.serving.curves.lookup_table import mixed_hazard, table_row
 from sojourn.serving.curves.packed_model import (
     AGE_ROWS,
@@ -33,11 +34,13 @@ from sojourn.serving.curves.packed_model import (
     KNOWN,
     LEAF_HIGHS,
     LEAF_LOWS,
+    LIMIT_PLACE,
     LOOKUP,
     OFFSETS,
     OVERALL,
     PHASE_S,
     PRIOR_STRENGTH,
+    SHARES,
     SMEARING,
     STEPS,
     TAIL_S,
@@ -51,7 +54,14 @@ from sojourn.serving.curves.packed_model import (
 )
 from sojourn.serving.forest import N_VARYING_MAX
 from sojourn.serving.forest.mask_kernels import fill_age_rows, interval_scores, n_below, narrow, step_scores
-from sojourn.serving.inputs import CATEGORY_FEATURES, OWNER_FEATURES, fill_category_features, fill_owner_features
+from sojourn.serving.inputs import (
+    CATEGORY_FEATURES,
+    OWNER_FEATURES,
+    fill_category_features,
+    fill_limit_features,
+    fill_owner_features,
+)
+from sojourn.serving.jitable import register_inlined
 from sojourn.serving.kernel import kernel
 
 N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)
@@ -82,19 +92,15 @@ def encode(model, history_rows, asked, features):
         else:
             fill_category_features(row, overall, prior_strength, float(encoder[WINDOW]), features, at)
             at += N_CATEGORY
+    if encoder[LIMIT_PLACE] >= 0:
+        fill_limit_features(features[encoder[LIMIT_PLACE]], is_owner, N_OWNER, N_CATEGORY, n_numbers + 2, features, at)
 
 
-@kernel
-def hazard_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
-    """A hazard model's whole answer to one request: its curve's numbers, (4, J + 1), and its features, into answer.
-
-    asked: see `encode`.
-    """
-    model = PackedModel(whole, floats, masks, turn_rows)
-    forest = masks_of(model)
-    edges, offsets = float_part(model, EDGES), float_part(model, OFFSETS)
-    n_edges, n_grid = len(edges), len(offsets)
-    features = answer[N_HAZARD * n_edges:]
+@register_inlined
+def encoded_hazards(model, history_rows, asked, features):
+    """The request's features into features, and its hazards in each interval of the model, float64 (J,)."""
+    forest, masks, offsets = masks_of(model), model.masks, float_part(model, OFFSETS)
+    n_grid = len(offsets)
     scratch = np.empty((n_grid + 1, masks.shape[1]), np.uint64)
     words = scratch[n_grid]
     encode(model, history_rows, asked, features)
@@ -111,9 +117,37 @@ def hazard_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
         own = table_row(features[place], len(known) // n_grid) * n_grid
         for idx in range(n_grid):
             scores[idx] = mixed_hazard(scores[idx], weights[idx], known[own + idx])
+    return scores
+
+
+@kernel
+def hazard_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
+    """A hazard model's whole answer to one request: its curve's numbers, (4, J + 1), and its features, into answer.
+
+    asked: see `encode`.
+    """
+    model = PackedModel(whole, floats, masks, turn_rows)
+    edges = float_part(model, EDGES)
+    n_edges = len(edges)
+    scores = encoded_hazards(model, history_rows, asked, answer[N_HAZARD * n_edges:])
     numbers = answer[:N_HAZARD * n_edges].reshape(N_HAZARD, n_edges)
     tail_s = float_part(model, CONSTANTS)[TAIL_S]
     fill_hazard(scores, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
+
+
+@kernel
+def limit_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
+    """The same of a model with a clock of the limit: the numbers, (4, J + K + 1), its own edges, and its features."""
+    model = PackedModel(whole, floats, masks, turn_rows)
+    n_edges = len(float_part(model, OFFSETS)) + 1
+    features = answer[(N_HAZARD + 1) * n_edges:]
+    scores = encoded_hazards(model, history_rows, asked, features)
+    numbers = answer[:(N_HAZARD + 1) * n_edges].reshape(N_HAZARD + 1, n_edges)
+    tail_s, own = float_part(model, CONSTANTS)[TAIL_S], np.empty(n_edges - 1)
+    limit_s = features[whole_part(model, ENCODER)[LIMIT_PLACE]]
+    edges, shares = float_part(model, EDGES), float_part(model, SHARES)
+    fill_limit_axis(scores, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own)
+    fill_hazard(own, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
 
 
 @kernel
@@ -144,6 +178,20 @@ def hazard_remaining_rows(model_parts, history_rows, asked, uptimes_s, remaining
         hazard_answer(whole, floats, masks, turn_rows, history_rows, asked[idx], answer)
         interval = n_at_most(edges, uptimes_s[idx]) - 1
         left_s = hazard_remaining(edges, numbers[RATES], numbers[AFTER], numbers[GAPS], interval, uptimes_s[idx])
+        remaining_s[idx] = np.rint(left_s)
+
+
+@kernel
+def limit_remaining_rows(model_parts, history_rows, asked, uptimes_s, remaining_s, answer):
+    """The same by `limit_answer`."""
+    whole, floats, masks, turn_rows = model_parts
+    n_edges = len(float_part(PackedModel(whole, floats, masks, turn_rows), OFFSETS)) + 1
+    numbers = answer[:(N_HAZARD + 1) * n_edges].reshape(N_HAZARD + 1, n_edges)
+    for idx in range(len(asked)):
+        limit_answer(whole, floats, masks, turn_rows, history_rows, asked[idx], answer)
+        interval = n_at_most(numbers[N_HAZARD], uptimes_s[idx]) - 1
+        left_s = hazard_remaining(numbers[N_HAZARD], numbers[RATES], numbers[AFTER], numbers[GAPS], interval,
+                                  uptimes_s[idx])
         remaining_s[idx] = np.rint(left_s)
 
 

@@ -347,7 +347,73 @@ double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
 }
 """)
 
+_FILL_START = HAZARD.template.index("void ${name}_curve_fill")
+_FILL_STOP = HAZARD.template.index("double ${name}_remaining")
+LIMIT_FILL = Template("""/* The request's own edges and the hazards between them, from those of whole intervals. */
+static void own_axis(${name}_curve *curve, const double hazards[], double limit_s, double own[])
+{
+    int idx, n = 0;
+    curve->edges[0] = EDGES[0];
+    if (limit_s >= LIMIT_MIN_S && limit_s <= LIMIT_MAX_S) {
+        const double switch_s = SHARES[0] * limit_s - HALF_S;
+        for (idx = 0; idx < N_AGES && switch_s - EDGES[idx] >= WIDTH_MIN_S; idx++) {
+            const double end_s = switch_s < EDGES[idx + 1] || idx == N_AGES - 1 ? switch_s : EDGES[idx + 1];
+            own[n] = hazards[idx] * ((end_s - EDGES[idx]) / (EDGES[idx + 1] - EDGES[idx]));
+            curve->edges[++n] = end_s;
+        }
+        for (idx = N_AGES; idx < N_STEPS; idx++) {
+            own[n] = hazards[idx];
+            curve->edges[++n] = SHARES[idx - N_AGES + 1] * limit_s - HALF_S;
+        }
+    } else {
+        for (; n < N_AGES; n++) {
+            own[n] = hazards[n];
+            curve->edges[n + 1] = EDGES[n + 1];
+        }
+    }
+    for (; n < N_STEPS; n++) {
+        own[n] = 1.0;
+        curve->edges[n + 1] = curve->edges[n] + TAIL_S;
+    }
+}
+
+void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES])
+{
+    double scores[N_STEPS], own[N_STEPS];
+    double total = 0.0, mean_s = TAIL_S;$lookup_row
+    int idx;
+    step_scores(features, scores);
+    for (idx = 0; idx < N_STEPS; idx++) {
+        double hazard = interval_hazard(scores[idx], OFFSETS[idx]);$lookup_mixed
+        scores[idx] = hazard;
+    }
+    own_axis(curve, scores, features[LIMIT_PLACE], own);
+    for (idx = 0; idx < N_STEPS; idx++) {
+        const double hazard = own[idx] < LEAST_HAZARD ? LEAST_HAZARD : own[idx];
+        curve->rates[idx] = hazard / (curve->edges[idx + 1] - curve->edges[idx]);
+        curve->cumulative[idx] = total;
+        total += hazard;
+    }
+    curve->rates[N_STEPS] = 1.0 / TAIL_S;
+    curve->cumulative[N_STEPS] = total;
+    curve->after[N_STEPS] = TAIL_S;
+    curve->gaps[N_STEPS] = 0.0;
+    for (idx = N_STEPS - 1; idx >= 0; idx--) {
+        curve->after[idx] = mean_s;
+        curve->gaps[idx] = mean_s - 1.0 / curve->rates[idx];
+        mean_s = mean_at(curve, idx, curve->edges[idx]);
+    }
+}
+
+""")
+LIMIT_FIELDS = Template(HAZARD_FIELDS.template + """
+    double edges[${NAME}_N_STEPS + 1]; /* the request's own, s: of the age, then of the share of its limit */""")
+_OWN_EDGES = "curve->edges"
+LIMIT_BEFORE, LIMIT_AFTER = (Template(part.replace("EDGES", _OWN_EDGES)) for part in (
+    HAZARD.template[:_FILL_START], HAZARD.template[_FILL_STOP:]))
+
 HAZARD_CODE = HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)
+LIMIT_CODE = LIMIT_FIELDS, (STEPS, AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER)
 UPTIME_CODE = UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)
 ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE)
 """Of each kind of score the members of its curve and the code that fills and asks it."""

@@ -14,6 +14,7 @@ from sojourn.serving.curves.curve_arrays import (
     AT_SECONDS,
     AT_TOTAL,
     HAZARD,
+    LIMITED,
     N_INTERVAL,
     N_STEP,
     POINT,
@@ -36,6 +37,7 @@ from sojourn.serving.curves.formulas import (
     once_remaining,
     outlived_total,
 )
+from sojourn.serving.curves.limit_axis import fill_limit_axis
 from sojourn.serving.curves.lookup_table import mixed_hazard
 from sojourn.serving.kernel import kernel
 
@@ -59,6 +61,21 @@ def hazard_numbers(scores, offsets, weights, known, edges, tail_s):
         hazards[idx] = mixed_hazard(hazards[idx], weights[idx], known[idx])
     numbers = np.empty((N_HAZARD, len(edges)))
     fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
+    return numbers.ravel()
+
+
+@kernel
+def limit_numbers(scores, offsets, weights, known, edges, shares, limit_s, tail_s):
+    """What `hazard_numbers` gives on a request's own edges (`limit_axis`), then these: float64 (5 (J + K + 1),)."""
+    n = len(offsets)
+    hazards, own_hazards, numbers = np.empty(n), np.empty(n), np.empty((N_HAZARD + 1, n + 1))
+    for idx in range(n):
+        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
+    for idx in range(len(weights)):
+        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], known[idx])
+    fill_limit_axis(hazards, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own_hazards)
+    fill_hazard(own_hazards, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER],
+                numbers[GAPS])
     return numbers.ravel()
 
 
@@ -93,6 +110,11 @@ def remaining_rows(curves, slots, uptimes_s):
             if kind == HAZARD:
                 position = n_at_most(bounds, uptimes_s[start + idx])
                 column[idx], upper_s[idx] = N_INTERVAL * (position - 1) + AT_RATE, bounds[position]
+            elif kind == LIMITED:
+                n_edges, slot = curves.n_bounds[model[idx]] - 1, slots[start + idx]
+                position = n_at_most(curves.numbers[slot, :n_edges], uptimes_s[start + idx])
+                column[idx] = n_edges + N_INTERVAL * (position - 1) + AT_RATE
+                upper_s[idx] = curves.numbers[slot, position] if position < n_edges else np.inf
             elif kind == POINT:
                 column[idx] = N_STEP * n_below(bounds, uptimes_s[start + idx]) + AT_SECONDS
             else:
@@ -104,7 +126,7 @@ def remaining_rows(curves, slots, uptimes_s):
             third[idx] = curves.numbers[slot, column[idx] + AT_AFTER - AT_RATE]
         for idx in range(n):
             kind, uptime_s = curves.kind[model[idx]], uptimes_s[start + idx]
-            if kind == HAZARD:
+            if kind in (HAZARD, LIMITED):
                 answers[start + idx] = hazard_mean(upper_s[idx], first[idx], second[idx], third[idx], uptime_s)
             elif kind == POINT:
                 answers[start + idx] = first[idx]

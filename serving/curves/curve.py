@@ -180,6 +180,16 @@ class HazardCurve:
         return hazard_at(self.edges[idx], self.numbers.item(idx), self.numbers.item(len(self.edges) + idx), time_s)
 
 
+@dataclass(slots=True, eq=False)
+class LimitCurve(HazardCurve):
+    """A hazard curve on its request's own edges: of the age, then of the share of its limit (`limit_axis`).
+
+    axis: what all curves of the model share: the edges of the age, then the shares of the limit.
+    """
+
+    axis: Sequence[float] = ()
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PointCurve:
     """A forest's answer as a step function of the uptime, exact at and beside every threshold.

@@ -25,7 +25,7 @@ from sojourn.serving.curves.formulas import (
 )
 from sojourn.serving.jitable import register_inlined, register_jitable
 
-HAZARD, POINT, ONCE = 0, 1, 2
+HAZARD, POINT, ONCE, LIMITED = 0, 1, 2, 3
 """The kinds of curve, as numbers."""
 AT_RATE, AT_GAP, AT_AFTER, AT_CUMULATIVE = range(4)
 """Places of an interval's numbers in `CurveArrays.numbers` of a hazard curve; see `formulas.fill_hazard`."""
@@ -75,6 +75,12 @@ def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
         return np.rint(once_remaining(float(curves.numbers[slot, AT_TOTAL]), uptime_s))
     if kind == POINT:
         return curves.numbers[slot, N_STEP * n_below(curves.bounds[model], uptime_s) + AT_SECONDS]
+    if kind == LIMITED:
+        n, row = curves.n_bounds[model] - 1, curves.numbers[slot]
+        idx = n_at_most(row[:n], uptime_s) - 1
+        own = n + N_INTERVAL * idx
+        upper_s = row[idx + 1] if idx + 1 < n else np.inf
+        return hazard_mean(upper_s, row[own + AT_RATE], row[own + AT_GAP], row[own + AT_AFTER], uptime_s)
     idx = n_at_most(curves.bounds[model], uptime_s) - 1
     own = N_INTERVAL * idx
     return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, own + AT_RATE],
@@ -91,6 +97,10 @@ def quantile_at(curves: CurveArrays, slot: int, q: float, uptime_s: float) -> fl
         total_s, score = float(curves.numbers[slot, AT_TOTAL]), float(curves.numbers[slot, AT_SCORE])
         return np.rint(once_quantile(score, residuals, total_s, q, uptime_s))
     n = curves.n_bounds[model]
+    if kind == LIMITED:
+        edges, numbers = curves.numbers[slot, : n - 1], curves.numbers[slot, n - 1 : (N_INTERVAL + 1) * (n - 1)]
+        return np.rint(hazard_quantile(edges, numbers[AT_RATE::N_INTERVAL], numbers[AT_CUMULATIVE::N_INTERVAL], q,
+                                       uptime_s))
     bounds = curves.bounds[model, :n]
     if kind == POINT:
         score = float(curves.numbers[slot, N_STEP * np.searchsorted(bounds, uptime_s, side="left") + AT_SCORE])
@@ -110,6 +120,10 @@ def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: floa
         total_s, score = float(curves.numbers[slot, AT_TOTAL]), float(curves.numbers[slot, AT_SCORE])
         return once_survival(score, residuals, total_s, horizon_s, uptime_s)
     n = curves.n_bounds[model]
+    if kind == LIMITED:
+        edges, numbers = curves.numbers[slot, : n - 1], curves.numbers[slot, n - 1 : (N_INTERVAL + 1) * (n - 1)]
+        return hazard_survival(edges, numbers[AT_RATE::N_INTERVAL], numbers[AT_CUMULATIVE::N_INTERVAL], horizon_s,
+                               uptime_s)
     bounds = curves.bounds[model, :n]
     if kind == POINT:
         score = float(curves.numbers[slot, N_STEP * np.searchsorted(bounds, uptime_s, side="left") + AT_SCORE])

@@ -143,6 +143,10 @@ class CurveKind(Protocol):
         """A curve's own numbers in the order of `CurveArrays.numbers`."""
         ...
 
+    def logged(self, n_grid: int) -> np.ndarray:
+        """Which of a curve's numbers the log of decisions holds, int64; n_grid: values of what varies."""
+        ...
+
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
         """`curve_arrays.remaining_at` of many slots of one model without numba: arrays but for the libm calls."""

@@ -7,11 +7,13 @@ from types import MappingProxyType
 
 from sojourn.serving.curves.curve_kind import CurveKind
 from sojourn.serving.curves.hazard_kind import HazardKind
+from sojourn.serving.curves.limit_kind import LimitKind
 from sojourn.serving.curves.once_kind import OnceKind
 from sojourn.serving.curves.uptime_kind import UptimeKind
 
 KINDS: Mapping[str, CurveKind] = MappingProxyType({
     "hazard": HazardKind(),
+    "hazard-limit": LimitKind(),
     "uptime": UptimeKind(),
     "once": OnceKind(),
 })
@@ -25,7 +27,7 @@ def kind_of(curve: object) -> CurveKind:
 
     >>> kind_of(1.0)
     Traceback (most recent call last):
-    TypeError: curve must be a HazardCurve, PointCurve or OnceCurve, got float
+    TypeError: curve must be a HazardCurve, LimitCurve, PointCurve or OnceCurve, got float
     """
     kind = _KIND_OF_CURVE.get(type(curve))
     if kind is None:

@@ -48,9 +48,12 @@ class HazardKind:
         return [*age_features.names(names), "interval"]
 
     def check(self, model: ModelNumbers) -> None:
+        self._check_axis(model, len(model.edges) - 1)
+
+    def _check_axis(self, model: ModelNumbers, n_intervals: int) -> None:
         edges, grid = np.array(model.edges), np.array(model.grid)
         if (len(edges) < 2 or edges[0] != 0.0 or (np.diff(edges) < _WIDTH_MIN_S).any()
-                or len(model.offsets) != len(edges) - 1 or (np.diff(grid) <= 0.0).any()):
+                or len(model.offsets) != n_intervals or (np.diff(grid) <= 0.0).any()):
             raise BundleError(f"schema.json: edges must rise from 0 by {_WIDTH_MIN_S:g} or more, with one offset "
                               f"per interval, and grid must rise")
         if len(model.age_features) and len(model.age_features.ages_s) != len(model.offsets):
@@ -134,6 +137,9 @@ class HazardKind:
         cumulative = _rows_of(curve)[CUMULATIVE]
         numbers[AT_CUMULATIVE::N_INTERVAL] = cumulative[:-1]
         return np.append(numbers, cumulative[-1])
+
+    def logged(self, n_grid: int) -> np.ndarray:
+        return np.arange(n_grid)
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:

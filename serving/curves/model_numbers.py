@@ -15,6 +15,8 @@ class ModelNumbers:
     edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
     tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
     residuals: quantile grid of log10 validation residuals of a point model.
+    shares: (K + 1,) of a request's limit, of a model with that clock (`limit_axis`): of J + K offsets the last K are
+        theirs. limit_place: of the limit among the encoder's features.
     age_features: what a hazard model sets against the age; empty for others. lookup: the hazards that it reads by the
         request's history keys, or None.
 
@@ -29,4 +31,6 @@ class ModelNumbers:
     smearing: float = 1.0
     residuals: tuple[float, ...] = ()
     age_features: AgeFeatures = NO_AGE_FEATURES
+    shares: tuple[float, ...] = ()
+    limit_place: int = -1
     lookup: LookupTable | None = None

@@ -73,6 +73,9 @@ class OnceKind:
     def packed(self, curve: OnceCurve, kernels: Any) -> np.ndarray:
         return np.array([curve.total_s, curve.score])
 
+    def logged(self, n_grid: int) -> np.ndarray:
+        return np.arange(n_grid)
+
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
         return np.rint(list(map(once_remaining, numbers[slots, AT_TOTAL].tolist(), uptimes_s.tolist())))

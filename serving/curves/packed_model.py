@@ -24,12 +24,13 @@ STARTS, IS_ZERO_MISSING, LEAF_STARTS: see `LeafMasks`. Of hazard models, else em
 leaf the first step at which it can be reached, and the first after. Of models with a lookup table, else empty:
 LOOKUP, the place of its row among the features."""
 N_WHOLE = LOOKUP + 1
-THRESHOLDS, LEAVES, CONSTANTS, TURNS, OFFSETS, EDGES, STEPS, WEIGHTS, KNOWN = range(9)
+THRESHOLDS, LEAVES, CONSTANTS, TURNS, OFFSETS, EDGES, STEPS, WEIGHTS, KNOWN, SHARES = range(10)
 """Parts of floats. THRESHOLDS, LEAVES: see `LeafMasks`. CONSTANTS: see below. Of hazard models, else empty: TURNS, see
 `AgeBins`; OFFSETS (J,), log-odds; EDGES (J + 1,), s. Of models with steps, else empty: STEPS, thresholds on the uptime,
-s. Of models with a lookup table, else empty: WEIGHTS (J,) and KNOWN, its hazards row by row; see `LookupTable`."""
-N_FLOATS = KNOWN + 1
-PHASE_S, BATCH_GAP_S, WINDOW = range(3)
+s. Of models with a lookup table, else empty: WEIGHTS (J,) and KNOWN, its hazards row by row; see `LookupTable`. SHARES:
+(K + 1,) of the limit, of models with that clock, else empty."""
+N_FLOATS = SHARES + 1
+PHASE_S, BATCH_GAP_S, WINDOW, LIMIT_PLACE = range(4)
 """Places in ENCODER; see `Encoder` and `HistoryDefinition`."""
 PRIOR_STRENGTH, TAIL_S, SMEARING = range(3)
 """Places in CONSTANTS; see `HistoryDefinition` and `ModelNumbers`."""
@@ -56,7 +57,7 @@ class PackedModel(NamedTuple):
         """
         history = encoder.history
         whole = {
-            ENCODER: np.array([encoder.phase_s, history.batch_gap_s, history.window]),
+            ENCODER: np.array([encoder.phase_s, history.batch_gap_s, history.window, encoder.limit_place]),
             IS_OWNER: np.array([key.kind == "owner" for key in history.keys], np.int64), STARTS: masks.starts,
             IS_ZERO_MISSING: masks.is_zero_missing, LEAF_STARTS: masks.leaf_starts, **way.whole,
         }  # fmt: skip

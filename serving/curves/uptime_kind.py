@@ -87,6 +87,9 @@ class UptimeKind:
         numbers[:, AT_SECONDS], numbers[:, AT_SCORE] = _seconds(curve, kernels), curve.scores
         return numbers.ravel()
 
+    def logged(self, n_grid: int) -> np.ndarray:
+        return np.arange(n_grid)
+
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
         return numbers[slots, N_STEP * np.searchsorted(bounds, uptimes_s, side="left") + AT_SECONDS]

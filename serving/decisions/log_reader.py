@@ -29,7 +29,7 @@ from sojourn.serving.decisions.log_frames import (
 )
 from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, LOST_COUNTS, SHADOW_WHOLE, WITHDRAWAL_WHOLE
 
-_LISTS = ("edges", "grid", "residuals", "thresholds")
+_LISTS = ("edges", "shares", "grid", "residuals", "thresholds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class LoggedModel:
     phase_s: int
     owner_keys: tuple[str, ...]
     edges: tuple[float, ...]
+    shares: tuple[float, ...]
     grid: tuple[float, ...]
     residuals: tuple[float, ...]
     thresholds: tuple[float, ...]

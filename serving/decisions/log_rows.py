@@ -65,8 +65,8 @@ def model_frame(served: Served) -> Frame:
         "version": served.version, "family": schema.family, "kind": schema.kind,
         "features": list(served.encoder.feature_names()), "phase_s": served.encoder.phase_s,
         "owner_keys": [key.name for key in served.encoder.history.keys if key.kind == "owner"],
-        "edges": list(own.edges), "grid": list(own.grid), "tail_s": own.tail_s, "smearing": own.smearing,
-        "residuals": list(own.residuals), "thresholds": list(served.builder.thresholds),
+        "edges": list(own.edges), "shares": list(own.shares), "grid": list(own.grid), "tail_s": own.tail_s,
+        "smearing": own.smearing, "residuals": list(own.residuals), "thresholds": list(served.builder.thresholds),
         "training": document.get("training", {}), "reference": document.get("reference"),
     }, np.zeros((0, 0)))  # fmt: skip
 
@@ -90,12 +90,12 @@ def decision_frame(decisions: Sequence[Decision], owner: Owner) -> Frame:
 
 
 def curve_rows(decisions: Sequence[Decision]) -> np.ndarray:
-    """The numbers of their curves, float64 (n, k): k rates, raw scores, or one raw score."""
+    """The numbers of their curves, float64 (n, k): rates, rates and upper edges, raw scores, or one raw score."""
     first = decisions[0]
     if not first.served.schema.curves.is_varying:  # one score, no array
         return np.array([[one.curve.score] for one in decisions])
-    n_own = len(first.served.builder.grid)
-    return np.concatenate([one.curve.numbers for one in decisions]).reshape(len(decisions), -1)[:, :n_own]
+    own = first.served.schema.curves.logged(len(first.served.builder.grid))
+    return np.concatenate([one.curve.numbers for one in decisions]).reshape(len(decisions), -1)[:, own]
 
 
 def shadow_frame(served: Served, admissions: Sequence[Admission], rows: np.ndarray) -> Frame:

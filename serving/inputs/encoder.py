@@ -15,8 +15,10 @@ import numpy as np
 
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition
+from sojourn.serving.inputs.limit import LIMIT, OF_LIMIT, fill_limit_features, limit_feature_names
 from sojourn.serving.inputs.lookup import ROW, Lookup
+from sojourn.serving.inputs.owner import OWNER_FEATURES
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
@@ -49,7 +51,8 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Creation-time features in a fixed order: numbers, the row of the lookup table if any, clock, owner history.
+    """Creation-time features in a fixed order: numbers, the row of the lookup table if any, clock, owner history, and
+    where a number is the request's limit, how each owner's history stands to it.
 
     numbers: quantities known at creation (cores, GiB, requested time).
     names: owner and category columns, read as text.
@@ -78,6 +81,8 @@ class Encoder:
     _parsed: Callable[[tuple[Any, ...]], Parsed | None] = field(init=False, repr=False, compare=False)
     _pick_key_numbers: _Pick = field(init=False, repr=False, compare=False)
     _key_picks: tuple[_Pick, ...] = field(init=False, repr=False, compare=False)
+    _is_owner: tuple[bool, ...] = field(init=False, repr=False, compare=False)
+    _no_limits: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = frozenset(self.columns())
@@ -99,6 +104,8 @@ class Encoder:
             "_parsed": _values_parser(self.numbers, pick_key_numbers, key_picks, self.lookup),
             "_pick_key_numbers": pick_key_numbers,
             "_key_picks": key_picks,
+            "_no_limits": (math.nan,) * len(self.limit_names()),
+            "_is_owner": tuple(key.kind == "owner" for key in self.history.keys),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -109,7 +116,26 @@ class Encoder:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that `encode` gives, in order."""
         row = () if self.lookup is None else (ROW,)
-        return self.numbers + row + CLOCK_FEATURES + self.history.feature_names()
+        return self.numbers + row + CLOCK_FEATURES + self.history.feature_names() + self.limit_names()
+
+    @property
+    def limit_place(self) -> int:
+        """Where a request's limit stands among its features; -1 where no number is one."""
+        return self.numbers.index(LIMIT) if LIMIT in self.numbers else -1
+
+    def limit_names(self) -> tuple[str, ...]:
+        """Names of the last features, which set the owner keys' history against the limit."""
+        if self.limit_place < 0:
+            return ()
+        return limit_feature_names([key.name for key in self.history.keys if key.kind == "owner"])
+
+    def fill_limits(self, features: list[float]) -> None:
+        """Write the last features of an encoded request from the others; nothing where no number is a limit."""
+        place = self.limit_place
+        if place >= 0:
+            at = len(features) - len(OF_LIMIT) * sum(self._is_owner)
+            fill_limit_features(features[place], self._is_owner, len(OWNER_FEATURES), len(CATEGORY_FEATURES),
+                                self.n_numbers + len(CLOCK_FEATURES), features, at)
 
     @property
     def n_numbers(self) -> int:
@@ -175,8 +201,10 @@ class Encoder:
     def encode(self, parsed: Parsed, now_s: int, state: HistoryState) -> list[float]:
         """The request's features at `now_s` (float64 each); records nothing."""
         second = now_s + self.phase_s
-        return [*parsed.numbers, (second % _DAY_S) / 3_600.0, float(second // _DAY_S % 7),
-                *state.features(parsed.keys, now_s)]  # fmt: skip
+        features = [*parsed.numbers, (second % _DAY_S) / 3_600.0, float(second // _DAY_S % 7),
+                    *state.features(parsed.keys, now_s), *self._no_limits]  # fmt: skip
+        self.fill_limits(features)
+        return features
 
 
 def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:

@@ -3,10 +3,11 @@
 May import: `lifetime`, `bundle` and what lies below them.
 """
 
-from sojourn.serving.live.admitted import Admitted, LiveRequests
+from sojourn.serving.live.admitted import Admitted, LiveRequests, Refreshed, names_of_refresh
 from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
 from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
 
 __all__ = [
-    "Admitted", "LiveHistory", "LiveRequests", "content_of", "live_history", "read_snapshot", "write_snapshot",
+    "Admitted", "LiveHistory", "LiveRequests", "Refreshed", "content_of", "live_history", "names_of_refresh",
+    "read_snapshot", "write_snapshot",
 ]  # fmt: skip

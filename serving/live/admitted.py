@@ -8,17 +8,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs import Admission
+from sojourn.serving.inputs import ROW, Admission
 from sojourn.serving.lifetime import Lifetime
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
+
+
+class Refreshed(NamedTuple):
+    """A later prediction of it. encoded, n_before, version: as of `Admitted`, at `now_s`, by that version's model for
+    running requests."""
+
+    now_s: int
+    encoded: np.ndarray
+    n_before: int
+    version: str
+
+    @property
+    def features(self) -> np.ndarray:
+        """The request as it was encoded then, float64."""
+        return self.encoded[self.n_before:]
 
 
 class Admitted(NamedTuple):
     """One of them: what it takes to end it, and to make its handle again.
 
     encoded: float64, the request as the forest read it, behind `n_before` numbers of its curve. version: of the model
-    that read it. unknown: what of the request it had not seen.
+    that read it. unknown: what of the request it had not seen, at its latest prediction. refreshed: that one, where
+    it is not the admission's.
     """
 
     admission: Admission
@@ -26,11 +42,18 @@ class Admitted(NamedTuple):
     n_before: int
     unknown: tuple[str, ...]
     version: str
+    refreshed: Refreshed | None = None
 
     @property
     def features(self) -> np.ndarray:
         """The encoded request, float64."""
         return self.encoded[self.n_before:]
+
+
+def names_of_refresh(names: tuple[str, ...]) -> tuple[str, ...]:
+    """What a version whose encoder gives these features encodes a running request to: the same without the row of a
+    lookup table."""
+    return tuple(name for name in names if name != ROW)
 
 
 class LiveRequests:
@@ -47,7 +70,7 @@ class LiveRequests:
         return list(self._by_number.values())
 
     def enter(self, one: Admitted) -> None:
-        """Take one in."""
+        """Take one in, or in its own place as it is now."""
         self._by_number[one.admission.number] = one
 
     def remove(self, one: Admitted) -> None:

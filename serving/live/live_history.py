@@ -22,11 +22,13 @@ from sojourn.serving.inputs import (
     whole_history,
     yielding,
 )
-from sojourn.serving.live.admitted import Admitted
+from sojourn.serving.live.admitted import Admitted, Refreshed, names_of_refresh
 from sojourn.serving.live.snapshot import SnapshotContent
 
 _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
 """Columns of what runs; version and unknown are places in the lists of `state`."""
+_REFRESHED = ("running", "now_s", "version")
+"""Columns of what was predicted anew: the row in `running`, then as above. Older snapshots have none of it."""
 _MISSING = -1
 """Stands for the length of a history key's values that a request did not give."""
 _N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
@@ -56,6 +58,12 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
                      versions.setdefault(one.version, len(versions)), unknowns.setdefault(one.unknown, len(unknowns)))
     arrays = whole_arrays(cut) | {
         "running": rows, "running:feature": np.concatenate([np.empty(0), *(one.features for one in running)]),
+    }  # fmt: skip
+    again = [(idx, one.refreshed) for idx, one in enumerate(running) if one.refreshed is not None]
+    arrays |= {
+        "refreshed": np.array([(idx, own.now_s, versions.setdefault(own.version, len(versions)))
+                               for idx, own in again], np.int64).reshape(-1, len(_REFRESHED)),
+        "refreshed:feature": np.concatenate([np.empty(0), *(own.features for _, own in again)]),
     }  # fmt: skip
     for idx, key in enumerate(cut.definition.keys):
         arrays |= _packed_keys(idx, len(key.columns), running)
@@ -123,12 +131,32 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
         raise ValueError(f"running:feature must be {n_features.sum()} numbers, got shape {features.shape}")
     keys = [_unpacked_keys(idx, len(key.columns), arrays, len(rows))
             for idx, key in enumerate(history.definition.keys)]
+    refreshed = _refreshed(arrays, names, len(rows)) if "refreshed" in arrays else {}
     running = []
     for idx, row in yielding(rows.tolist()):
         admission = Admission(row[0], row[1], tuple(own[idx] for own in keys), row[2])
         encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
-        running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0]))
+        running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx)))
     return running
+
+
+def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tuple[str, ...]]],
+               n_running: int) -> dict[int, Refreshed]:
+    """What was predicted anew, by its row in `running`."""
+    rows = checked_array(arrays, "refreshed", np.int64)
+    features = checked_array(arrays, "refreshed:feature", np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(_REFRESHED):
+        raise ValueError(f"refreshed must have {len(_REFRESHED)} columns, got shape {rows.shape}")
+    of, now_s, version = rows.T
+    if (((of < 0) | (of >= n_running) | (now_s <= -LATEST_S) | (now_s >= LATEST_S) | (version < 0)
+         | (version >= len(names))).any() or (np.diff(of) <= 0).any()):
+        raise ValueError(f"refreshed must be rows of {', '.join(_REFRESHED)} within their bounds, in their order")
+    n_features = np.array([len(names_of_refresh(own)) for _, own in names], np.int64)[version]
+    ends = np.cumsum(n_features).tolist()
+    if features.shape != (n_features.sum(),):
+        raise ValueError(f"refreshed:feature must be {n_features.sum()} numbers, got shape {features.shape}")
+    return {row[0]: Refreshed(row[1], features[end - n:end].copy(), 0, names[row[2]][0])
+            for row, end, n in zip(rows.tolist(), ends, n_features.tolist(), strict=True)}
 
 
 def _packed_keys(idx: int, n_columns: int, running: Sequence[Admitted]) -> dict[str, np.ndarray]:

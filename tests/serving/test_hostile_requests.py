@@ -20,7 +20,7 @@ from sojourn.serving import Lifetime, Predictor
 from sojourn.serving import served as served_module
 from sojourn.serving.answers.curve_builder import CurveBuilder
 
-KINDS = ("hazard", "uptime", "once")
+KINDS = ("hazard", "hazard-limit", "uptime", "once")
 NOW_S = 1_000_000
 
 
@@ -265,7 +265,7 @@ def test_both_paths_refuse_the_same_and_answer_the_same(made: Made) -> None:
     for kind in KINDS:
         fast, slow = (loaded(made.folders[kind], way) for way in ("compiled", "plain"))
         for value in [*NUMBERS, *OTHERS]:
-            for column in ("cpu_cores", "zone", "subscription"):
+            for column in ("cpu_cores", "requested_s", "zone", "subscription"):
                 assert outcome(fast, {column: value}, NOW_S) == outcome(slow, {column: value}, NOW_S)
             for now_s in (2**53 - 1, 1 - 2**53, value):
                 assert outcome(fast, {"cpu_cores": 2}, now_s) == outcome(slow, {"cpu_cores": 2}, now_s)

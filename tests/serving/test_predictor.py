@@ -22,7 +22,7 @@ from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.formulas import lifetime_class
 
-KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
 
 
@@ -96,7 +96,7 @@ def test_a_request_ends_once(made: Made, predictor: Predictor, first: str, secon
 
 def test_unknown_inputs_are_answered_and_reported(made: Made, predictor: Predictor) -> None:
     vm = predictor.predict({"cpu_cores": 2, "zone": "never-seen", "subscription": "nobody"}, 0)
-    assert set(vm.not_given) == {"mem_gib", "disk_gib", "deployment", "vm_category"}
+    assert set(vm.not_given) == {"mem_gib", "disk_gib", "requested_s", "deployment", "vm_category"}
     assert {"zone", "subscription"} <= set(vm.not_seen)
     assert vm.unknown == (*vm.not_given, *(f"history of {key}" for key in vm.not_seen))
     # a column and a history key may share a name: which of them is unknown is told

@@ -13,7 +13,7 @@ from made_bundles import Made, make
 from sojourn.serving import BundleError, Predictor
 from sojourn.serving.pyfunc import HORIZONS_S, QUANTILES, PyfuncModel, _load_pyfunc
 
-KINDS = ("hazard", "uptime", "once")
+KINDS = ("hazard", "hazard-limit", "uptime", "once")
 
 
 @pytest.fixture(scope="module")

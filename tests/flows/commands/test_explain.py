@@ -20,7 +20,7 @@ from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.answers.attribution import Attribution, InputGroup
 from sojourn.serving.answers.curve_builder import CurveBuilder
 
-KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def _learnt(spec: TraceSpec, folder: Path, training: dict[str, Any]) -> str:
 
 def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_trace(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, folder = _spec(tmp_path / "store"), make(tmp_path).folders["hazard"]
+    spec, folder = _spec(tmp_path / "store"), make(tmp_path, has_limits=False).folders["hazard"]
     own = {"content_hash": content_hash(spec.source), "data_hash": spec.data_hash}
     learn((spec, []), 1)
     from_s = cut_s(spec)

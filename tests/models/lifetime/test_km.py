@@ -24,10 +24,10 @@ def _examples(n: int, seed: int = 0) -> Examples:
 
 def _expected(examples: Examples, model: KaplanMeierModel) -> list[float]:
     times, survival = kaplan_meier_estimator(examples.is_event, examples.lifetime_s, examples.entry_s)
-    position = np.searchsorted(times, model.intervals_.edges, side="right") - 1
+    position = np.searchsorted(times, model.axis_.intervals.edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
-    hazards: list[float] = interval_hazards(at_edges, model.intervals_, float(examples.lifetime_s.max())).tolist()
-    return hazards
+    own = model.axis_.intervals
+    return interval_hazards(at_edges, own.edges, own.offsets, float(examples.lifetime_s.max())).tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))

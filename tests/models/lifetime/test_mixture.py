@@ -14,7 +14,9 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models.bundle_table import table_of
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.curve_table import HazardTable
+from sojourn.models.lifetime.axis import Axis
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.intervals import Intervals
 from sojourn.models.lifetime.mixture import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
@@ -34,22 +36,21 @@ def _valid(n: int, seed: int = 0) -> tuple[Examples, np.ndarray]:
                     np.arange(n)), mean_s
 
 
-def _table(hazards: np.ndarray) -> HazardTable:
-    return HazardTable.from_hazards(EDGES, hazards, 50_000.0, EDGES)
+AXIS = Axis(Intervals(EDGES, np.zeros(20), 50_000.0, EDGES))
 
 
-def _tables(mean_s: np.ndarray) -> tuple[HazardTable, HazardTable]:
-    """The right curves, and one that takes the two kinds of owners for each other."""
+def _both(mean_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The right hazards, and those that take the two kinds of owners for each other."""
     widths = np.diff(EDGES)
-    return _table(widths / mean_s[:, None]), _table(widths / np.where(mean_s > 1e4, 1_200.0, 72_000.0)[:, None])
+    return widths / mean_s[:, None], widths / np.where(mean_s > 1e4, 1_200.0, 72_000.0)[:, None]
 
 
 @pytest.mark.parametrize("is_hazard_right", [True, False])
 def test_weights_go_to_who_is_right(is_hazard_right: bool) -> None:
     valid, mean_s = _valid(1_500)
-    right, wrong = _tables(mean_s)
-    own, table = (right, wrong) if is_hazard_right else (wrong, right)
-    found = choose_weights(own, table, valid, 0)
+    right, wrong = _both(mean_s)
+    own, known = (right, wrong) if is_hazard_right else (wrong, right)
+    found = choose_weights(own, known, AXIS, valid, 0)
     assert found.single == ("hazard" if is_hazard_right else "km")
     assert np.abs(found.weights - is_hazard_right).max() <= 0.2
     assert found.low >= -1e-3
@@ -57,12 +58,10 @@ def test_weights_go_to_who_is_right(is_hazard_right: bool) -> None:
 
 def test_each_may_be_right_at_some_ages() -> None:
     valid, mean_s = _valid(3_000)
-    right, wrong = _tables(mean_s)
-    early = buckets_of(EDGES) < 2
-    widths = np.diff(EDGES)
-    own = _table(np.where(early, right.rates[:, :-1], wrong.rates[:, :-1]) * widths)
-    table = _table(np.where(early, wrong.rates[:, :-1], right.rates[:, :-1]) * widths)
-    found = choose_weights(own, table, valid, 0)
+    right, wrong = _both(mean_s)
+    early = buckets_of(AXIS) < 2
+    own, known = np.where(early, right, wrong), np.where(early, wrong, right)
+    found = choose_weights(own, known, AXIS, valid, 0)
     assert (found.weights[:2] >= 0.7).all() and (found.weights[2:] <= 0.3).all()
     assert found.gain > 0.01 and found.low > 0.0
     assert f"{found.weights[0]:.1f} from 0 s on" in found.text() and "95 % interval" in found.text()
@@ -72,14 +71,14 @@ def test_a_tiny_window_falls_to_one_of_the_two_and_says_so() -> None:
     valid, mean_s = _valid(12, seed=4)
     widths = np.diff(EDGES)
     factor = np.where(np.arange(12) % 2 == 0, 6.0, 1.0 / 6.0)[:, None]
-    own, table = (_table(widths / mean_s[:, None] * each) for each in (factor, 1.0 / factor))
-    found = choose_weights(own, table, valid, 0)
+    own, known = (widths / mean_s[:, None] * each for each in (factor, 1.0 / factor))
+    found = choose_weights(own, known, AXIS, valid, 0)
     assert set(found.weights.tolist()) in ({0.0}, {1.0})
     assert found.is_shrunk
     assert found.text() == f"{found.single} alone at every age, as better weights were within one standard error (12 " \
                            "validation requests)."
     nobody = replace(valid, entry_s=np.full(12, 0.5))
-    assert choose_weights(_table(np.ones((12, 20))), _table(np.ones((12, 20))), nobody, 0).weights.tolist() == [0.0] * 4
+    assert choose_weights(np.ones((12, 20)), np.ones((12, 20)), AXIS, nobody, 0).weights.tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.3, 0.7, 1.0), (0.0,) * 4, (1.0,) * 4])

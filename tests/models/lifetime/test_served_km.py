@@ -75,7 +75,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     root = tmp_path_factory.mktemp("km")
     folder = write_bundle(root / "km", "km", exported, encoder, history, about)
     hazard = HazardModel(n_rounds=10).fit(split.train, split.valid, split.past, settings).export()
-    weights = tuple(np.linspace(0.0, 1.0, len(model.intervals_.offsets)).tolist())
+    weights = tuple(np.linspace(0.0, 1.0, len(model.axis_.intervals.offsets)).tolist())
     lookup = ExportedLookup(model.lookup_, model.hazards_, weights)
     mixed = write_bundle(root / "mixed", "mixed", replace(hazard, lookup=lookup), encoder, history, {})
     return Served(trace, rows, split, model, folder, mixed)
@@ -155,7 +155,7 @@ def test_a_version_with_other_row_numbers_finds_a_running_requests_row_anew(serv
     predictor.flush_decisions()
     predictor.stop_logging()
     log = read_log(tmp_path / "log")
-    n = len(served.model.intervals_.offsets)
+    n = len(served.model.axis_.intervals.offsets)
     assert log.shadows[0].curves[:, :n].tolist() == [
         cast("HazardCurve", life.curve).numbers[:n].tolist() for life in expected]
     predictor.reload(other)

@@ -19,7 +19,7 @@ LEVELS = (0.1, 0.5, 0.9)
 def _exponential(mean_s: np.ndarray) -> HazardTable:
     """Curves exp(-t / mean): what remains has the same curve at every age."""
     edges = np.array([0.0, 1.0])
-    return HazardTable(edges, edges, np.tile(1.0 / mean_s[:, None], 2),
+    return HazardTable(edges[None], edges, np.tile(1.0 / mean_s[:, None], 2),
                        np.stack([np.zeros(len(mean_s)), 1.0 / mean_s], axis=1), np.tile(mean_s[:, None], 2),
                        np.zeros((len(mean_s), 2)))
 

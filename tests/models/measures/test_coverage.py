@@ -20,7 +20,7 @@ def _rows(lifetime_s: np.ndarray, is_event: np.ndarray) -> Examples:
 def _exponential(mean_s: np.ndarray) -> HazardTable:
     """Curves exp(-t / mean)."""
     edges = np.array([0.0, 1.0])
-    return HazardTable(edges, edges, np.tile(1.0 / mean_s[:, None], 2),
+    return HazardTable(edges[None], edges, np.tile(1.0 / mean_s[:, None], 2),
                        np.stack([np.zeros(len(mean_s)), 1.0 / mean_s], axis=1), np.tile(mean_s[:, None], 2),
                        np.zeros((len(mean_s), 2)))
 

@@ -19,7 +19,7 @@ from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.curve import HazardCurve
 from sojourn.serving.forest.forest import LEQ, Forest
 
-KINDS = pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 values_of_three = st.lists(st.floats(-10.0, 10.0), min_size=8, max_size=8)
 
 

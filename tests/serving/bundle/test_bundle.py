@@ -20,7 +20,7 @@ from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import FILES
 
-KINDS = ("hazard", "uptime", "once")
+KINDS = ("hazard", "hazard-limit", "uptime", "once")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_bad_manifest_is_refused(folder: Path, content: bytes, message: str) -
 
 @pytest.mark.parametrize(("change", "message"), [
     (lambda s: s.update(format_version=2), "format_version must be 1, got 2"),
-    (lambda s: s.update(kind="other"), "kind must be one of hazard, uptime, once, got 'other'"),
+    (lambda s: s.update(kind="other"), "kind must be one of hazard, hazard-limit, uptime, once, got 'other'"),
     (lambda s: s.pop("family"), "schema.json must be complete, got KeyError: 'family'"),
     (lambda s: s.pop("features"), "schema.json must be complete, got KeyError: 'features'"),
     (lambda s: s["features"].pop(), "features must be those that the encoder gives"),

@@ -38,7 +38,7 @@ from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COL
 from sojourn.serving.forest.forest import DEPTH_MAX, LEQ, Forest
 from sojourn.serving.forest.onnx_reader import read_forest
 
-KINDS = ("hazard", "uptime", "once")
+KINDS = ("hazard", "hazard-limit", "uptime", "once")
 UPTIMES_S = (0.0, 60.0, 7_200.0, 1e12, 1e300)
 Path_ = tuple[str | int, ...]
 

@@ -22,27 +22,36 @@ from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle.bundle import Bundle
 from sojourn.serving.c.c_source import CSource, c_source, plain_text
 from sojourn.serving.curves.formulas import LONGEST_S, lifetime_class
+from sojourn.serving.curves.limit_axis import HALF_S
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
 
 pytestmark = needs_c
-KINDS = ("hazard", "uptime", "once")
+KINDS = ("hazard", "hazard-limit", "uptime", "once")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 N_FORESTS = 12
+LIMITS_S = (60.0, 59.999, 120.5, 3_600.0, 86_400.0, 94_608_000.0, 94_608_001.0, 4e6)
+"""Some of them are no limits; half of some lies beyond the last edge."""
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving.md"
+
+
+def named(kind: str) -> str:
+    """A kind as a part of a name in C."""
+    return kind.replace("-", "_")
 
 
 @pytest.fixture(scope="module")
 def forests() -> dict[str, Forest]:
-    return {f"{kind}{idx}": random_forest(np.random.default_rng([idx, len(kind)]), kind)
+    return {f"{named(kind)}{idx}": random_forest(np.random.default_rng([idx, len(kind)]), kind)
             for kind in KINDS for idx in range(N_FORESTS)}
 
 
 @pytest.fixture(scope="module")
 def bundles(forests: dict[str, Forest], made: Made) -> dict[str, Bundle]:
-    random = {name: made_bundle(forest, name.rstrip("0123456789")) for name, forest in forests.items()}
-    return random | {f"made_{kind}": load_bundle(made.folders[kind]) for kind in KINDS}
+    random = {name: made_bundle(forest, name.rstrip("0123456789").replace("_", "-"))
+              for name, forest in forests.items()}
+    return random | {f"made_{named(kind)}": load_bundle(made.folders[kind]) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +63,7 @@ def models(bundles: dict[str, Bundle], tmp_path_factory: pytest.TempPathFactory)
 def test_raw_scores_have_the_bits_of_the_slow_twin_and_of_onnx_runtime(forests: dict[str, Forest], models: CModels,
                                                                        bundles: dict[str, Bundle], kind: str) -> None:
     for idx in range(N_FORESTS):
-        name = f"{kind}{idx}"
+        name = f"{named(kind)}{idx}"
         forest = forests[name]
         rows = random_rows(np.random.default_rng(idx), forest, 500)
         found = models.scores(name, rows)
@@ -80,7 +89,9 @@ def test_a_million_rows_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path
 def asked_of(bundle: Bundle, rng: np.random.Generator) -> np.ndarray:
     """Uptimes at and beside all that an answer can turn on, with shares and horizons."""
     builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
-    turns = np.array([*bundle.schema.numbers.edges, *builder.thresholds, 100.0, 1e4])
+    numbers = bundle.schema.numbers
+    of_limits = [share * limit_s - HALF_S for share in numbers.shares for limit_s in LIMITS_S]
+    turns = np.array([*numbers.edges, *builder.thresholds, *of_limits, 100.0, 1e4])
     turns = turns[(turns > 0.0) & (turns < 1e15)]
     uptimes_s = np.concatenate([[0.0, -0.0, 5e-324, 0.5, 1e9, 1e18, 1e308], turns, np.nextafter(turns, 0.0),
                                 np.nextafter(turns, np.inf), 10.0 ** rng.uniform(0.0, 8.0, 40)])
@@ -96,8 +107,8 @@ def answers_of(builder: CurveBuilder, features: list[float], asked: np.ndarray) 
             for uptime_s, share, horizon_s in asked.tolist()]
 
 
-@pytest.mark.parametrize("name", [f"{kind}{idx}" for kind in KINDS for idx in range(0, N_FORESTS, 3)]
-                         + [f"made_{kind}" for kind in KINDS])
+@pytest.mark.parametrize("name", [f"{named(kind)}{idx}" for kind in KINDS for idx in range(0, N_FORESTS, 3)]
+                         + [f"made_{named(kind)}" for kind in KINDS])
 def test_curves_answer_as_in_python(models: CModels, bundles: dict[str, Bundle], made: Made, name: str) -> None:
     rng = np.random.default_rng(3)
     bundle = bundles[name]
@@ -108,6 +119,8 @@ def test_curves_answer_as_in_python(models: CModels, bundles: dict[str, Bundle],
     else:
         features = np.ascontiguousarray(random_rows(rng, builder.forest, 25)[:, :N_FEATURES])
         assert (features[:, 3] < 0.0).any()  # values against the age that rise
+        if bundle.schema.numbers.shares:
+            features[::2, bundle.schema.numbers.limit_place] = np.resize(LIMITS_S, len(features[::2]))
     asked = asked_of(bundle, rng)
     found = models.answers(name, features, asked)
     expected = np.array([answers_of(builder, row, asked) for row in features.tolist()])
@@ -120,12 +133,12 @@ def test_curves_answer_as_in_python(models: CModels, bundles: dict[str, Bundle],
 def test_bad_arguments_give_nan_and_class_0(models: CModels, kind: str) -> None:
     features = np.zeros((1, N_FEATURES))
     for bad in (-1.0, -5e-324, math.nan, math.inf, -math.inf):
-        assert np.isnan(models.answers(f"{kind}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, :4]).all()
-        assert models.answers(f"{kind}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, 4] == 0.0
-        found = models.answers(f"{kind}0", features, np.array([[1.0, 0.5, bad]]))[0, 0]
+        assert np.isnan(models.answers(f"{named(kind)}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, :4]).all()
+        assert models.answers(f"{named(kind)}0", features, np.array([[bad, 0.5, 1.0]]))[0, 0, 4] == 0.0
+        found = models.answers(f"{named(kind)}0", features, np.array([[1.0, 0.5, bad]]))[0, 0]
         assert np.isnan(found).tolist() == [False, False, True, False, False]
     for bad in (0.0, 1.0, -0.1, 1.1, math.nan):
-        found = models.answers(f"{kind}0", features, np.array([[1.0, bad, 1.0]]))[0, 0]
+        found = models.answers(f"{named(kind)}0", features, np.array([[1.0, bad, 1.0]]))[0, 0]
         assert np.isnan(found).tolist() == [False, True, False, False, False]
 
 
@@ -145,14 +158,14 @@ def _stump_answers(folder: Path, leaves: tuple[float, float], asked: np.ndarray)
              "split": np.array([1.0]), "on_true": np.array([~0]), "on_false": np.array([~1]),
              "is_nan_true": np.array([True]), "leaves": np.array(leaves), "member_start": np.array([0, 0]),
              "members": np.array([])}
-    widths = {"hazard": N_FEATURES + 3, "uptime": N_FEATURES + 1, "once": N_FEATURES}
+    widths = {"hazard": N_FEATURES + 3, "hazard-limit": N_FEATURES + 3, "uptime": N_FEATURES + 1, "once": N_FEATURES}
     bundles = {kind: made_bundle(Forest(n, is_zero_missing=np.zeros(n, bool), **stump), kind, grid=[])
                for kind, n in widths.items()}
-    models = CModels(folder, [c_source(bundle, kind) for kind, bundle in bundles.items()])
+    models = CModels(folder, [c_source(bundle, named(kind)) for kind, bundle in bundles.items()])
     features, found = np.full((1, N_FEATURES), np.nan), {}
     for kind, bundle in bundles.items():
         builder = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
-        found[kind] = models.answers(kind, features, asked)[0]
+        found[kind] = models.answers(named(kind), features, asked)[0]
         assert found[kind].tolist() == [list(answer) for answer in answers_of(builder, features[0].tolist(), asked)]
     return found
 
@@ -252,7 +265,7 @@ HOSTILE = ("*/ int evil(void); /*", "\\", "ends in \\\n#error evil\n", "??/", "a
            "a b", "a_b", "A+B", "\ud800", "hour", "x_0", "é", "int", "N_FEATURES")  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "family"), list(zip(KINDS * 2, HOSTILE[:6], strict=True)))
+@pytest.mark.parametrize(("kind", "family"), list(zip(KINDS * 2, HOSTILE[:8], strict=True)))
 def test_a_hostile_bundle_injects_no_code(tmp_path: Path, kind: str, family: str) -> None:
     """Preprocessed, the C is that of an innocent bundle but for the names of positions."""
     n = len(HOSTILE) + 2

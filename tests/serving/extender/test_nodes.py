@@ -69,7 +69,7 @@ def test_held_exits_are_those_asked_anew(made_pods: list[tuple[int, int]], asked
         assert held.exit_s("n", now_s) == max(anew)
 
 
-@pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+@pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 def test_a_bundles_exits_are_held_until_they_change_or_are_outlived(made: Made, kind: str) -> None:
     bundle = load_bundle(made.folders[kind])
     now_s = made.trace.horizon_s

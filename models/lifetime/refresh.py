@@ -1,0 +1,130 @@
+"""The model that predicts a running request anew, from its owner's history as it stands then; kept where it gains.
+
+A hazard model of its own, learnt from requests that had reached an age, with the features of that age (a landmark
+model: van Houwelingen 2007). The model of the admission cannot be asked in its place: it has seen no request that is
+among what its own owner runs (docs/lifetime.md has both). Ages at which it does not gain on the validation window, by
+more than the standard error over owners, are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.features.refreshed import RefreshedRows
+from sojourn.features.split import Examples, Split
+from sojourn.models.curve_table import CurveTable
+from sojourn.models.lifetime.contract import Exported, FitSettings
+from sojourn.models.lifetime.hazard import HazardModel
+from sojourn.models.measures import OwnerDraws, drawn_owners, integrated_at_age, label_of
+from sojourn.serving.inputs import HistoryDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class AgeGain:
+    """Integrated Brier scores of what remains at an age, on the validation window, of n requests seen alive then.
+
+    held: by the curve of the admission. refreshed: by that of the age. error: the standard error of the difference.
+    """
+
+    age_s: int
+    n: int
+    held: float
+    refreshed: float
+    error: float
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the refreshed curve is better by more than the error."""
+        return bool(self.held - self.refreshed > self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRefresh:
+    """What a bundle needs to predict running requests anew: a model, the ages at which it gains, and how much there."""
+
+    exported: Exported
+    ages_s: tuple[int, ...]
+    gains: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """model: None where it could not be learnt. gains: at the ages that were judged. reason: why there is none."""
+
+    model: HazardModel | None
+    gains: tuple[AgeGain, ...]
+    reason: str = ""
+
+    @property
+    def ages_s(self) -> tuple[int, ...]:
+        """The ages at which a running request is worth predicting anew, rising; none where it gains at none."""
+        return tuple(gain.age_s for gain in self.gains if gain.is_gain)
+
+    def curve_table(self, aged: Examples) -> CurveTable:
+        """The curves of rows as they stand at their ages (`RefreshedRows.of`); they count from these on."""
+        if self.model is None:
+            raise ValueError(f"a model for running requests must have been learnt, got none: {self.reason}")
+        return self.model.curve_table(aged)
+
+    def export(self) -> ExportedRefresh | None:
+        """For `write_bundle`; None where it gains at no age."""
+        if self.model is None or not self.ages_s:
+            return None
+        return ExportedRefresh(self.model.export(), self.ages_s,
+                               [asdict(gain) | {"error": gain.error if math.isfinite(gain.error) else None}
+                                for gain in self.gains])
+
+    def text(self) -> str:
+        """What was chosen and why, in words.
+
+        >>> Refresh(None, (AgeGain(600, 90, 0.12, 0.11, 0.002), AgeGain(3_600, 40, 0.11, 0.11, 0.002))).text()
+        'refreshed at 10m (Brier 0.1100 against 0.1200 held, +- 0.0020, 90 requests); not at 1h (0.1100 against 0.1100)'
+        """
+        if self.reason:
+            return f"not refreshed: {self.reason}"
+        taken = [f"{label_of(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
+                 f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
+        left = [f"{label_of(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f})"
+                for gain in self.gains if not gain.is_gain]
+        parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", taken), ("not at", left)) if ages]
+        return "; ".join(parts) or "not refreshed: no age could be judged"
+
+
+def fit_refresh(split: Split, rows: RefreshedRows, settings: FitSettings, held: CurveTable,
+                history: HistoryDefinition) -> Refresh:
+    """Learn from what reached each age of `rows`, as a family learns from `split`, and judge it on the validation rows.
+
+    held: the validation rows' curves by the family that is served, fitted on `split.train`. Labels are those that each
+    window knew; a row of features never knows more than its own moment did.
+    """
+    train, valid, past = (rows.examples(window) for window in (split.train, split.valid, split.past))
+    if not all(window.is_event.any() for window in (train, valid, past)):
+        return Refresh(None, (), "too few requests of the training or validation window ended after the first age")
+    model = HazardModel().fit(train, valid, past, settings)
+    gains, at = [], 0
+    for age_s in np.unique(rows.age_s).tolist():
+        idx = rows.of(split.valid, age_s)[0]
+        table = model.validation_table_.take(np.arange(at, at + len(idx)))
+        at += len(idx)
+        gain = _gain(age_s, table, held.take(idx), split.valid.take(idx), history, settings.seed)
+        gains += [] if gain is None else [gain]
+    return Refresh(model, tuple(gains))
+
+
+def _gain(age_s: int, fresh: CurveTable, held: CurveTable, rows: Examples, history: HistoryDefinition,
+          seed: int) -> AgeGain | None:
+    parts = [integrated_at_age(table, rows, age_s) for table in (held, fresh)]
+    if parts[0] is None or parts[1] is None:
+        return None
+    is_asked, of_held = parts[0]
+    of_fresh = parts[1][1]
+    difference = of_held - of_fresh
+    draws = OwnerDraws(drawn_owners(rows.take(is_asked), history)[0], seed=seed)
+    drawn = np.array([np.average(difference, weights=weight) for weight in draws])
+    n_units = draws.n_units
+    error = float(drawn.std()) * float(np.sqrt(n_units / (n_units - 1.0))) if n_units > 1 else float("inf")
+    return AgeGain(age_s, len(difference), float(of_held.mean()), float(of_fresh.mean()), error)
