@@ -87,6 +87,8 @@ class RetrainConfig(SharedSettings):
     """Whether a run that ended well cleans the store; see `keep_runs`."""
     is_system_logged: bool = False
     """Whether MLflow logs what the machine does while the run lasts (CPU, memory, disk, network), each 10 s."""
+    is_refreshed: bool = True
+    """Whether a second model is learnt that predicts running requests anew; the bundle has it where it gains."""
     is_simulated: bool = True
     """Whether placements are replayed; without that, no version becomes champion."""
     n_replicas: int = Field(5, ge=1)
@@ -180,7 +182,7 @@ class RetrainConfig(SharedSettings):
     def training(self) -> TrainSettings:
         """Of the stage `train`."""
         return TrainSettings(self.families, self.test_share, self.valid_share, self.long_lived_s, self.n_threads,
-                             self.seed, self.since)
+                             self.seed, self.since, self.is_refreshed)
 
     @property
     def placement(self) -> PlacementSettings:
@@ -191,7 +193,7 @@ class RetrainConfig(SharedSettings):
     @property
     def judging(self) -> JudgeSettings:
         """Of the stage `judge`."""
-        return JudgeSettings(self.placement if self.is_simulated else None)
+        return JudgeSettings(self.placement if self.is_simulated else None, self.seed)
 
     @property
     def gates(self) -> GateSettings:

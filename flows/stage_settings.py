@@ -25,7 +25,7 @@ class TrainSettings:
     families: keys of LIFETIME_MODELS. test_share, valid_share: of the requests, by the time of their decision: the
     last ones judge, those before them choose. long_lived_s: what counts as long-lived, s; None = chosen from the
     training window. n_threads: of LightGBM. seed: of the fits. since: where the training window begins, see
-    `flows.since`; None = at the trace's start.
+    `flows.since`; None = at the trace's start. is_refreshed: whether a second model predicts running requests anew.
     """
 
     families: tuple[str, ...]
@@ -35,6 +35,7 @@ class TrainSettings:
     n_threads: int
     seed: int
     since: str | None = None
+    is_refreshed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,10 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Of `judge`. placement: None = nothing is simulated."""
+    """Of `judge`. placement: None = nothing is simulated. seed: of the draws of owners."""
 
     placement: PlacementSettings | None
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

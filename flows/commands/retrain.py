@@ -60,6 +60,8 @@ def retrain(
     load: Annotated[float | None, typer.Option(help="Peak load of the simulated hosts, 0 to 1. [default: 0.8]")] = None,
     host_cpu_cores: HostCores = None,
     host_mem_gib: HostMemory = None,
+    is_refreshed: Annotated[bool | None, typer.Option(
+        "--refresh/--no-refresh", help="Learn a model that predicts running requests anew. [default: refresh]")] = None,
     is_simulated: Annotated[bool | None, typer.Option(
         "--simulate/--no-simulate", help="Replay placements. [default: simulate]")] = None,
     model_name: Annotated[str | None, typer.Option(
@@ -82,7 +84,7 @@ def retrain(
                            is_shrunk_allowed=is_shrunk_allowed, is_again=is_again, store=store,
                            n_requests=n_requests, seed=seed, n_threads=n_threads, load=load,
                            host_cpu_cores=host_cpu_cores, host_mem_gib=host_mem_gib,
-                           is_simulated=is_simulated, model_name=model_name,
+                           is_refreshed=is_refreshed, is_simulated=is_simulated, model_name=model_name,
                            confirmed_columns=tuple(confirm) if confirm else None, dask=dask,
                            n_fit_workers=n_fit_workers)
     check_before_work(settings)

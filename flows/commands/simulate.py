@@ -123,8 +123,8 @@ def compare(
     policy: Annotated[list[str] | None, typer.Option(
         help="Policy: {policies}; may be repeated. [default: all]")] = None,
     predictor: Annotated[list[str] | None, typer.Option(
-        help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, or one-shot: of "
-             "any; may be repeated. [default: oracle]")] = None,
+        help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, refreshed: of one "
+             "of the last two, or one-shot: of any; may be repeated. [default: oracle]")] = None,
     load: Annotated[list[float] | None, typer.Option(
         help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
     seed: Annotated[list[int] | None, typer.Option(

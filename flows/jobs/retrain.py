@@ -25,6 +25,7 @@ from sojourn.flows.outside.tracked_names import CHAMPION, RETRAIN  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
+from sojourn.flows.reports.refresh_table import refresh_table  # noqa: E402
 from sojourn.flows.reports.run_report import (  # noqa: E402
     models_table,
     plain_text,
@@ -142,14 +143,17 @@ def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
 def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training,
            window: str) -> CardFacts:
     split = training.split
-    return CardFacts(config.registered_name, training.candidate, training.choice.text(), ingested.name, window,
-                     len(split.past), len(split.test), features.encoder.feature_names(), ingested.data_hash,
-                     __version__)
+    return CardFacts(config.registered_name, training.candidate, training.choice.text(),
+                     training.refreshing.refresh.ages_s, ingested.name, window, len(split.past), len(split.test),
+                     features.encoder.feature_names(), ingested.data_hash, __version__)
 
 
 def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -> list[Table]:
     tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate,
                            training.choice.text())]
+    refresh = training.refreshing.refresh
+    anew = refresh_table([gain.document() for gain in evaluation.refreshed], refresh.ages_s, refresh.text())
+    tables += [] if anew is None else [anew]
     if evaluation.simulation is not None and evaluation.workload is not None:
         simulation = evaluation.simulation
         n_first, n_all = int(simulation.table["n_seeds"].iloc[0]), len(simulation.gain_pp)

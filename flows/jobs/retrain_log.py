@@ -85,7 +85,9 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
     split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}
-    tracker.log(run, {**settings.params, **split_params}, keyed(tags[JUDGED_TAG], _headline(scores)))
+    refreshed = {name: value for gain in evaluation.refreshed for name, value in gain.scores().items()}
+    tracker.log(run, {**settings.params, **split_params}, keyed(tags[JUDGED_TAG], {**_headline(scores), **refreshed}))
+    tracker.log_text(run, f"{training.refreshing.refresh.text()}\n", "refresh.txt")
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
         later = settings.source.later

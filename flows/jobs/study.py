@@ -40,13 +40,14 @@ from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
+from sojourn.flows.stages.learnt_refresh import learnt_refresh  # noqa: E402
 from sojourn.flows.stages.run_windows import run_windows  # noqa: E402
-from sojourn.flows.stages.train import fit_family, fit_settings, learner_of  # noqa: E402
+from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, with_fitted  # noqa: E402
 from sojourn.flows.stages.trained import Trained  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.curve_table import CurveTable  # noqa: E402
-from sojourn.models.lifetime import BASELINES, ClassesModel  # noqa: E402
+from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel  # noqa: E402
 from sojourn.models.measures import (  # noqa: E402
     CLASS_THRESHOLDS_S,
     N_EACH_MIN,
@@ -76,12 +77,13 @@ class Study:
 
     scores, fit_s: per family. chosen: on the validation window, of the families that can be served; choice: what it was
     chosen by (`flows.stages.choice.Choice`), and said: the same in words. best_of_all: the best there by mean, of all
-    families. refused: why a family could not be fitted on this trace. threshold_s: the
-    trace's own "long-lived". n_owners: how many owners a bootstrap draws from, 0 = requests one by one.
-    intervals: per family and measure, 95 %. differences: per baseline and measure, chosen - baseline: the difference
-    and its paired 95 % interval. weeks, calibration: per family, as `by_week` and `_calibration` give them.
-    suspects: columns that look as if they were not known at creation, each with its reason. notes: which classes the
-    trace shows.
+    families. refused: why a family could not be fitted on this trace. threshold_s: the trace's own "long-lived".
+    n_owners: how many owners a bootstrap draws from, 0 = requests one by one. intervals: per family and measure, 95 %.
+    differences: per baseline and measure, chosen - baseline: the difference and its paired 95 % interval. weeks,
+    calibration: per family, as `by_week` and `_calibration` give them. suspects: columns that look as if they were not
+    known at creation, each with its reason. notes: which classes the trace shows. refreshed: of the chosen family,
+    `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served; refresh_said: what was
+    chosen on the validation window.
     """
 
     trace: str
@@ -106,6 +108,9 @@ class Study:
     refused: dict[str, str]
     suspects: dict[str, str]
     notes: tuple[str, ...] = ()
+    refreshed: tuple[dict[str, int | float | None], ...] = ()
+    refresh_ages_s: tuple[int, ...] = ()
+    refresh_said: str = ""
 
 
 @job("evaluate")
@@ -124,12 +129,15 @@ def study(config: RetrainConfig) -> Study:
         settings = replace(fit_settings(config.training, features), learner=learner)
         for name in config.families:
             try:
-                fitted.append(fit_family(name, split, settings, threshold_s))
+                fitted.append(fit_family(name, split, with_fitted(settings, fitted), threshold_s))
             except ValueError as error:  # no owner, no requested time: the trace cannot tell
                 refused[name] = str(error)
-    if not fitted:
-        raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
-    test = split.test
+        if not fitted:
+            raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
+        choice = choose(fitted, split.valid, features.encoder.history, config.seed)
+        served = next(trained for trained in fitted if trained.family == choice.family)
+        refreshing = learnt_refresh(features, split, settings, served, config.is_refreshed)
+    test, chosen = split.test, choice.family
     history_keys = features.encoder.history.keys
     drawn, n_owners = drawn_owners(test, features.encoder.history)
     draws = OwnerDraws(drawn, config.n_draws, seed=config.seed)
@@ -139,6 +147,7 @@ def study(config: RetrainConfig) -> Study:
     cores = features.trace.requests["cpu_cores"].to_numpy()[features.rows.idx_request[test.idx_row]]
     found: dict[str, Assessment] = {}
     weeks, calibration = {}, {}
+    refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
         for done, trained in enumerate(fitted):
             report(done, len(fitted))
@@ -151,12 +160,11 @@ def study(config: RetrainConfig) -> Study:
             found[family] = assessed
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
-    choice = choose(fitted, split.valid, features.encoder.history, config.seed)
-    chosen = choice.family
+            if family == chosen:
+                refreshed = refreshing.on_test(split, table, features, config.seed)
     with stage("columns known at creation?"):
-        model = next(trained.model for trained in fitted if trained.family == chosen)
-        asked = suspects(features.trace, features.encoder, features.rows, model, split, config.confirmed_columns,
-                         config.seed)
+        asked = suspects(features.trace, features.encoder, features.rows, served.model, split,
+                         config.confirmed_columns, config.seed)
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
         chosen, choice, choice.text(), min(fitted, key=lambda trained: trained.choice_score).family,
@@ -169,6 +177,7 @@ def study(config: RetrainConfig) -> Study:
          if family in found and family != chosen},
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
         {suspect.column: suspect.reason for suspect in asked}, _class_notes(fitted, shown),
+        tuple(gain.document() for gain in refreshed), refreshing.refresh.ages_s, refreshing.refresh.text(),
     )  # fmt: skip
     with stage("log"):
         _log(config.logging, tracker, study_found)

@@ -21,6 +21,8 @@ from sojourn.flows.reports.comparison_report import (
     comparison_title,
     gain_interval,
 )  # fmt: skip
+from sojourn.flows.reports.refresh_table import REFRESH_WORDS
+from sojourn.flows.reports.refresh_table import TITLE as REFRESH
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.flows.reports.study_report import (
     ACCURACY_WORDS,
@@ -49,6 +51,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "Accuracy": (*ACCURACY_WORDS, "Families stand in the order of the validation window. Bold: best of the column."),
     "Distribution and owners": DISTRIBUTION_WORDS,
     CALIBRATION: CALIBRATION_WORDS,
+    REFRESH: REFRESH_WORDS,
     "Against the baselines": (
         *BASELINE_WORDS, "Intervals: bootstrap over owners; over requests where there are too few owners."),
     "Placement": (*PLACED_WORDS, *MEASURE_WORDS, *USAGE_WORDS, *DEBT_WORDS),

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.reports.calibration_table import calibration_markdown, calibration_table
+from sojourn.flows.reports.refresh_table import refresh_markdown, refresh_table
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import MEASURES, label_of
 
@@ -66,6 +67,8 @@ def study_tables(found: Found) -> list[Table]:
                             "\n".join(DISTRIBUTION_WORDS))]
     if (by_age := calibration_table(found)) is not None:
         tables.append(by_age)
+    refreshed = refresh_table(*_refreshed(found), found.get("refresh_said", ""))
+    tables += [] if refreshed is None else [refreshed]
     tables += [_family_table(found, columns, title, "\n".join(_words(CLASSES)))
                for title, columns in _class_columns(found)]
     if found["differences"]:
@@ -90,6 +93,7 @@ def study_markdown(found: Found) -> list[str]:
                            ("Distribution and owners", columns_of(found, "distribution"))):
         lines += _family_markdown(found, title, columns)
     lines += calibration_markdown(found)
+    lines += refresh_markdown(*_refreshed(found))
     for title, columns in _class_columns(found):
         lines += _family_markdown(found, title, columns)
     if found["differences"]:
@@ -97,12 +101,19 @@ def study_markdown(found: Found) -> list[str]:
                   *markdown_rows(["measure", found["chosen"], "95 % interval", "best baseline", "difference",
                                   "95 % interval", "verdict"], baseline_rows(found)), ""]
     seconds = ", ".join(f"{family} {fit_s:.1f}" for family, fit_s in found["fit_s"].items())
-    notes = [f"- Seconds to fit: {seconds}.",
+    said = found.get("refresh_said", "")
+    notes = [*([f"- Running requests, on the validation window: {said}."] if said else []),
+             f"- Seconds to fit: {seconds}.",
              *(f"- {name} left out: {reason}" for name, reason in found["refused"].items()),
              *(f"- {note}" for note in found.get("notes", ())),
              *(f"- {column} may not be known at creation: {reason}"
                for column, reason in found.get("suspects", {}).items())]
     return [*lines, "### Notes", "", *notes, ""]
+
+
+def _refreshed(found: Found) -> tuple[Sequence[Mapping[str, Any]], Sequence[int]]:
+    """Of a study that is older than refresh: nothing."""
+    return found.get("refreshed", ()), found.get("refresh_ages_s", ())
 
 
 def _class_columns(found: Found) -> list[tuple[str, list[Column]]]:

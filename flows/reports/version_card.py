@@ -10,6 +10,7 @@ import numpy as np
 from sojourn.flows.gates.accuracy_gate import Difference
 from sojourn.flows.gates.simulation_gate import DEPLOYABLE
 from sojourn.flows.placement.replicas import Replicated
+from sojourn.models.measures import label_of as label_of_time
 from sojourn.simulator.experiments import label_of
 
 _NUMBERS = {
@@ -18,20 +19,22 @@ _NUMBERS = {
     "creation.coverage_80": "share of ends within the predicted 10 to 90 % (0.8 = calibrated)",
     "age_1h.coverage_90": "share of ends by the predicted 90 % quantile, among those alive at 1 h (0.9 = calibrated)",
 }
-_MAX_FEATURES = 60
+_MAX_FEATURES = 40
 
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
     """What a version was made of.
 
-    choice: why this family, in words. window: which requests trained it. n_past, n_test: requests that trained and
-    judged it. features: names, in the order of the rows. data_hash: of the trace. code_version: of Sojourn.
+    choice: why this family, in words. refreshed_s: ages at which running requests are predicted anew. window: which
+    requests trained it. n_past, n_test: requests that trained and judged it. features: names, in the order of the
+    rows. data_hash: of the trace. code_version: of Sojourn.
     """
 
     name: str
     family: str
     choice: str
+    refreshed_s: Sequence[int]
     trace: str
     window: str
     n_past: int
@@ -90,7 +93,9 @@ def _made_of(facts: CardFacts) -> str:
     names = [f"`{name}`" for name in facts.features[:_MAX_FEATURES]]
     if len(facts.features) > _MAX_FEATURES:
         names.append(f"{len(facts.features) - _MAX_FEATURES} more")
+    anew = ", ".join(map(label_of_time, facts.refreshed_s))
     return "\n".join([
+        *([f"- running requests: predicted anew at {anew}"] if anew else []),
         f"- requests: {facts.n_past:,} trained it, {facts.n_test:,} later ones judged it",
         f"- data {facts.data_hash[:12]}, Sojourn {facts.code_version}",
         f"- features ({len(facts.features)}): {', '.join(names)}"])

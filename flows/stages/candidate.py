@@ -59,7 +59,8 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
         "code_version": __version__,
     }  # fmt: skip
     folder = candidate_folder(settings.store, settings.name, run_id)
-    write_bundle(folder, candidate.family, exported, features.encoder, features.history, about)
+    write_bundle(folder, candidate.family, exported, features.encoder, features.history, about,
+                 training.refreshing.refresh.export())
     bundle, sha256 = load_bundle(folder), BundleBytes.read(folder).sha256
     if not sha256.startswith(bundle.version):
         raise ValueError(f"{folder} must stay as it was written, got another bundle there")

@@ -16,7 +16,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.flows.stages.trained import Trained
 from sojourn.models.lifetime import LIFETIME_MODELS
-from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners
+from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners, standard_error
 from sojourn.serving.inputs import HistoryDefinition
 
 CHOICE_TAG = "choice"
@@ -95,7 +95,7 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
     """The chosen name, its rival, and the rival's score minus the chosen one's with its standard error.
 
     Of equally simple ones the better is taken, then the first. A name without a score is only taken where none has one:
-    then the simplest is.
+    then the simplest is. A name with the same answers as the chosen one is no rival of it.
     """
     names = list(briers)
     if not names:
@@ -109,19 +109,11 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
     for at, weight in enumerate(draws):
         for name in scored:
             drawn[name][at] = briers[name].score(weight)
-    errors = {name: _error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0 for name in scored}
+    errors = {name: standard_error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0
+              for name in scored}
     level = [name for name in scored if scores[name] - scores[best] <= errors[name]]
     chosen = min(level, key=lambda name: (complexity[name], scores[name]))
     if chosen != best:
         return chosen, best, scores[best] - scores[chosen], errors[chosen]
-    rival = scored[1] if len(scored) > 1 else ""
+    rival = next((name for name in scored[1:] if not np.array_equal(drawn[name], drawn[best])), "")
     return chosen, rival, *((scores[rival] - scores[best], errors[rival]) if rival else (math.nan, math.nan))
-
-
-def _error(differences: np.ndarray, n_units: int) -> float:
-    """The standard error from drawn differences of n_units owners or requests; infinite where these say nothing of it.
-
-    Draws of a few vary too little, by (n - 1) / n in the variance.
-    """
-    known = differences[np.isfinite(differences)]
-    return float(known.std()) * math.sqrt(n_units / (n_units - 1.0)) if n_units > 1 and len(known) > 1 else math.inf

@@ -20,6 +20,7 @@ from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import Rivals
 from sojourn.flows.stages.train import Training
 from sojourn.models.bundle_table import table_of
+from sojourn.models.lifetime import AgeGain
 from sojourn.models.measures import BrierOverAges, score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
@@ -45,12 +46,16 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Test scores of each family, its Brier score over ages by row, and the simulation, or None where it was off."""
+    """Test scores of each family, its Brier score over ages by row, and the simulation, or None where it was off.
+
+    refreshed: of the candidate, held and refreshed curves at each age that was judged on the validation window.
+    """
 
     scores: dict[str, dict[str, float]]
     briers: dict[str, BrierOverAges]
     simulation: Replicated | None
     workload: Workload | None
+    refreshed: tuple[AgeGain, ...] = ()
 
 
 @task(name="judge")
@@ -59,14 +64,17 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
     """Score every family on the test window; simulate with the candidate, and its rivals in placement."""
     test = training.split.test
     scores, briers = {}, {}
+    refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
         for done, trained in enumerate(training.families):
             report(done, len(training.families))
             table = trained.model.curve_table(test)
             scores[trained.family] = score_model(table, test, training.threshold_s)
             briers[trained.family] = BrierOverAges.of(table, test)
+            if trained.family == training.candidate:
+                refreshed = training.refreshing.on_test(training.split, table, features, settings.seed)
     if settings.placement is None:
-        return Evaluation(scores, briers, None, None)
+        return Evaluation(scores, briers, None, None, refreshed)
     models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
               *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
                 for rival in rivals.found if rival.is_in_placement))
@@ -75,7 +83,7 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
                                   int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
         tell_doubts(workload.doubts())
         replicated = _simulate(settings.placement, workload, features, training, models, report)
-    return Evaluation(scores, briers, replicated, workload)
+    return Evaluation(scores, briers, replicated, workload, refreshed)
 
 
 def _simulate(settings: PlacementSettings, workload: Workload, features: Features, training: Training,

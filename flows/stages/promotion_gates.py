@@ -28,8 +28,8 @@ from sojourn.models.bundle_table import table_of
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures
 from sojourn.models.parity import learner_scores
-from sojourn.serving.bundle import Bundle
-from sojourn.serving.forest import Forest
+from sojourn.serving.bundle import Bundle, RefreshModel
+from sojourn.serving.forest import Forest, read_forest
 
 N_CARD_DRAWS = 200
 """Draws of owners for the intervals of a model card."""
@@ -73,6 +73,9 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         gates = [parity_gate(scores, builder.forest, _parity_rows(bundle, served, test), settings.seed),
                  latency_gate(settings.max_curve_ratio, scores, builder, served)]
     n_bytes = len(bundle.model) + (0 if exported.lookup is None else exported.lookup.hazards.nbytes)
+    if bundle.refresh is not None:
+        gates.append(_refresh_parity(bundle.refresh, training, settings.seed))
+        n_bytes += len(bundle.refresh.model)
     gates.insert(1, size_gate(settings.max_bundle_mb, n_bytes))
     if rivals.reason:
         gates.append(Gate("comparison with the champion", False, rivals.reason))
@@ -112,6 +115,20 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
     measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
     return CheckedGates(tuple(gates), tags, against, against_champion, measures)
+
+
+def _refresh_parity(refresh: RefreshModel, training: Training, seed: int) -> Gate:
+    """Of the model for running requests: on the test rows as they stood at its ages, else on those that it learnt."""
+    learnt = training.refreshing
+    exported = learnt.refresh.export()
+    assert exported is not None
+    assert learnt.rows is not None
+    asked = next(aged for aged in map(learnt.rows.examples, (training.split.test, training.split.past)) if len(aged))
+    kind, numbers = refresh.schema.curves, refresh.schema.numbers
+    rows = kind.forest_rows(numbers.age_features, asked.features, kind.spread(numbers, asked.lifetime_s))
+    forest = read_forest(refresh.model, refresh.schema.n_features)
+    gate = parity_gate(learner_scores(exported.exported), forest, rows, seed)
+    return replace(gate, name="bit parity of the export for running requests")
 
 
 def _pooled(model: LifetimeModel, test: Examples) -> BrierOverAges:

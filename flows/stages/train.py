@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.choice import Choice, choose
+from sojourn.flows.stages.learnt_refresh import LearntRefresh, learnt_refresh
 from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.trained import Trained
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner
@@ -27,13 +28,14 @@ from sojourn.models.measures import choose_threshold, score_model
 class Training:
     """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the choice.
 
-    from_s: where the training window begins.
+    refreshing: what predicts running requests anew. from_s: where the training window begins.
     """
 
     families: tuple[Trained, ...]
     split: Split
     threshold_s: int
     choice: Choice
+    refreshing: LearntRefresh
     from_s: int = 0
 
     @property
@@ -55,9 +57,13 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
     split = run_windows(settings, features)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     fit = replace(fit_settings(settings, features), learner=learner)
-    fitted = [fit_family(name, split, fit, threshold_s) for name in settings.families]
+    fitted: list[Trained] = []
+    for name in settings.families:
+        fitted.append(fit_family(name, split, with_fitted(fit, fitted), threshold_s))
     choice = choose(fitted, split.valid, features.encoder.history, settings.seed)
-    return Training(tuple(fitted), split, threshold_s, choice, since_s(settings.since, features.trace))
+    served = next(trained for trained in fitted if trained.family == choice.family)
+    refreshing = learnt_refresh(features, split, fit, served, settings.is_refreshed)
+    return Training(tuple(fitted), split, threshold_s, choice, refreshing, since_s(settings.since, features.trace))
 
 
 @contextmanager
@@ -75,6 +81,11 @@ def learner_of(n_fit_workers: int, dask: str | None, store: Path) -> Iterator[Le
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:
     """What every family's fit is given beside its windows."""
     return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=features.rows.names)
+
+
+def with_fitted(settings: FitSettings, fitted: Sequence[Trained]) -> FitSettings:
+    """For a family that is made of others: those of the run so far."""
+    return replace(settings, fitted={trained.family: trained.model for trained in fitted})
 
 
 def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:

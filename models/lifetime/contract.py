@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -20,7 +20,8 @@ class FitSettings:
 
     n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
     names: of the features, in order; only families that read a feature by its name need them. learner: a
-    `boosting.Learner` that grows the trees elsewhere; None = in this process.
+    `boosting.Learner` that grows the trees elsewhere; None = in this process. fitted: models by family that were
+    fitted on the same windows with the same settings; a family that is made of others takes them from here.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -29,6 +30,7 @@ class FitSettings:
     params: dict[str, Any] | None = None
     names: tuple[str, ...] = ()
     learner: Callable[..., Any] | None = None
+    fitted: Mapping[str, LifetimeModel] = field(default_factory=dict)
 
 
 Scores = Callable[[np.ndarray], np.ndarray]

@@ -131,7 +131,7 @@ def _nearest(brier: Score, single: np.ndarray, best: np.ndarray, draws: OwnerDra
 
 
 class MixtureModel:
-    """Both families, fitted as they are alone, and a weight for each bucket of the age."""
+    """Both families, as they are alone, and a weight for each bucket of the age. Those already fitted are taken."""
 
     name = "mixture"
     clipped_share_ = math.nan
@@ -141,8 +141,11 @@ class MixtureModel:
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self.hazard_ = HazardModel().fit(train, valid, past, settings)
-        self.km_ = KaplanMeierModel().fit(train, valid, past, settings)
+        own_model, known_model = settings.fitted.get("hazard"), settings.fitted.get("km")
+        self.hazard_ = (own_model if isinstance(own_model, HazardModel)
+                        else HazardModel().fit(train, valid, past, settings))
+        self.km_ = (known_model if isinstance(known_model, KaplanMeierModel)
+                    else KaplanMeierModel().fit(train, valid, past, settings))
         own, known = self.hazard_.validation_hazards_, self.km_.validation_hazards_
         axis = self.km_.validation_axis_
         self.weights_ = choose_weights(own, known, axis, valid, settings.seed)
@@ -168,4 +171,5 @@ class MixtureModel:
 
 
 MIXTURE = Family(MixtureModel, "`hazard` and `km` mixed by age, weights chosen on the validation window",
-                 "whole distribution", complexity=6)
+                 "whole distribution", complexity=6,
+                 trained="by default")

@@ -19,27 +19,52 @@ from sojourn.features.split import Examples, Split
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime.contract import Exported, FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
-from sojourn.models.measures import OwnerDraws, drawn_owners, integrated_at_age, label_of
+from sojourn.models.measures import (
+    N_ENDS_MIN,
+    OwnerDraws,
+    drawn_owners,
+    integrated_at_age,
+    label_of,
+    mae_log10,
+    standard_error,
+)
 from sojourn.serving.inputs import HistoryDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class AgeGain:
-    """Integrated Brier scores of what remains at an age, on the validation window, of n requests seen alive then.
+    """Integrated Brier scores of what remains at an age, on a window, of n requests seen alive then, n_ends of which
+    were seen to end.
 
-    held: by the curve of the admission. refreshed: by that of the age. error: the standard error of the difference.
+    held: by the curve of the admission. refreshed: by that of the age. error: the standard error of the difference;
+    infinite where it is not known. mae_held, mae_refreshed: of log10 of what remained, of observed ends; NaN without
+    any. All of them: lower is better.
     """
 
     age_s: int
     n: int
+    n_ends: int
     held: float
     refreshed: float
     error: float
+    mae_held: float = math.nan
+    mae_refreshed: float = math.nan
+
+    def document(self) -> dict[str, int | float | None]:
+        """By name, as JSON has it: None for what is not finite."""
+        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
+
+    def scores(self) -> dict[str, float]:
+        """By name, for a log: `refresh_10m.*`; what is not known is left out."""
+        found = {"n": float(self.n), "ibs_held": self.held, "ibs": self.refreshed, "mae_held": self.mae_held,
+                 "mae": self.mae_refreshed}
+        return {f"refresh_{label_of(self.age_s)}.{name}": value for name, value in found.items()
+                if math.isfinite(value)}
 
     @property
     def is_gain(self) -> bool:
-        """Whether the refreshed curve is better by more than the error."""
-        return bool(self.held - self.refreshed > self.error)
+        """Whether the refreshed curve is better by more than the error, on enough ends to tell."""
+        return self.n_ends >= N_ENDS_MIN and bool(self.held - self.refreshed > self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +99,32 @@ class Refresh:
         """For `write_bundle`; None where it gains at no age."""
         if self.model is None or not self.ages_s:
             return None
-        return ExportedRefresh(self.model.export(), self.ages_s,
-                               [asdict(gain) | {"error": gain.error if math.isfinite(gain.error) else None}
-                                for gain in self.gains])
+        return ExportedRefresh(self.model.export(), self.ages_s, [gain.document() for gain in self.gains])
+
+    def gains_on(self, window: Examples, rows: RefreshedRows, held: CurveTable, history: HistoryDefinition,
+                 seed: int) -> tuple[AgeGain, ...]:
+        """The same figures on another window, at the ages that were judged on the validation rows.
+
+        held: the window's curves by the family that is served.
+        """
+        found = []
+        for age_s in (gain.age_s for gain in self.gains):
+            idx, aged = rows.of(window, age_s)
+            if len(idx):
+                found.append(_gain(age_s, self.curve_table(aged), held.take(idx), window.take(idx), history, seed))
+        return tuple(gain for gain in found if gain is not None)
 
     def text(self) -> str:
         """What was chosen and why, in words.
 
-        >>> Refresh(None, (AgeGain(600, 90, 0.12, 0.11, 0.002), AgeGain(3_600, 40, 0.11, 0.11, 0.002))).text()
-        'refreshed at 10m (Brier 0.1100 against 0.1200 held, +- 0.0020, 90 requests); not at 1h (0.1100 against 0.1100)'
+        >>> Refresh(None, (AgeGain(600, 190, 180, 0.12, 0.11, 0.002),)).text()
+        'refreshed at 10m (Brier 0.1100 against 0.1200 held, +- 0.0020, 190 requests)'
         """
         if self.reason:
             return f"not refreshed: {self.reason}"
         taken = [f"{label_of(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
                  f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
-        left = [f"{label_of(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f})"
+        left = [f"{label_of(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
                 for gain in self.gains if not gain.is_gain]
         parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", taken), ("not at", left)) if ages]
         return "; ".join(parts) or "not refreshed: no age could be judged"
@@ -125,6 +161,8 @@ def _gain(age_s: int, fresh: CurveTable, held: CurveTable, rows: Examples, histo
     difference = of_held - of_fresh
     draws = OwnerDraws(drawn_owners(rows.take(is_asked), history)[0], seed=seed)
     drawn = np.array([np.average(difference, weights=weight) for weight in draws])
-    n_units = draws.n_units
-    error = float(drawn.std()) * float(np.sqrt(n_units / (n_units - 1.0))) if n_units > 1 else float("inf")
-    return AgeGain(age_s, len(difference), float(of_held.mean()), float(of_fresh.mean()), error)
+    is_ended = rows.is_event
+    left_s = rows.lifetime_s[is_ended] - age_s
+    errors = [mae_log10(table.take(is_ended).quantile(0.5, age_s), left_s) for table in (held, fresh)]
+    return AgeGain(age_s, len(difference), int(is_ended.sum()), float(of_held.mean()), float(of_fresh.mean()),
+                   standard_error(drawn, draws.n_units), *errors)

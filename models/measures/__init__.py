@@ -1,7 +1,7 @@
 """Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
 from sojourn.models.measures.assessment import Assessment, assess, by_week, card_measures, of_owners, score_model
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval
+from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval, standard_error
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
@@ -31,5 +31,6 @@ __all__ = [
     "assess", "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
     "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
     "has_each", "integrated_at_age", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
-    "outliving_weights", "recall_at_precision", "reliances", "score_model", "shown_thresholds", "uno_c",
+    "outliving_weights", "recall_at_precision", "reliances", "score_model", "shown_thresholds", "standard_error",
+    "uno_c",
 ]  # fmt: skip

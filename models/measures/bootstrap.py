@@ -6,6 +6,7 @@ Hinkley 1997, section 3.8). The same seed and owners give the same draws, so dif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -98,3 +99,15 @@ def interval(replicates: np.ndarray | Sequence[float]) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(found, (0.025, 0.975))
     return float(low), float(high)
+
+
+def standard_error(drawn: np.ndarray, n_units: int) -> float:
+    """The standard error from drawn values of n_units owners or requests; infinite where these say nothing of it.
+
+    Draws of a few vary too little, by (n - 1) / n in the variance. Values that are not finite are left out.
+
+    >>> standard_error(np.array([1.0, 3.0, np.nan]), 2)
+    1.4142135623730951
+    """
+    known = drawn[np.isfinite(drawn)]
+    return float(known.std()) * math.sqrt(n_units / (n_units - 1.0)) if n_units > 1 and len(known) > 1 else math.inf

@@ -13,6 +13,7 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.ingest import content_hash
+from sojourn.models.measures import label_of
 from sojourn.serving import Predictor, load_bundle
 
 pytestmark = pytest.mark.slow
@@ -37,8 +38,15 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     assert [gate.name for gate in first.promotion.gates][:3] == [
         "bit parity of the export", "size of the forest", "time to build a curve"]
     assert all(gate.is_passed for gate in first.promotion.gates[:3])
-    for part in ("hazard", "km", "gbdt-once", "nilas", "oracle", "best-fit", "bundle", "sojourn ui"):
+    for part in ("hazard", "km", "gbdt-once", "mixture", "Refresh, test window", "nilas", "oracle", "best-fit",
+                 "bundle", "sojourn ui"):
         assert part in printed
+    served = load_bundle(first.bundle).refresh
+    is_served = {line.split("│")[1].strip(): "yes" in line for line in printed.splitlines() if "│ yes" in line or
+                 "│ no " in line}
+    assert len(is_served) >= 3
+    assert {label_of(age_s) for age_s in ([] if served is None else served.ages_s)} == {
+        age for age, is_in in is_served.items() if is_in}
 
     tracker = Tracker(_config(store).mlflow_uri, store / "artifacts")
     alias = first.promotion.alias

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from sojourn.flows.outside.tracked_names import STUDY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.results_pages import results_pages, write_results
 from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
+from sojourn.models.lifetime import AgeGain
 
 FOUND = {
     "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,
@@ -111,6 +114,22 @@ def test_the_index_has_a_row_a_trace_with_its_main_measures() -> None:
     assert row.strip("| ").split(" | ") == [
         "[small](results/small.md)", "1,000", "[hazard](results/small.md#study)", "-", "-",
         "**+0.050** [+0.010 to +0.090], worse than km", "-", "-"]
+
+
+def test_held_and_refreshed_curves_stand_side_by_side() -> None:
+    gain = AgeGain(3_600, 190, 180, 0.12, 0.11, 0.002, 0.5, 0.45)
+    other = AgeGain(21_600, 90, 80, 0.05, 0.04, math.inf)
+    found = {**FOUND, "refreshed": [gain.document(), other.document()], "refresh_ages_s": [3_600],
+             "refresh_said": "refreshed at 1h"}
+    lines = _page(found).splitlines()
+    assert "| 1h | 190 | 0.1200 | 0.1100 | 0.0020 | 0.5000 | 0.4500 | yes |" in lines
+    assert "| 6h | 90 | 0.0500 | 0.0400 | - | - | - | no |" in lines
+    assert "- Running requests, on the validation window: refreshed at 1h." in lines
+    console = Console(file=io.StringIO(), width=200)
+    for table in study_tables(found):
+        console.print(table)
+    assert "Refresh, test window" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Refresh" not in _page(FOUND)
 
 
 def test_a_measure_that_is_newer_than_the_study_has_no_column() -> None:

@@ -6,7 +6,8 @@ from sojourn.flows.reports.version_card import CardFacts, version_card
 from sojourn.flows.stages.promote import MAX_DESCRIPTION, described
 
 NAME = "sojourn-lifetime"
-FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", "trace.swf", "decided before 9 s, judged on the rest",
+FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", (3_600,), "trace.swf",
+                  "decided before 9 s, judged on the rest",
                   1_200, 300, [f"feature_{k}" for k in range(70)], "0123456789abcdef", "1.2.3")
 GATES = (Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy against km", False, "worse"))
 
@@ -27,10 +28,11 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
     assert 'Predictor.load(".sojourn/bundles/sojourn-lifetime")' in card
     assert "models:/sojourn-lifetime@champion" in card
     assert "\n\nhazard: best, on 200 ends.\n\n" in card
+    assert "- running requests: predicted anew at 1h\n" in card
     assert "- requests: 1,200 trained it, 300 later ones judged it" in card
     assert "- data 0123456789ab, Sojourn 1.2.3" in card
     assert "- features (70): `feature_0`, " in card
-    assert "`feature_59`, 10 more\n" in card
+    assert "`feature_39`, 30 more\n" in card
     assert card.index("Predictor.load") < card.index("| creation.made_0 | 0 |")
 
 

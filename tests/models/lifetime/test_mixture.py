@@ -16,7 +16,9 @@ from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.axis import Axis
 from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.intervals import Intervals
+from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.models.lifetime.mixture import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
@@ -105,3 +107,18 @@ def test_the_bundle_has_the_models_bits(tmp_path: Path, weights: tuple[float, ..
     if scores is not None:
         asked = bundle.schema.curves.forest_rows(bundle.schema.numbers.age_features, features[:20], np.full(20, 3.0))
         assert scores(asked).tolist() == [builder.scores(row)[3] for row in features[:20].tolist()]
+
+
+def test_models_that_were_fitted_before_are_taken_as_they_are() -> None:
+    trace = synthesize(1_200, seed=2)
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = split_by_time(rows)
+    settings = FitSettings(backoff_keys(encoder), n_threads=1, names=rows.names)
+    windows = (split.train, split.valid, split.past, settings)
+    hazard, km = HazardModel().fit(*windows), KaplanMeierModel().fit(*windows)
+    alone = MixtureModel().fit(*windows)
+    taken = MixtureModel().fit(*windows[:3], replace(settings, fitted={"hazard": hazard, "km": km}))
+    assert taken.hazard_ is hazard and taken.km_ is km
+    np.testing.assert_array_equal(taken.curve_table(split.test).survival(3_600.0, 0.0),
+                                  alone.curve_table(split.test).survival(3_600.0, 0.0))
