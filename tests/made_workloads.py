@@ -138,6 +138,7 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
         per_request, workload.trace.horizon_s, overhang, codes(requests, names.host_type, machines),
         codes(workload.hosts, names.host_type, machines), codes(requests, names.apart_by, {None: -1, "a": 0, "b": 1}),
         None if names.pinned_by is None else requests[names.pinned_by].tolist(), warmup=workload.warmup_s,
+        cpu=workload.resources.index("cpu_cores"),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import naive_dapp
 import naive_lava
 from naive import total_at
 from naive_replay import Replay
@@ -35,7 +36,6 @@ class NaivePool(Replay):
     n_places: int = 1
     boot: int = 0
     idle: int = 0
-    cpu: int = 0
     choice: str = "cheapest"
     consolidation: Consolidation = field(default_factory=Consolidation)
 
@@ -53,6 +53,8 @@ class NaivePool(Replay):
         self.moves, self.lost = [0] * n, [0] * n
         self.n_arrived, self.source = 0, -1
         self.n_checks = 0
+        if policy.startswith("dapp"):
+            naive_dapp.begin(self)
         while (event := min(self.events(), default=(self.horizon + 1, ARRIVED, -1)))[0] <= self.horizon:
             self.now = event[0]
             self.apply(event[1], event[2])
@@ -65,6 +67,7 @@ class NaivePool(Replay):
         found = [(self.ends[i], LEFT, i) for host in self.hosts for i in host.running]
         found += [(int(node.due), DUE, place) for place, node in self.nodes.items() if node.due < math.inf]
         found += [(int(host.deadline), DEADLINE, host.index) for host in self.hosts if host.deadline < math.inf]
+        found += [(naive_dapp.next_time(self), DEADLINE, -1)] if self.policy.startswith("dapp") else []
         found += [(self.arrival[i], ARRIVED, i) for i in range(self.n_arrived, len(self.start))][:1]
         return found
 
@@ -86,6 +89,8 @@ class NaivePool(Replay):
         elif kind == DUE:
             self.nodes[which].due = math.inf
             self.at_host(self.at(which))
+        elif which < 0:
+            naive_dapp.pass_time(self)
         else:
             naive_lava.pass_deadline(self, self.at(which))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import naive_dapp
 import naive_lava
 from naive import total_at
 from naive_scores import Host, score
@@ -38,6 +39,13 @@ class Replay:
     migration: Migration = field(default_factory=Migration)
     is_queueing: bool = False
     warmup: int = 0
+    cpu: int = 0
+
+    # DAPP's, made when its replay begins
+    known: dict[int, int] = field(default_factory=dict)
+    detector: Any = None
+    is_weighted: bool = False
+    untagged: set[int] = field(default_factory=set)
 
     def run(self, policy: str) -> list[int]:
         """The first host of each request, -1 = none; counts and integrals from the warm-up's end on are left in
@@ -57,6 +65,8 @@ class Replay:
         self.is_disturbed = False
         self.begin_counts()
         self.now = 0
+        if policy.startswith("dapp"):
+            naive_dapp.begin(self)
         has_news = False
         while True:
             time, kind, which = min(self.events(), default=(self.horizon + 1, ARRIVAL, -1))
@@ -97,6 +107,7 @@ class Replay:
         found += [(time, MIGRATED, i) for i, time in self.migrated_at.items()]
         found += [(row[0], HOST_EVENT, -len(self.host_events)) for row in self.host_events[:1]]
         found += [(int(host.deadline), DEADLINE, host.index) for host in self.hosts if host.deadline < math.inf]
+        found += [(naive_dapp.next_time(self), DEADLINE, -1)] if self.policy.startswith("dapp") else []
         found += [(self.arrival[i], ARRIVAL, i) for i in range(self.n_arrived, len(self.start))][:1]
         return found
 
@@ -120,6 +131,8 @@ class Replay:
             assert host is not None
             if not host.is_open:
                 self.add_to_plan([which])
+        elif kind == DEADLINE and which < 0:
+            naive_dapp.pass_time(self)
         elif kind == DEADLINE:
             naive_lava.pass_deadline(self, self.hosts[which])
         else:
@@ -184,6 +197,8 @@ class Replay:
         host.cached_until = -math.inf
         if self.policy.startswith("lava"):
             naive_lava.came(self, i, host)
+        elif self.policy.startswith("dapp"):
+            naive_dapp.came(self, i, host)
 
     def take_off(self, i: int, host: Host) -> None:
         """End on a host."""
@@ -191,6 +206,8 @@ class Replay:
         host.cached_until = -math.inf
         if self.policy.startswith("lava"):
             naive_lava.left(self, i, host)
+        elif self.policy.startswith("dapp"):
+            naive_dapp.left(self, host)
 
     def settle_emptiness(self, host: Host) -> None:
         """What becomes of a host that may have become empty."""

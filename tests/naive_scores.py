@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import naive_dapp
 import naive_lava
 from naive import HOUR, NILAS_BUCKETS, mixed, overhang_at
 
@@ -32,6 +33,8 @@ class Host:
     opened: int = 0
     deadline: float = math.inf
     residuals: set[int] = field(default_factory=set)
+    # DAPP's
+    tag: int = 0
     # a cached exit, and when it is asked for again
     cached: int = 0
     cached_until: float = -math.inf
@@ -90,6 +93,8 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
     if policy == "lava-soft-joint":
         joint = math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1])
         return (naive_lava.class_preference(replay, i, host), joint, *packing)
+    if policy.startswith("dapp"):
+        return (naive_dapp.debt_cost(replay, i, host), *packing)
     if policy.startswith("lava"):
         return (naive_lava.class_preference(replay, i, host), bucket(extension_of(replay, i, host)), *packing)
     raise ValueError(policy)

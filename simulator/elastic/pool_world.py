@@ -83,7 +83,8 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
     levels = row((2, 1 + 2 * n_resources))
     world = PoolWorld(
         Cluster(row((n_places, n_resources)), row((n_places, n_resources)), row(n_places), np.full(n_places, EXPIRED),
-                np.full(n_places, OFF), row(n_places), state_of(policy, n_places, n)),
+                np.full(n_places, OFF), row(n_places),
+                state_of(policy, n_places, n, workload.resources.index("cpu_cores"))),
         requests, hosts, workload.need, curves.uptime_s, curves.total_s,
         none if curves.overhang_s is None else curves.overhang_s, order or no_ranking(n_resources), slots,
         np.zeros(0, PLAN), levels[0], levels[1],

@@ -180,8 +180,13 @@ def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple
     return world, timeline, row(0), np.zeros(0, HOST_EVENTS)
 
 
-def state_of(policy: Policy, n_hosts: int, n_requests: int) -> Any:
-    """What `cluster.state` is for a policy."""
+def state_of(policy: Policy, n_hosts: int, n_requests: int, cpu: int = 0) -> Any:
+    """What `cluster.state` is for a policy. cpu: which of the resources are cores."""
     if policy.host_scores is not None:
         return asking(n_hosts)
-    return policy.hooks.state(n_hosts, n_requests) if policy.hooks is not None else np.zeros(0, np.int64)
+    if policy.hooks is None:
+        return np.zeros(0, np.int64)
+    state = policy.hooks.state(n_hosts, n_requests)
+    if "idx_cpu" in getattr(state, "_fields", ()):
+        state.idx_cpu[0] = cpu
+    return state

@@ -28,8 +28,17 @@ Extent = Literal["plain", "hooks", "full", "pool"]
 """Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
 happen is not compiled: the whole takes four times as long. `pool`: the loop of an elastic pool, given as parts."""
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
-         "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1")}
+         "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1"),
+         "resident": ("host, request, now", "request.row")}
 """A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
+_ASK_RESIDENTS = """
+@inner
+def ask_residents(world, host, now):
+    row = world.hosts[host].first
+    while row >= 0:
+        resident(world, host, asked(world, row, now), now)
+        row = world.requests[row].next
+"""
 REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
                          "HAS_UPKEEP"})
 """Names of the parts that a composed chain may replace; it must leave all others alone."""
@@ -69,9 +78,15 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
                   f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
     if policy.hooks is not None:
-        names |= {f"hook_{name}": getattr(policy.hooks, name) for name in HOOKS}
+        given = policy.hooks.given()
+        names |= {f"hook_{name}": function for name, function in given.items()}
+        lines += [_ASK_RESIDENTS] if "resident" in given else []
         for code, (name, (arguments, row)) in enumerate(HOOKS.items(), 1):
+            if name not in given:
+                continue
+            is_asking = name == "at_deadline" and "resident" in given
             lines += ["", "@inlined", f"def {name}(world, {arguments}):", "    counts = world.counts[0]",
+                      *(["    ask_residents(world, host, now)"] if is_asking else []),
                       f"    counts.hook, counts.last_row, counts.last_host, counts.last_s = {code}, {row}, host, now",
                       f"    hook_{name}(world.cluster, {arguments})", "    counts.hook = 0", ""]
         if policy.hooks.sampled:

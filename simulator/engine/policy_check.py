@@ -27,7 +27,7 @@ from sojourn.simulator.policies import PerResource, Policy
 _ASKED = ("cluster", "host", "request", "now")
 _TAKES = {"scorer": _ASKED, "scorer per resource": (*_ASKED[:3], "dimension"), "filter": _ASKED, "placed": _ASKED,
           "departed": ("cluster", "host", "row", "now"), "emptied": ("cluster", "host", "now"),
-          "at_deadline": ("cluster", "host", "now")}
+          "at_deadline": ("cluster", "host", "now"), "resident": _ASKED}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PYTHON, _RANDOM = re.compile("@PyObject_Call"), re.compile("@numba_get_(np|py)_random_state")
 """What compiled code calls to ask Python, and to draw by numpy.random and random."""
@@ -73,7 +73,7 @@ def policy_functions(policy: Policy) -> list[tuple[str, Any]]:
         ("scorer per resource", entry.scorer) if isinstance(entry, PerResource) else ("scorer", entry)
         for entry in policy.scorers]
     found += [("filter", policy.filter)] if policy.filter is not None else []
-    return found + ([(name, getattr(policy.hooks, name)) for name in HOOKS] if policy.hooks is not None else [])
+    return found + (list(policy.hooks.given().items()) if policy.hooks is not None else [])
 
 
 def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, ...]) -> None:

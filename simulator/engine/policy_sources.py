@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.engine.composition import HOOKS
 from sojourn.simulator.engine.reached import LIBRARIES, named_values, plain_function
 from sojourn.simulator.policies import PerResource, Policy
 from sojourn.source_closure import PACKAGE, installed
@@ -27,7 +26,7 @@ def policy_sources(policy: Policy) -> list[str]:
     constants: list[str] = []
     waiting: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
     waiting += [policy.filter] if policy.filter else []
-    waiting += [getattr(policy.hooks, name) for name in HOOKS] if policy.hooks else []
+    waiting += list(policy.hooks.given().values()) if policy.hooks else []
     seen: set[Any] = set()
     while waiting:
         plain = plain_function(waiting.pop())

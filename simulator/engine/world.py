@@ -86,7 +86,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     world = World(
         Cluster(workload.capacity.copy(), workload.capacity.copy(), np.zeros(n_hosts, np.int64),
                 np.full(n_hosts, EXPIRED), np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.int64),
-                state_of(policy, n_hosts, n)),
+                state_of(policy, n_hosts, n, workload.resources.index("cpu_cores"))),
         request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
         none if curves.overhang_s is None else curves.overhang_s,
         no_ranking(n_resources) if order is None else order,

@@ -53,6 +53,11 @@ def at_deadline(world: World, host: int, now: int) -> None:
 
 
 @inlined
+def resident(world: World, host: int, request: Request, now: int) -> None:
+    """A policy's hook: the request is on a host whose deadline has come."""
+
+
+@inlined
 def remind(world: World, host: int) -> None:
     """Keep in the agenda when the policy wants to hear of the host."""
 

@@ -7,6 +7,22 @@ from types import MappingProxyType
 
 from sojourn.simulator.policies.aligned_fit import ALIGNED_FIT
 from sojourn.simulator.policies.best_fit import BEST_FIT
+from sojourn.simulator.policies.dapp import (
+    DAPP,
+    DAPP_DAILY,
+    DAPP_EVENTS,
+    DAPP_EXACT,
+    DAPP_FIGURE_9,
+    DAPP_MAX,
+    DAPP_OPENS,
+    DAPP_SHORT,
+    DAPP_SYMMETRIC,
+    DAPP_TIMER,
+    DAPP_UNGROUPED,
+    DAPP_WEIGHTED,
+    dapp_policy,
+)
+from sojourn.simulator.policies.dapp_rules import DappRules, GroupRules
 from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
@@ -37,6 +53,7 @@ from sojourn.simulator.policies.worst_fit import WORST_FIT
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "aligned-fit": ALIGNED_FIT,
     "best-fit": BEST_FIT,
+    "dapp": DAPP,
     "first-fit": FIRST_FIT,
     "joint-fit": JOINT_FIT,
     "la": LA,
@@ -51,6 +68,17 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
 """Every policy by the name that configs, tables and figures use."""
 
 VARIANTS: Mapping[str, Policy] = MappingProxyType({
+    "dapp-daily": DAPP_DAILY,
+    "dapp-events": DAPP_EVENTS,
+    "dapp-exact": DAPP_EXACT,
+    "dapp-figure-9": DAPP_FIGURE_9,
+    "dapp-max": DAPP_MAX,
+    "dapp-opens": DAPP_OPENS,
+    "dapp-short": DAPP_SHORT,
+    "dapp-symmetric": DAPP_SYMMETRIC,
+    "dapp-timer": DAPP_TIMER,
+    "dapp-ungrouped": DAPP_UNGROUPED,
+    "dapp-weighted": DAPP_WEIGHTED,
     "lava-95": LAVA_95,
     "lava-any-class": LAVA_ANY_CLASS,
     "lava-from-opening": LAVA_FROM_OPENING,
@@ -71,6 +99,6 @@ KNOWN_POLICIES: Mapping[str, Policy] = MappingProxyType({**POLICIES, **VARIANTS}
 """Both."""
 
 __all__ = [
-    "KNOWN_POLICIES", "PACKING", "POLICIES", "UPPER_S", "VARIANTS", "Filter", "Hooks", "HostScores", "PerResource",
-    "Policy", "ResourceScorer", "Scorer", "free_share_left", "opens_host",
+    "KNOWN_POLICIES", "PACKING", "POLICIES", "UPPER_S", "VARIANTS", "DappRules", "Filter", "GroupRules", "Hooks",
+    "HostScores", "PerResource", "Policy", "ResourceScorer", "Scorer", "dapp_policy", "free_share_left", "opens_host",
 ]  # fmt: skip

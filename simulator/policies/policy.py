@@ -46,6 +46,10 @@ class Hooks:
     at_deadline: (cluster, host, now).
     sampled: a field of the state, int64 (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its
         values 0, 1, ...
+    resident: (cluster, host, request, now), for each request on the host just before at_deadline, with its prediction
+        at that time; None = not asked.
+
+    A field `idx_cpu` of the state, int64 (1,), is set by the engine: which of the resources are cores.
     """
 
     state: Callable[[int, int], Any]
@@ -55,6 +59,13 @@ class Hooks:
     at_deadline: Callable[[Cluster, int, int], None]
     sampled: str = ""
     sampled_names: tuple[str, ...] = ()
+    resident: Callable[[Cluster, int, Request, int], None] | None = None
+
+    def given(self) -> dict[str, Callable[..., None]]:
+        """Its functions by name, those that it has."""
+        found = {"placed": self.placed, "departed": self.departed, "emptied": self.emptied,
+                 "at_deadline": self.at_deadline, "resident": self.resident}
+        return {name: function for name, function in found.items() if function is not None}
 
 
 @dataclass(frozen=True, slots=True)
