@@ -43,6 +43,7 @@ from sojourn.simulator.predictions import (
     Oracle,
     one_step,
 )
+from sojourn.simulator.rectification import Rectify
 from sojourn.simulator.workloads import WORKLOADS, Constraints, Workload, build_workload, true_totals
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "Oracle",
     "PerResource",
     "Policy",
+    "Rectify",
     "Request",
     "Result",
     "Samples",

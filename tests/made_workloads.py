@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import naive
 import sojourn.simulator as sim
 from naive_replay import Replay
+from sojourn.simulator.rectification import non_migratable
 
 STEP_S = st.sampled_from([1, 7, 600, 1800, 3600, 7200, 36_000])
 LAST_TOTAL_S = st.one_of(st.integers(0, 20_000), st.sampled_from([100_000, 400_000, 4_000_000]))
@@ -142,14 +143,19 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
     )  # fmt: skip
 
 
-def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | None, name: str = "") -> None:
+def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | None, name: str = "",
+               rectify: sim.Rectify | None = None, twin_moves: Any = None) -> None:
     """Every decision and every count of a replay in which all may happen equal the slow twin's."""
     workload, curves, per_request, upkeep, migration, is_queueing = case
     waiting = replace(policy, is_queueing=is_queueing)
     result = sim.simulate(workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
-                          upkeep=upkeep, migration=migration, is_checked=True)
+                          upkeep=upkeep, migration=migration, rectify=rectify, is_checked=True)
     twin = replace(twin_of(workload, per_request, curves), upkeep=tuple(upkeep), migration=migration,
                    is_queueing=is_queueing)
+    if rectify is not None:
+        drawn = non_migratable(workload, rectify).tolist()
+        twin = replace(twin, rectify_at=tuple(rectify.times_s(workload.trace.horizon_s)), moves_now=twin_moves,
+                       pinned=[a or b for a, b in zip(twin.pinned or drawn, drawn, strict=True)])
     assert result.host.tolist() == twin.run(name or policy.name)
     metrics, warmup = result.metrics, workload.warmup_s
     is_counted = [arrival >= warmup for arrival in twin.arrival]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from naive_scores import Host, score
 from sojourn.simulator import Defragmentation, Drain, Failure, Maintenance, Migration
 
 DEPARTURE, MIGRATED, HOST_EVENT, DEADLINE, ARRIVAL = range(5)
+RECTIFY = "rectify"
 
 
 @dataclass
@@ -21,7 +23,8 @@ class Replay:
     """A whole replay.
 
     start, departure: per request; need: per request, per resource, binding resource first; breakpoints: per
-    request, (uptime, total) pairs. kind, host_kind: -1 = any. group: -1 = none.
+    request, (uptime, total) pairs. kind, host_kind: -1 = any. group: -1 = none. rectify_at: when moves are planned:
+    moves_now gives (request, target) pairs.
     """
 
     start: list[int]
@@ -40,6 +43,8 @@ class Replay:
     is_queueing: bool = False
     warmup: int = 0
     cpu: int = 0
+    rectify_at: tuple[int, ...] = ()
+    moves_now: Callable[[Replay], list[tuple[int, int]]] | None = None
 
     # DAPP's, made when its replay begins
     known: dict[int, int] = field(default_factory=dict)
@@ -58,7 +63,7 @@ class Replay:
         self.first, self.wait = [-1] * n, [0] * n
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
-        self.plan: list[tuple[int, int]] = []
+        self.plan: list[tuple[int, int, int]] = []
         self.host_events = self.known_host_events()
         self.n_arrived = self.n_events = 0
         self.restarted: dict[int, int] = {}
@@ -99,6 +104,7 @@ class Replay:
                 found += [(entry.from_s, entry, True), (entry.until_s, entry, False)]
             elif isinstance(entry, Maintenance):
                 found += [(time, entry, True) for time in range(entry.from_s, self.horizon + 1, entry.every_s)]
+        found += [(time, RECTIFY, True) for time in self.rectify_at]
         return sorted(found, key=lambda row: row[0])
 
     def events(self) -> list[tuple[int, int, int]]:
@@ -137,7 +143,9 @@ class Replay:
             naive_lava.pass_deadline(self, self.hosts[which])
         else:
             entry, is_beginning = self.host_events.pop(0)[1:]
-            if isinstance(entry, Failure):
+            if entry == RECTIFY:
+                self.rectify()
+            elif isinstance(entry, Failure):
                 self.fail(self.hosts[entry.host]) if is_beginning else self.mend(self.hosts[entry.host])
             elif isinstance(entry, Drain):
                 host = self.hosts[entry.host]
@@ -296,7 +304,7 @@ class Replay:
     def strike(self, host: Host) -> None:
         """Nothing is to leave a host that is open again."""
         if host.is_open:
-            self.plan = [(i, source) for i, source in self.plan if source != host.index]
+            self.plan = [entry for entry in self.plan if entry[1] != host.index]
 
     def wave(self, n_hosts: int) -> None:
         """Close hosts that are not updated, those with least in use first; empty ones are done."""
@@ -350,7 +358,18 @@ class Replay:
         for i in requests:
             host = self.host_of(i)
             assert host is not None
-            self.plan.append((i, host.index))
+            self.plan.append((i, host.index, -1))
+            self.n_planned += 1
+
+    def rectify(self) -> None:
+        """Plan the moves of now; those that are left of the last ones are struck off."""
+        assert self.moves_now is not None
+        self.plan = [(i, source, target) for i, source, target in self.plan
+                     if target < 0 and i in self.hosts[source].running]
+        for i, target in self.moves_now(self):
+            host = self.host_of(i)
+            assert host is not None
+            self.plan.append((i, host.index, target))
             self.n_planned += 1
 
     def ordered(self, requests: list[int]) -> list[int]:
@@ -367,18 +386,28 @@ class Replay:
 
     def migrate(self) -> None:
         """Go through the plan as long as one more may migrate; what finds no host stays planned."""
-        later = []
-        for k, (i, source_index) in enumerate(self.plan):
+        later: list[tuple[int, int, int]] = []
+        given_way: set[int] = set()
+        for k, (i, source_index, planned) in enumerate(self.plan):
+            if planned >= 0 and source_index in given_way:
+                continue
             if len(self.migrated_at) >= self.migration.n_at_once:
-                later += self.plan[k:]
+                later += [entry for entry in self.plan[k:] if entry[2] < 0 or entry[1] not in given_way]
                 break
             source = self.hosts[source_index]
             if i not in source.running:
                 continue
-            target = self.chosen(i)
-            if target is None:
-                later.append((i, source_index))
-                continue
+            if planned >= 0:
+                target = self.hosts[planned]
+                if target.is_empty or not self.fits(i, target) or not self.may(i, target):
+                    given_way.add(source_index)
+                    continue
+            else:
+                found = self.chosen(i)
+                if found is None:
+                    later.append((i, source_index, -1))
+                    continue
+                target = found
             self.take_off(i, source)
             source.leaving.append(i)
             self.put_on(i, target)

@@ -24,6 +24,7 @@ EXAMPLES: Mapping[str, Any] = {
     "trace_timezone": "Europe/Berlin", "dask": "local:2", "since": "90d", "long_lived_s": 43_200, "recipe": "trace",
     "host_cpu_cores": 32.0, "host_mem_gib": 128.0, "model_name": "batch-jobs", "confirmed_columns": ["queue"],
     "preset": "load-sweep", "batch_trace": "batch_task.csv", "n_seeds": 10, "starts": ["warm"],
+    "rectifiers": ["pdre:5"],
     "test": "jobs-later.swf.gz", "test_reader": "swf", "test_offset_s": 2_419_200,
     "price_per_host_hour": 1.2, "page": "compare.html", "n_workers": 2,
 }  # fmt: skip

@@ -78,6 +78,12 @@ def _planners() -> Iterable[str]:
     return PLANNERS
 
 
+def _rectifiers() -> Iterable[str]:
+    from sojourn.simulator.rectification import RECTIFIERS
+
+    return RECTIFIERS
+
+
 def _estimators() -> Iterable[str]:
     from sojourn.simulator.planning import ESTIMATORS
 
@@ -101,7 +107,7 @@ _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "presets": _presets, "partial_presets": _partial_presets, "usage_readers": _usage_readers,
     "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
     "estimators": _estimators, "plan_evaluations": _plan_evaluations,
-    "consumers": _consumers,
+    "consumers": _consumers, "rectifiers": _rectifiers,
 })  # fmt: skip
 
 

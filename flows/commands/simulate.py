@@ -125,6 +125,9 @@ def compare(
     predictor: Annotated[list[str] | None, typer.Option(
         help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, refreshed: of one "
              "of the last two, or one-shot: of any; may be repeated. [default: oracle]")] = None,
+    rectify: Annotated[list[str] | None, typer.Option(
+        help="Live migrations that free hosts, RECTIFIER:MOVES a day: {rectifiers}; may be repeated. "
+             "[default: none]")] = None,
     load: Annotated[list[float] | None, typer.Option(
         help="Peak load of the hosts, above 0 and at most 1; may be repeated. [default: 0.8]")] = None,
     seed: Annotated[list[int] | None, typer.Option(
@@ -162,7 +165,8 @@ def compare(
         "trace": trace, "reader": reader, "horizon_s": horizon_s,
         "column_map": tuple(column_map) if column_map else None, "map_file": map_file, "trace_timezone": timezone,
         "recipe": recipe, "policies": policy,
-        "predictors": predictor, "loads": load, "seeds": seed, "n_seeds": n_seeds, "starts": start,
+        "predictors": predictor, "rectifiers": rectify, "loads": load, "seeds": seed, "n_seeds": n_seeds,
+        "starts": start,
         "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
         "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask,

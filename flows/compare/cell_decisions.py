@@ -22,6 +22,7 @@ def explained(cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
     The requests are spread over the time after the warm-up, drawn by the workload's seed.
     """
+    cells = [cell for cell in cells if not cell.rectifier]  # the same decisions in another pool
     if not cells:
         return []
     spec = cells[0].workload

@@ -13,6 +13,7 @@ import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.flows.compare.cell_store import CellResult
+from sojourn.flows.compare.rectifiers import parse_rectifier
 from sojourn.flows.placement.predictors import MADE, PredictorSpec
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import later_workload_of
@@ -29,11 +30,13 @@ from sojourn.simulator import (
     simulate,
 )
 from sojourn.simulator.measures import MEASURES
+from sojourn.simulator.rectification import Rectify
 
 
-def replayed(workload: Workload, policy: str, source: LifetimeSource | None) -> CellResult:
+def replayed(workload: Workload, policy: str, source: LifetimeSource | None,
+             rectify: Rectify | None = None) -> CellResult:
     """What one replay leaves."""
-    return cell_result(workload, simulate(workload, policy, source))
+    return cell_result(workload, simulate(workload, policy, source, rectify=rectify))
 
 
 def made_workload(spec: WorkloadSpec, trace: Trace, from_s: int | None) -> Workload:
@@ -60,6 +63,11 @@ def made_source(workload: Workload, spec: WorkloadSpec, predictor: PredictorSpec
     else:
         source = MADE[predictor.kind](workload, spec, predictor.argument)
     return OneShot(source) if predictor.is_one_shot else source
+
+
+def made_rectifier(spec: WorkloadSpec, text: str) -> Rectify | None:
+    """The rectifier of a cell. A spec's seed draws what can't be moved, so that it is the same for every policy."""
+    return parse_rectifier(text, spec.seed) if text else None
 
 
 def cell_result(workload: Workload, result: Result) -> CellResult:

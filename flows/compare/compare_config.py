@@ -14,6 +14,7 @@ from sojourn.flows.compare.grid import Cell, grid_of
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.preset import OF_USAGE
 from sojourn.flows.compare.presets.reading import check_reads
+from sojourn.flows.compare.rectifiers import NONE, rectifier_name
 from sojourn.flows.config import load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
@@ -22,12 +23,12 @@ from sojourn.flows.trace_settings import SharedSettings
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 
-_OF_PRESET = ("policies", "predictors", "loads", "seeds", "starts")
+_OF_PRESET = ("policies", "predictors", "rectifiers", "loads", "seeds", "starts")
 _MOST_SEEDS = 10_000
 
 
 class CompareConfig(SharedSettings):
-    """One comparison: policies x predictors x loads x seeds on one trace."""
+    """One comparison: policies x predictors x rectifiers x loads x seeds on one trace."""
 
     preset: str | None = None
     """A named comparison (`sojourn compare --help` lists them); other settings replace its own."""
@@ -42,6 +43,8 @@ class CompareConfig(SharedSettings):
     """Placement policies; best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
     """As `--predictor` of `sojourn compare` takes them. One that is learnt leaves only the warm start."""
+    rectifiers: tuple[str, ...] = ()
+    """Moves a day that free hosts, as `--rectify` of `sojourn compare` takes them; none is always among them."""
     loads: tuple[float, ...] = (0.8,)
     """Whole-trace peaks of the binding resource over capacity."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -117,6 +120,11 @@ class CompareConfig(SharedSettings):
     def _known_predictors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(parse_predictor(text).name for text in value))
 
+    @field_validator("rectifiers")
+    @classmethod
+    def _known_rectifiers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in dict.fromkeys(map(rectifier_name, value)) if name != NONE)
+
     @field_validator("loads")
     @classmethod
     def _possible_loads(cls, value: tuple[float, ...]) -> tuple[float, ...]:
@@ -156,7 +164,7 @@ class CompareConfig(SharedSettings):
 
     def cells(self) -> list[Cell]:
         """The grid; reads the trace's files once, for the hash that stands for their content."""
-        is_asked = any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
+        is_asked = bool(self.rectifiers) or any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
         predictors = [parse_predictor(text) for text in self.predictors if is_asked]
         learnt = next((predictor.name for predictor in predictors if predictor.is_learnt), None)
         starts = tuple(dict.fromkeys(self.starts)) or ("cold" if learnt is None else "warm",)
@@ -168,4 +176,4 @@ class CompareConfig(SharedSettings):
         traces = self.trace_specs()
         workloads = [WorkloadSpec(traces[seed], self.chosen_recipe, load, seed, start, options)
                      for start in starts for seed in self.seeds for load in self.loads]
-        return grid_of(workloads, self.policies, predictors)
+        return grid_of(workloads, self.policies, predictors, self.rectifiers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,18 +18,19 @@ GROUP = ["workload", "load", "policy", "predictor", "label"]
 _PAIR = ["workload", "load", "seed"]
 
 
-def cells_table(found: Iterable[tuple[Cell, CellResult]]) -> pd.DataFrame:
+def cells_table(found: Sequence[tuple[Cell, CellResult]]) -> pd.DataFrame:
     """One row per replay: what it was, its figures, `gain_pp` over best-fit on the same workload (NaN without).
 
     A figure that only some replays have, such as a reason for rejections, is 0 in the others where it is a count.
     """
     rows = [{
-        "workload": cell.workload.name, "load": cell.workload.load, "seed": cell.workload.seed, "policy": cell.policy,
+        "workload": cell.workload.name, "load": cell.workload.load, "seed": cell.workload.seed, "policy": cell.placing,
         "predictor": cell.predictor.name if cell.predictor else "", "label": cell.label, **result.figures,
         **result.times, "events_per_s": result.figures["n_events"] / max(result.times["elapsed_s"], 1e-9),
         **result.about,
     } for cell, result in found]  # fmt: skip
     table = pd.DataFrame(rows)
+    _add_moves(table, [cell for cell, _ in found])
     reasons = [str(name) for name in table if str(name).startswith("rejections_")]
     table[reasons] = table[reasons].fillna(0).astype(int)
     baseline = table.loc[table["policy"] == BASELINE, [*_PAIR, "empty_hosts_pct"]]
@@ -37,6 +38,27 @@ def cells_table(found: Iterable[tuple[Cell, CellResult]]) -> pd.DataFrame:
     at = table.columns.get_loc("empty_hosts_pct")
     table.insert(int(at) + 1 if isinstance(at, int) else 0, "gain_pp", table["empty_hosts_pct"] - paired.to_numpy())
     return table
+
+
+def _add_moves(table: pd.DataFrame, cells: Sequence[Cell]) -> None:
+    """Where some replays are rectified: `rectifier`; `n_rectified`, the migrations begun after the warm-up; and
+    `freed_h_per_migration`, by how many host-hours in use the same policy, predictor and seed does with less for each.
+
+    NaN without a rectifier; the last one also without a migration, or without the replay to compare with.
+    """
+    if not any(cell.rectifier for cell in cells):
+        return
+    place = {cell: k for k, cell in enumerate(cells)}
+    n_begun, host_h = (table[name].to_numpy(np.float64) for name in ("n_migrations", "host_h"))
+    n_rectified, freed_h = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
+    for k, cell in enumerate(cells):
+        if cell.rectifier:
+            n_rectified[k] = n_begun[k]
+            other = place.get(cell.unrectified)
+            if other is not None and n_rectified[k] > 0:
+                freed_h[k] = (host_h[other] - host_h[k]) / n_rectified[k]
+    table["rectifier"] = [cell.rectifier for cell in cells]
+    table["n_rectified"], table["freed_h_per_migration"] = n_rectified, freed_h
 
 
 def summary_table(cells: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""The cells of a comparison: every policy with every predictor, on the same workload at each start, load and seed."""
+"""The cells of a comparison: every policy with every predictor, and with every rectifier, on the same workload at each
+start, load and seed.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,28 @@ def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One replay. predictor: None for a policy that asks for none."""
+    """One replay. predictor: None for a policy that asks for none. rectifier: see rectifiers.py; "" = none."""
 
     workload: WorkloadSpec
     policy: str
     predictor: PredictorSpec | None = None
+    rectifier: str = ""
+
+    @property
+    def placing(self) -> str:
+        """The policy with its rectifier, as in tables."""
+        return f"{self.policy} + {self.rectifier}" if self.rectifier else self.policy
 
     @property
     def label(self) -> str:
-        """Policy and predictor, as in tables."""
-        return label_of(self.policy, self.predictor.name if self.predictor else "")
+        """Policy, rectifier and predictor, as in tables."""
+        return label_of(self.placing, self.predictor.name if self.predictor else "")
+
+    @property
+    def unrectified(self) -> Cell:
+        """The same without its rectifier."""
+        is_asking = KNOWN_POLICIES[self.policy].predictions != "none"
+        return Cell(self.workload, self.policy, self.predictor if is_asking else None)
 
     def key(self) -> str:
         """sha256 hex of all that decides the result: data, settings and source code."""
@@ -52,7 +66,7 @@ class Cell:
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
             learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy,
-            predictor.name if predictor else None,
+            predictor.name if predictor else None, self.rectifier,
             source_hash(_REPLAYED_BY, alone=_REPLAYED_WITH),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
@@ -61,21 +75,28 @@ class Cell:
 
 
 def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str],
-            predictors: Sequence[PredictorSpec]) -> list[Cell]:
+            predictors: Sequence[PredictorSpec], rectifiers: Sequence[str] = ()) -> list[Cell]:
     """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
+
+    Every rectifier asks for predictions, so with one every policy meets every predictor. Without one each comes too.
 
     Beside every predictor stands the oracle, asked for or not: the same policy, had it known all. A workload's cells
     stand predictor by predictor: what predicts is made once and serves all policies.
     """
     plain = [BASELINE, *(name for name in policies if KNOWN_POLICIES[name].predictions == "none" and name != BASELINE)]
     asking = [name for name in policies if KNOWN_POLICIES[name].predictions != "none"]
-    if asking and not predictors:
-        raise ValueError(f"predictors must be at least one for policy {asking[0]!r}, got none")
+    if (asking or rectifiers) and not predictors:
+        user = f"policy {asking[0]!r}" if asking else f"rectify {rectifiers[0]!r}"
+        raise ValueError(f"predictors must be at least one for {user}, got none")
     oracle = PredictorSpec("oracle")
     beside = predictors if oracle in predictors else [oracle, *predictors]
     pairs: list[tuple[str, PredictorSpec | None]] = [(name, None) for name in plain]
     pairs += [(name, predictor) for predictor in beside for name in asking]
-    return [Cell(spec, *pair) for spec in workloads for pair in pairs]
+    rectified: list[tuple[str, PredictorSpec | None, str]] = [
+        (name, predictor, rectifier) for predictor in beside for rectifier in rectifiers
+        for name in [*plain, *asking]]
+    found = [(name, predictor, "") for name, predictor in pairs] + rectified
+    return [Cell(spec, *each) for spec in workloads for each in found]
 
 
 def by_workload(cells: Iterable[Cell]) -> dict[WorkloadSpec, list[Cell]]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.flows.compare.cell_replay import made_source, made_workload, replayed
+from sojourn.flows.compare.cell_replay import made_rectifier, made_source, made_workload, replayed
 from sojourn.flows.compare.cell_store import CellStore
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.learnt_curves import cut_s, learnt_source
@@ -29,7 +29,8 @@ def replay(asked: tuple[Cell, str]) -> str | None:
     try:
         workload = workload_of(cell.workload)
         source = None if cell.predictor is None else source_of(cell.workload, cell.predictor)
-        store.write(key, replayed(workload, cell.policy, source))
+        rectify = made_rectifier(cell.workload, cell.rectifier)
+        store.write(key, replayed(workload, cell.policy, source, rectify))
     except Exception as error:  # not all of them survive the way to another process
         return f"{type(error).__name__}: {error}"
     return None

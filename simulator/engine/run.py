@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.simulator.engine.compilation import Loop
 from sojourn.simulator.engine.composition import HOOKS
 from sojourn.simulator.engine.scorer_fault import scorer_fault
-from sojourn.simulator.loop import BAD_DEADLINE, BAD_SCORE, VIOLATIONS, PythonScores
+from sojourn.simulator.loop import BAD_DEADLINE, BAD_SCORE, PAUSED, VIOLATIONS, PythonScores
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.workloads import Workload
 
@@ -20,7 +20,7 @@ class Run:
     """Everything that one run of a compiled loop reads and fills.
 
     world: `loop.World`, or that of an elastic pool. arguments: of the loop besides it. host_ids: of the hosts in the
-    world, for errors.
+    world, for errors. at_pause: what is done where the loop pauses; None where it never does.
     """
 
     workload: Workload
@@ -29,20 +29,18 @@ class Run:
     world: Any
     arguments: tuple[Any, ...]
     host_ids: Sequence[Any]
+    at_pause: Callable[[], None] | None = field(default=None, kw_only=True)
 
     def run(self) -> float:
-        """Seconds that the loop took; ValueError where the policy or an invariant failed."""
+        """Seconds that the loop took, with that of its pauses; ValueError where the policy or an invariant failed."""
         python = None
         if self.policy.host_scores is not None:
             python = PythonScores(self.policy.host_scores, self.world)
         started = time.perf_counter()
-        try:
-            code = self.loop.replay(self.world, *self.arguments)
-        except IndexError as error:  # functions of others are compiled with bounds checks
-            rule = "must read arrays within their bounds"
-            raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
-        except Exception as error:
-            raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
+        code = self._go_on()
+        while code == PAUSED and self.at_pause is not None:
+            self.at_pause()
+            code = self._go_on()
         elapsed_s = time.perf_counter() - started
         if python is not None and python.raised is not None:
             raised = python.raised
@@ -60,6 +58,16 @@ class Run:
             raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
                              f"under policy {self.policy.name!r}")
         return elapsed_s
+
+    def _go_on(self) -> int:
+        """The loop's code at its end, or at a pause."""
+        try:
+            return self.loop.replay(self.world, *self.arguments)
+        except IndexError as error:  # functions of others are compiled with bounds checks
+            rule = "must read arrays within their bounds"
+            raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
+        except Exception as error:
+            raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
 
     def _culprit(self) -> str:
         counts = self.world.counts[0]

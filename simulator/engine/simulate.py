@@ -14,6 +14,7 @@ from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
 from sojourn.simulator.loop import ALLOCATED, COUNTS, EMPTY_HOSTS, EXPIRED, NOT_PLACED, Timeline
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.rectification import Rectify
 from sojourn.simulator.workloads import UNITS_PER, Workload, shares
 
 _COUNTED = ("n_planned", "n_begun", "n_re_placed", "n_lost", "migrated", "voided", "n_rescores")
@@ -90,6 +91,7 @@ def simulate(
     is_ranked: bool | None = None,
     upkeep: Sequence[Upkeep] = (),
     migration: Migration | None = None,
+    rectify: Rectify | None = None,
     is_checked: bool = False,
 ) -> Result:
     """The outcome of replaying `workload` under `policy` with the predictions of `source`.
@@ -99,6 +101,7 @@ def simulate(
     is_ranked: False scans all hosts in order of index; None keeps the hosts sorted by packing score where
         the policy ends in it and the hosts have one shape. The decisions are the same.
     upkeep: failures, drains, maintenance and defragmentation. migration: how requests migrate in the last three.
+    rectify: moves a day that free hosts, under any policy; they migrate in the same way and ask the source.
     is_checked: look at every invariant after every event; slow.
 
     Refused with ValueError: an unknown policy, a missing source, one that raises or has no valid curve for a request, a
@@ -113,7 +116,7 @@ def simulate(
     ([0, 0, 0], 50.0)
     """
     replay = prepared(workload, named_policy(policy), source, is_ranked=is_ranked, upkeep=upkeep,
-                      migration=migration or Migration(), is_checked=is_checked, stop_row=-1)
+                      migration=migration or Migration(), is_checked=is_checked, stop_row=-1, rectify=rectify)
     elapsed_s = replay.run()
     timeline = replay.timeline
     n_empty_bound = _most_empty(workload, timeline.mark_s)

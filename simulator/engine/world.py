@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,20 @@ import numpy as np
 from sojourn.simulator.cluster import NEVER, Cluster
 from sojourn.simulator.engine.compilation import compiled_loop, state_of
 from sojourn.simulator.engine.composition import Extent, is_packing_last
+from sojourn.simulator.engine.rectifying import plan_moves
 from sojourn.simulator.engine.run import Run
 from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
 from sojourn.simulator.loop import (
     COUNTS,
     CURRENT,
     EXPIRED,
+    HOST_EVENTS,
     HOSTS,
     INITIAL,
     NO_PREDICTIONS,
     NOT_PLACED,
     PLAN,
+    RECTIFY,
     REQUESTS,
     SETTINGS,
     SLOTS,
@@ -33,6 +37,7 @@ from sojourn.simulator.loop import (
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers import is_outdated
 from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
+from sojourn.simulator.rectification import Rectify, non_migratable
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, owner_numbers
 
 N_BINS = 500
@@ -49,27 +54,34 @@ class Prepared(Run):
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
-             upkeep: Sequence[Upkeep], migration: Migration, is_checked: bool, stop_row: int) -> Prepared:
+             upkeep: Sequence[Upkeep], migration: Migration, is_checked: bool, stop_row: int,
+             rectify: Rectify | None = None) -> Prepared:
     """A world at time 0, nothing placed; see `simulate` for what is refused."""
     n, (n_hosts, n_resources) = len(workload.placed_s), workload.capacity.shape
     host_events = host_events_of(upkeep, n_hosts, workload.trace.horizon_s)
-    is_migrating = any(not isinstance(entry, Failure) for entry in upkeep)
+    is_emptying = any(not isinstance(entry, Failure) for entry in upkeep)
+    is_migrating = is_emptying or rectify is not None
+    if rectify is not None:
+        host_events = _with_rectifying(host_events, rectify.times_s(workload.trace.horizon_s))
     predictions = PREDICTIONS[policy.predictions]
-    if predictions == NO_PREDICTIONS and is_migrating and migration.is_predicting:
+    if predictions == NO_PREDICTIONS and is_emptying and migration.is_predicting:
         predictions = CURRENT  # the order of migrations asks for them, though the chain does not
     min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
-    curves = curves_for(workload, policy, source, predictions != NO_PREDICTIONS)
+    curves = curves_for(workload, policy, source, predictions != NO_PREDICTIONS or rectify is not None)
     host_table, request_table = tables_of(workload, curves)
+    if rectify is not None:
+        request_table["is_pinned"] |= non_migratable(workload, rectify)
     order = None
     is_uneven = is_outdated in policy.scorers  # empty hosts are not alike to it
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
         order = ranking(workload.capacity, workload.need)
     if is_ranked and order is None:
         raise ValueError(f"is_ranked must be False or None for policy {policy.name!r} on these hosts, got True")
-    is_full = bool(upkeep) or policy.is_queueing or workload.constraints != NO_CONSTRAINTS
+    is_full = is_migrating or bool(upkeep) or policy.is_queueing or workload.constraints != NO_CONSTRAINTS
     extent: Extent = "full" if is_full else "hooks" if policy.hooks is not None else "plain"
     loop = compiled_loop(policy, n_resources, is_ranked=order is not None, extent=extent, is_checked=is_checked)
     n_late, n_migrating = (n if policy.is_queueing else 0), (n if is_migrating else 0)
+    cpu = workload.resources.index("cpu_cores")
     settings = _record(
         SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
         has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
@@ -77,7 +89,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         first_deadline=n_late + n_migrating + len(host_events), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, min_empty=min_empty, batch_hosts=batch_hosts,
         move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
-        long_s=long_lived(workload).threshold_s, cpu=workload.resources.index("cpu_cores"),
+        long_s=long_lived(workload).threshold_s, cpu=cpu,
         mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
     n_slots = n_late + n_migrating + len(host_events) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
@@ -97,7 +109,8 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     timeline = _timeline(workload, policy, int(request_table["owner"].max(initial=-1)) + 1)
     idx_departing = np.argsort(workload.departure_s, kind="stable")
     return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
-                    workload.hosts["host_id"].tolist(), timeline)
+                    workload.hosts["host_id"].tolist(), timeline,
+                    at_pause=None if rectify is None else functools.partial(plan_moves, world, rectify, cpu))
 
 
 def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
@@ -131,6 +144,13 @@ def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarra
     for name, values in columns.items():
         requests[name] = values
     return hosts, requests
+
+
+def _with_rectifying(host_events: np.ndarray, times_s: list[int]) -> np.ndarray:
+    """Host events with the times at which moves are planned, after what else happens then."""
+    added = np.array([(time_s, RECTIFY, 0) for time_s in times_s], HOST_EVENTS)
+    whole = np.concatenate([host_events, added])
+    return np.asarray(whole[np.argsort(whole["time_s"], kind="stable")])
 
 
 def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ Compiled as well are the scorers of `policies`, and `measures/_stranding_kernels
 
 from sojourn.simulator.loop.checks import VIOLATIONS, violation
 from sojourn.simulator.loop.fit import fits
-from sojourn.simulator.loop.host_events import DRAIN, FAIL, REOPEN, REPAIR, WAVE
+from sojourn.simulator.loop.host_events import DRAIN, FAIL, RECTIFY, REOPEN, REPAIR, WAVE
 from sojourn.simulator.loop.migration_order import AT_RANDOM, BY_ROW, LONGEST_FIRST, SHORTEST_FIRST
 from sojourn.simulator.loop.parts import PARTS, POOL_PARTS
 from sojourn.simulator.loop.pool_state import (
@@ -44,6 +44,7 @@ from sojourn.simulator.loop.state import (
     NO_PREDICTIONS,
     NOT_PLACED,
     OPEN,
+    PAUSED,
     PLAN,
     REQUESTS,
     SETTINGS,
@@ -57,8 +58,9 @@ __all__ = [
     "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BOOTED", "BY_ROW", "CHEAPEST", "COUNTS", "CURRENT",
     "DRAIN", "DRAINED_BY_CHOICE", "EFFICIENT", "EMPTY_HOSTS", "EXPIRED", "FAIL", "HOSTS", "HOST_EVENTS", "INITIAL",
     "LOG", "LONGEST_FIRST", "MOVES", "NODES", "NOT_PLACED", "NO_PREDICTIONS", "NO_RELEASE", "OFF", "OPEN", "OPENED",
-    "PARTS", "PLAN", "POOL", "POOL_PARTS", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN", "REPAIR", "REQUESTS",
-    "SETTINGS", "SHORTEST_FIRST", "SLOTS", "TIMER", "TYPES", "VIOLATIONS", "WAVE", "PoolWorld", "PythonScores",
+    "PARTS", "PAUSED", "PLAN", "POOL", "POOL_PARTS", "RECTIFY", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN",
+    "REPAIR", "REQUESTS", "SETTINGS", "SHORTEST_FIRST", "SLOTS", "TIMER", "TYPES", "VIOLATIONS", "WAVE", "PoolWorld",
+    "PythonScores",
     "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move", "no_ranking",
     "pool_ranking", "ranking", "read_only", "violation", "visible",
 ]  # fmt: skip

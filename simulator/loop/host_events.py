@@ -9,8 +9,9 @@ from sojourn.simulator.loop.placement import admit, asked, depart, give_back, no
 from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, EMPTY_HOSTS, FAILED, NOT_PLACED, OPEN, UPDATED, World
 from sojourn.simulator.loop.waiting import wait
 
-FAIL, REPAIR, DRAIN, REOPEN, WAVE = range(5)
-"""Host events; of a WAVE, `host` is how many hosts it takes."""
+FAIL, REPAIR, DRAIN, REOPEN, WAVE, RECTIFY = range(6)
+"""Host events; of a WAVE, `host` is how many hosts it takes. At RECTIFY the loop pauses: moves are planned
+outside of it."""
 
 
 @inner

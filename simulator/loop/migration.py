@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sojourn.simulator.cluster import NEVER
+from sojourn.simulator.cluster import NEVER, Request
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.fit import fits, is_allowed
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
 from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, EMPTY_HOSTS, NOT_PLACED, World
@@ -24,9 +25,14 @@ def migrate(world: World, now: int) -> int:
             else:
                 request = asked(world, row, now)
                 counts.last_row, counts.last_s = row, now
-                target = choose(world, request, now)
-                if target == BAD_SCORE:
-                    return BAD_SCORE
+                target = entry.target
+                if target < 0:
+                    target = choose(world, request, now)
+                    if target == BAD_SCORE:
+                        return BAD_SCORE
+                elif not still_takes(world, target, request):
+                    give_way(world, k)
+                    target = NOT_PLACED
                 if target != NOT_PLACED:
                     depart(world, row, now)
                     settle(world, request, target, now)
@@ -41,6 +47,24 @@ def migrate(world: World, now: int) -> int:
             counts.plan_from += 1
         k += 1
     return NOT_PLACED
+
+
+@inner
+def still_takes(world: World, target: int, request: Request) -> bool:
+    """Whether the host that was planned for a request is still in use and open, and has room."""
+    return (world.cluster.n_running[target] > 0 and fits(world.cluster, target, request.need)
+            and is_allowed(world, target, request.row))
+
+
+@inner
+def give_way(world: World, k: int) -> None:
+    """Take a planned move off the plan, and those after it that were to leave the same host: alone they free none."""
+    counts, planned = world.counts[0], world.plan
+    host = planned[k].host
+    for j in range(k, counts.plan_to):
+        if planned[j].row >= 0 and planned[j].host == host and planned[j].target >= 0:
+            planned[j].row = -1
+            counts.n_spared += 1
 
 
 @inlined

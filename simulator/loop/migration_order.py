@@ -78,9 +78,9 @@ def begin_plan(world: World) -> int:
     if 2 * counts.plan_to > len(planned):
         kept = 0
         for k in range(counts.plan_from, counts.plan_to):
-            row, host = planned[k].row, planned[k].host
+            row, host, target = planned[k].row, planned[k].host, planned[k].target
             if row >= 0 and world.requests[row].host == host:
-                planned[kept].row, planned[kept].host = row, host
+                planned[kept].row, planned[kept].host, planned[kept].target = row, host, target
                 kept += 1
             else:
                 counts.n_spared += row >= 0
@@ -116,9 +116,10 @@ def insert(world: World, request: int, first: int) -> None:
     counts, planned = world.counts[0], world.plan
     k = counts.plan_to
     while k > first and _is_earlier(world, request, planned[k - 1].row):
-        planned[k].row, planned[k].host = planned[k - 1].row, planned[k - 1].host
+        before = planned[k - 1]
+        planned[k].row, planned[k].host, planned[k].target = before.row, before.host, before.target
         k -= 1
-    planned[k].row, planned[k].host = request, world.requests[request].host
+    planned[k].row, planned[k].host, planned[k].target = request, world.requests[request].host, -1
     counts.plan_to += 1
     counts.n_planned += 1
 

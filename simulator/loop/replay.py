@@ -14,12 +14,12 @@ from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.agenda import next_slot, schedule
 from sojourn.simulator.loop.fit import shortage
-from sojourn.simulator.loop.host_events import apply_host_event
+from sojourn.simulator.loop.host_events import RECTIFY, apply_host_event
 from sojourn.simulator.loop.migration import defragment, migrate, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert
 from sojourn.simulator.loop.occupancy import pass_time
 from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
-from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN, Timeline, World
+from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN, PAUSED, Timeline, World
 from sojourn.simulator.loop.waiting import give_up, serve_queue, wait
 
 HAS_AGENDA, HAS_UPKEEP = True, True
@@ -52,6 +52,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
     """Run all events up to the last mark; 0, or a negative code of what went wrong.
 
     idx_departing: int64 (n,), requests by departure, then by row.
+    PAUSED: it is time to plan moves; called again with the same arguments it goes on.
     BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, for counts.last_host. Below that:
     an invariant does not hold (see checks.py).
     """
@@ -59,8 +60,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
     n, horizon = len(requests), timeline.mark_s[-1]
     first_migration, first_host_event = settings.first_migration, settings.first_host_event
     first_deadline = settings.first_deadline
-    idx_arrival, idx_departure = 0, 0
-    has_room = False  # since waiting requests and migrations were last looked at
+    idx_arrival, idx_departure = counts.idx_arrival, counts.idx_departure
+    has_room = counts.has_room == 1  # since waiting requests and migrations were last looked at
     while True:
         next_arrival = requests[idx_arrival].arrival_s if idx_arrival < n else NEVER
         now, departing = NEVER, -1
@@ -134,6 +135,9 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
                     return BAD_DEADLINE
             elif HAS_UPKEEP and slot >= first_host_event:
                 entry = host_events[slot - first_host_event]
+                if entry.what == RECTIFY:
+                    counts.idx_arrival, counts.idx_departure, counts.has_room = idx_arrival, idx_departure, 1
+                    return PAUSED
                 if apply_host_event(world, entry.what, entry.host, now) == BAD_SCORE:
                     return BAD_SCORE
             elif HAS_UPKEEP:

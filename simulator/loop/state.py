@@ -17,6 +17,8 @@ EXPIRED = -(2**62)
 NOT_PLACED = -1
 BAD_SCORE = -2
 """What a chain returns instead of a host where a score is negative or not a finite number."""
+PAUSED = 1
+"""What the loop returns where moves are to be planned outside of it; called again it goes on from there."""
 BAD_DEADLINE = -3
 """What the loop returns where a hook has put a deadline that has come already."""
 FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
@@ -69,8 +71,9 @@ HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.in
 """Host events at known times: see host_events.py; host, or a number of hosts."""
 N_TOGETHER = 2
 """An owner's requests on one host count as exposed where they are more than so many."""
-PLAN = np.dtype([("row", np.int64), ("host", np.int64)])
-"""A request to migrate (-1 once it has been seen to), and the host that it is to leave."""
+PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64)])
+"""A request to migrate (-1 once it has been seen to), the host that it is to leave, and the one that it is to go to: -1
+where the policy chooses when the migration begins."""
 SETTINGS = np.dtype([
     ("predictions", np.int64),
     ("is_queueing", np.int64),  # what fits nowhere waits
@@ -98,6 +101,9 @@ COUNTS = np.dtype([
     ("last_host", np.int64),
     ("last_s", np.int64),
     ("hook", np.int64),  # that runs, by its place in composition.HOOKS; 0 = none
+    ("idx_arrival", np.int64),  # where a paused loop goes on: the next arrival and departure to be looked at
+    ("idx_departure", np.int64),
+    ("has_room", np.int64),
     ("time_s", np.int64),  # reached by the totals
     ("mark", np.int64),  # next to be read
     ("heap_size", np.int64),

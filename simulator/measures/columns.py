@@ -31,6 +31,12 @@ COLUMNS: Mapping[str, Column] = MappingProxyType({
         "rejected", "% of requests", "lower", table="gains", text_digits=3,
         words="Rejected: % of requests (lower = better). Compare gains only where few requests are rejected."),
     "n_migrations": Column("migrations", "", "lower", 0),
+    "n_rectified": Column("rectified", "migrations", "lower", 0, table="where known",
+                          words="Rectified: live migrations begun to free hosts, after the warm-up (lower = better)."),
+    "freed_h_per_migration": Column(
+        "freed per migration", "host-hours", "higher", 1, table="where known",
+        words="Freed per migration: by how many host-hours in use the same policy does with less, for each such "
+              "migration (higher = better)."),
     "decision_us": Column(
         "decision", "microseconds", "lower", 1, table="further",
         words="Decision: microseconds of the replay's loop per request, on the machine that it ran on "

@@ -20,6 +20,7 @@ from sojourn.flows.compare.presets.period_c import PERIOD_C
 from sojourn.flows.compare.presets.period_d import PERIOD_D
 from sojourn.flows.compare.presets.preset import GRID, Preset
 from sojourn.flows.compare.presets.recall_sweep import RECALL_SWEEP
+from sojourn.flows.compare.presets.rectification import RECTIFICATION
 
 __all__ = ["GRID", "PRESETS", "Preset"]
 
@@ -31,6 +32,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-readings": LAVA_READINGS,
     "ab-pool": AB_POOL,
     "lars": LARS,
+    "rectification": RECTIFICATION,
     "lifetime-period": LIFETIME_PERIOD,
     "period-a": PERIOD_A,
     "period-b": PERIOD_B,

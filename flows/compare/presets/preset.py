@@ -31,5 +31,6 @@ class Preset:
     loads: tuple[float, ...] = (0.8,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     starts: tuple[Start, ...] = ()
+    rectifiers: tuple[str, ...] = ()
     runner: str = GRID
     reads: tuple[str, ...] | None = None

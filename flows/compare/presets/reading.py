@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.flows.compare.presets import PRESETS
 
 _OPTION = MappingProxyType({"policies": "policy", "predictors": "predictor", "loads": "load", "seeds": "seed",
-                            "starts": "start"})
+                            "starts": "start", "rectifiers": "rectify"})
 """Of a setting, where it has another name."""
 _WITHOUT_OPTION = frozenset({"tracking_uri", "test_share"})
 

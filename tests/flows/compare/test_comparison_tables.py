@@ -43,6 +43,24 @@ def test_gains_are_against_best_fit_of_the_same_seed() -> None:
     assert table["events_per_s"].eq(200.0).all()
 
 
+def test_a_move_is_worth_the_host_hours_that_the_same_policy_does_with_less() -> None:
+    config = CompareConfig(policies=("nilas",), seeds=(0,), rectifiers=("pdre:5",))
+    host_h = {"best-fit": 900.0, "nilas (oracle)": 800.0, "best-fit + pdre:5 (oracle)": 860.0,
+              "nilas + pdre:5 (oracle)": 810.0}
+    found = [(cell, CellResult({"empty_hosts_pct": 20.0, "bound_empty_hosts_pct": BOUND, "n_events": 100,
+                                "host_h": host_h[cell.label], "n_migrations": 10 * bool(cell.rectifier)},
+                               {"elapsed_s": 0.5}, {}, {})) for cell in config.cells()]
+    table = cells_table(found).set_index("label")
+    # best-fit: (900 - 860) / 10; nilas: (800 - 810) / 10
+    assert table["freed_h_per_migration"].dropna().to_dict() == {
+        "best-fit + pdre:5 (oracle)": 4.0, "nilas + pdre:5 (oracle)": -1.0}
+    assert table["n_rectified"].dropna().tolist() == [10.0, 10.0]
+    assert table["rectifier"].tolist() == ["", "", "pdre:5", "pdre:5"]
+    assert table["gain_pp"].tolist() == [0.0] * 4  # against best-fit without moves alone
+    summary = summary_table(table.reset_index())
+    assert summary["freed_h_per_migration"].dropna().tolist() == [4.0, -1.0]
+
+
 def test_intervals_of_means() -> None:
     summary = summary_table(cells_table(_found())).set_index("label")
     row = summary.loc["first-fit"]

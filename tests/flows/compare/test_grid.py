@@ -36,10 +36,10 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Policy of each replay that the test brings about, and a digest of its workload."""
     seen: list[tuple[str, str]] = []
 
-    def counted(workload: Workload, policy: str, source: LifetimeSource | None) -> Result:
+    def counted(workload: Workload, policy: str, source: LifetimeSource | None, rectify: Any) -> Result:
         digest = str(hash((workload.placed_s.tobytes(), workload.departure_s.tobytes(), workload.capacity.tobytes())))
         seen.append((policy, digest))
-        return simulate(workload, policy, source)
+        return simulate(workload, policy, source, rectify=rectify)
 
     monkeypatch.setattr(cell_replay, "simulate", counted)
     return seen
@@ -54,6 +54,22 @@ def test_best_fit_is_always_there_and_plain_policies_come_once(tmp_path: Path) -
     cells = _config(tmp_path, predictors=("noise:1", "oracle"), seeds=(3,)).cells()
     assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (noise:1)", "nilas (oracle)"]
     assert cells[0].workload.start == "cold"
+
+
+def test_rectified_every_policy_meets_every_predictor_and_without_each_comes_too(tmp_path: Path) -> None:
+    cells = _config(tmp_path, predictors=("oracle",), seeds=(3,), rectifiers=("none", "pdre:05,long=24", "pdre:2"),
+                    policies=("nilas",)).cells()
+    assert [cell.label for cell in cells] == [
+        "best-fit", "nilas (oracle)", "best-fit + pdre:5 (oracle)", "nilas + pdre:5 (oracle)",
+        "best-fit + pdre:2 (oracle)", "nilas + pdre:2 (oracle)"]
+    assert len({cell.key() for cell in cells}) == 6
+    assert [cell.unrectified.label for cell in cells[2:4]] == ["best-fit", "nilas (oracle)"]
+
+
+def test_what_cannot_be_moved_is_the_same_under_every_policy_and_another_at_another_seed(tmp_path: Path) -> None:
+    specs = {cell.workload for cell in _config(tmp_path, rectifiers=("pdre:5",)).cells()}
+    found = {spec.seed: cell_replay.made_rectifier(spec, "pdre:5") for spec in specs}
+    assert {seed: made.seed for seed, made in found.items() if made} == {0: 0, 1: 1}
 
 
 def test_the_oracle_stands_beside_every_predictor(tmp_path: Path) -> None:
@@ -141,10 +157,10 @@ def test_a_damaged_result_is_made_anew(tmp_path: Path, replays: list[tuple[str, 
 
 
 def test_one_cell_fails_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(workload: Workload, policy: str, source: LifetimeSource | None) -> Result:
+    def failing(workload: Workload, policy: str, source: LifetimeSource | None, rectify: Any) -> Result:
         if policy == "first-fit":
             raise ZeroDivisionError("a policy's own")
-        return simulate(workload, policy, source)
+        return simulate(workload, policy, source, rectify=rectify)
 
     monkeypatch.setattr(cell_replay, "simulate", failing)
     cells = _config(tmp_path, seeds=(0,)).cells()

@@ -1,0 +1,8 @@
+"""`rectification`: a few moves a day under any policy."""
+
+from sojourn.flows.compare.presets.preset import Preset
+
+RECTIFICATION = Preset(
+    "two and five live migrations a day that free hosts, under any policy",
+    ("nilas", "nilas-expected", "joint-fit"), ("oracle", "noise:1"), rectifiers=("pdre:2", "pdre:5"),
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""The day's moves within a replay: the loop pauses, a planner sees the pool as it is then, and its moves are planned.
+
+A planner sees what an operator would: who runs where, for how long already, and the predictions. Targets are chosen
+here; whether they still take the request is looked at once more when the migration begins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.simulator.loop import NOT_PLACED, OPEN, PLAN, World
+from sojourn.simulator.rectification import RECTIFIERS, PoolView, Rectify
+
+
+def pool_view(world: World, now_s: int, cpu: int) -> tuple[PoolView, np.ndarray]:
+    """The pool of a paused replay, and the row of each of the view's requests, int64 (n,)."""
+    requests, cluster = world.requests, world.cluster
+    rows = np.flatnonzero(requests["host"] != NOT_PLACED)
+    running, planned = requests[rows], _kept(world)["row"]
+    is_fixed = (running["is_pinned"] == 1) | (running["from_host"] >= 0) | np.isin(rows, planned)
+    view = PoolView(
+        cluster.capacity.copy(), cluster.free.copy(), cpu, cluster.closed == OPEN, cluster.n_running.copy(),
+        world.hosts["kind"].copy(), running["host"].copy(), world.need[rows], now_s - running["start_s"], is_fixed,
+        running["kind"].copy(), running["group"].copy(), running["curve_start"].copy(), running["curve_end"].copy(),
+        world.uptime_s, world.total_s, world.overhang_s)
+    return view, rows
+
+
+def plan_moves(world: World, rectify: Rectify, cpu: int) -> None:
+    """Put the day's moves on the plan of a paused replay; what is left of the day before is struck off."""
+    counts = world.counts[0]
+    view, rows = pool_view(world, int(counts["time_s"]), cpu)
+    found = RECTIFIERS[rectify.planner](view, rectify.budget, rectify.long_s)
+    moves = [(rows[position], group.source, target) for group in found
+             for position, target in zip(group.requests, group.targets, strict=True)]
+    kept = _kept(world)
+    waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
+    counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
+    whole = np.concatenate([kept, np.array(moves, PLAN)])
+    world.plan[:len(whole)] = whole
+    counts["plan_from"], counts["plan_to"] = 0, len(whole)
+    counts["n_planned"] += len(moves)
+
+
+def _kept(world: World) -> np.ndarray:
+    """What other upkeep has planned and is still to be done."""
+    counts = world.counts[0]
+    planned = world.plan[counts["plan_from"]:counts["plan_to"]]
+    planned = planned[(planned["row"] >= 0) & (planned["target"] < 0)]
+    return np.array(planned[world.requests["host"][planned["row"]] == planned["host"]])

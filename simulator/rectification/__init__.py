@@ -1,0 +1,11 @@
+"""A few moves a day that free hosts: what a planner sees of a pool, and the planners.
+
+May import: `workloads` and what lies below it. A planner knows nothing of the loop that carries out its moves.
+"""
+
+from sojourn.simulator.rectification.migration_group import MigrationGroup
+from sojourn.simulator.rectification.planners import RECTIFIERS, Planner
+from sojourn.simulator.rectification.pool_view import PoolView
+from sojourn.simulator.rectification.settings import Rectify, non_migratable
+
+__all__ = ["RECTIFIERS", "MigrationGroup", "Planner", "PoolView", "Rectify", "non_migratable"]

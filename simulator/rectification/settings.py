@@ -1,0 +1,78 @@
+"""How a pool is rectified: by which planner, with how many moves, when, and what can't be moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.simulator.workloads import Workload, owner_numbers
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Rectify:
+    """A few live migrations a day that free hosts.
+
+    planner: a name in RECTIFIERS. budget: moves a day in the whole pool; 0 = none. hour: of the trace's days, at which
+    the day's moves are planned, 0..23. non_migratable_share: of all requests, drawn by `seed`, that can't be moved; in
+    DVLA's clusters 40 % (OSDI'26, section 4.4). is_by_owner: whole owners are drawn in place of single requests.
+    long_s: a request that is predicted to stay longer than this is long, for planners that ask.
+
+    >>> Rectify("pdre", 5).hour
+    0
+    >>> Rectify("pdre", -1)
+    Traceback (most recent call last):
+    ValueError: budget must be 0 or more moves a day, got -1
+    """
+
+    planner: str = "pdre"
+    budget: int = 5
+    hour: int = 0
+    non_migratable_share: float = 0.4
+    is_by_owner: bool = False
+    long_s: int = DAY_S
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from sojourn.simulator.rectification.planners import RECTIFIERS
+
+        if self.planner not in RECTIFIERS:
+            raise ValueError(f"planner must be one of {', '.join(RECTIFIERS)}, got {self.planner!r}")
+        if self.budget < 0:
+            raise ValueError(f"budget must be 0 or more moves a day, got {self.budget!r}")
+        if not 0 <= self.hour < 24:
+            raise ValueError(f"hour must be in 0..23, got {self.hour!r}")
+        if not 0.0 <= self.non_migratable_share <= 1.0:
+            raise ValueError(f"non_migratable_share must be in 0..1, got {self.non_migratable_share!r}")
+        if self.long_s < 1:
+            raise ValueError(f"long_s must be at least 1, got {self.long_s!r}")
+
+    def times_s(self, horizon_s: int) -> list[int]:
+        """When moves are planned, up to the horizon.
+
+        >>> Rectify(hour=2).times_s(200_000)
+        [7200, 93600, 180000]
+        """
+        return list(range(3_600 * self.hour, horizon_s + 1, DAY_S)) if self.budget else []
+
+
+def non_migratable(workload: Workload, rectify: Rectify) -> np.ndarray:
+    """Which requests are drawn as not to be moved, bool (n,); the same for every policy and planner.
+
+    By owner, owners are taken in a drawn order until they have the share of the requests; requests without an owner
+    stand for themselves.
+    """
+    n, rng = len(workload.placed_s), np.random.default_rng(rectify.seed)
+    if not rectify.is_by_owner:
+        return np.asarray(rng.random(n) < rectify.non_migratable_share)
+    owners = owner_numbers(workload)
+    n_owners = int(owners.max(initial=-1)) + 1
+    lone = np.cumsum(owners < 0) - 1 + n_owners
+    _, unit, sizes = np.unique(np.where(owners < 0, lone, owners), return_inverse=True, return_counts=True)
+    order = rng.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order]
+    is_drawn = np.zeros(len(sizes), bool)
+    is_drawn[order] = before < rectify.non_migratable_share * n
+    return np.asarray(is_drawn[unit])

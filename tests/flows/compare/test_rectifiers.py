@@ -1,0 +1,37 @@
+"""Rectification by text: one form of each, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.rectifiers import parse_rectifier, rectifier_name
+from sojourn.simulator import Rectify
+
+
+def test_every_option_is_read() -> None:
+    assert parse_rectifier("pdre:7,pinned=0.25,by-owner,long=12,hour=3", seed=9) == Rectify(
+        "pdre", 7, 3, 0.25, True, 43_200, 9)
+    assert parse_rectifier("none") is None
+
+
+@pytest.mark.parametrize("text", ["pdre:5", "pdre:0", "pdre:7,pinned=0.25,by-owner,long=12,hour=3", "none"])
+def test_the_one_form_names_itself(text: str) -> None:
+    assert rectifier_name(text) == text
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("lars:5", "begin with one of"), ("pdre", "got '' for a whole number"),
+    ("pdre:two", "got 'two' for a whole number"),
+    ("pdre:-1", "budget must be 0 or more"), ("pdre:5,pinned=2", "non_migratable_share must be in 0..1"),
+    ("pdre:5,pinned=nan", "non_migratable_share must be in 0..1"), ("pdre:5,long=0", "long_s must be at least 1"),
+    ("pdre:5,long=inf", "long must be a finite number"), ("pdre:5,hour=24", "hour must be in 0..23"),
+    ("pdre:5,now", "got 'now'"), ("pdre:5,by-owner=1", "got 'by-owner=1'"),
+])
+def test_what_is_wrong_is_named(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_rectifier(text)
+
+
+def test_the_settings_keep_the_one_form_and_leave_none_out() -> None:
+    assert CompareConfig(rectifiers=("none", "pdre:5,hour=0", "pdre:5")).rectifiers == ("pdre:5",)
