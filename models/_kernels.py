@@ -7,6 +7,7 @@ import numpy as np
 from sojourn.serving.curves import (
     fill_hazard,
     fill_limit_axis,
+    fill_recalibrated,
     hazard_quantile,
     hazard_remaining,
     hazard_survival,
@@ -81,6 +82,16 @@ def limit_axes(hazards, edges, shares, limit_s, tail_s):
     for row in range(n):
         fill_limit_axis(hazards[row], edges, shares, limit_s[row], tail_s, own_edges[row], own_hazards[row])
     return own_edges, own_hazards
+
+
+@kernel
+def recalibrated_hazards(edges, rates, factors, place):
+    """Hazards (n, J) of rows recalibrated by factors[place[row]]; see `fill_recalibrated`."""
+    n, k = rates.shape
+    hazards = np.empty((n, k - 1))
+    for row in range(n):
+        fill_recalibrated(edges[min(row, len(edges) - 1)], rates[row], factors[place[row]], hazards[row])
+    return hazards
 
 
 @kernel

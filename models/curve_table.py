@@ -84,6 +84,16 @@ class HazardTable:
         own_edges, own_hazards = _kernels.limit_axes(hazards, edges, shares, limit_s, tail_s)
         return cls.from_hazards(own_edges, own_hazards, tail_s, grid)
 
+    def recalibrated(self, factors: np.ndarray, place: np.ndarray) -> HazardTable:
+        """The curves recalibrated: row i by factors[place[i]]; the bits of `serving.curves.recalibrated`.
+
+        factors: float64 (m, N_AGES, N_BANDS). place: int64 (n,). The tail stays.
+        """
+        if len(self) == 0:
+            return self
+        hazards = _kernels.recalibrated_hazards(self.edges, self.rates, factors, place)
+        return HazardTable.from_hazards(self.edges, hazards, float(self.after[0, -1]), self.grid)
+
     def __len__(self) -> int:
         return len(self.rates)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,7 +46,7 @@ from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, wit
 from sojourn.flows.stages.trained import Trained  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.curve_table import CurveTable  # noqa: E402
+from sojourn.models.curve_table import CurveTable, HazardTable  # noqa: E402
 from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel  # noqa: E402
 from sojourn.models.measures import (  # noqa: E402
     CLASS_THRESHOLDS_S,
@@ -65,6 +65,7 @@ from sojourn.models.measures import (  # noqa: E402
     of_owners,
     shown_thresholds,
 )
+from sojourn.models.online_table import online_table  # noqa: E402
 
 BOUNDS_S = (7_200, 43_200, 172_800)
 """More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""
@@ -83,7 +84,8 @@ class Study:
     calibration: per family, as `by_week` and `_calibration` give them. suspects: columns that look as if they were not
     known at creation, each with its reason. notes: which classes the trace shows. refreshed: of the chosen family,
     `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served; refresh_said: what was
-    chosen on the validation window.
+    chosen on the validation window. online: calibration by age of the same test rows, recalibrated online, of families
+    whose curves are hazards.
     """
 
     trace: str
@@ -111,6 +113,7 @@ class Study:
     refreshed: tuple[dict[str, int | float | None], ...] = ()
     refresh_ages_s: tuple[int, ...] = ()
     refresh_said: str = ""
+    online: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @job("evaluate")
@@ -146,7 +149,8 @@ def study(config: RetrainConfig) -> Study:
     shown = shown_thresholds(split.past, test)
     cores = features.trace.requests["cpu_cores"].to_numpy()[features.rows.idx_request[test.idx_row]]
     found: dict[str, Assessment] = {}
-    weeks, calibration = {}, {}
+    weeks, calibration, online = {}, {}, {}
+    decided_s = features.rows.decided_s[test.idx_row]
     refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
         for done, trained in enumerate(fitted):
@@ -160,6 +164,11 @@ def study(config: RetrainConfig) -> Study:
             found[family] = assessed
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
+            if isinstance(table, HazardTable):
+                later = CalibrationByAge.of(online_table(table, test, decided_s), test)
+                online[family] = later.scores()
+                calibration[family] |= _as_json({f"online.{name}": shares.tolist() for name, shares
+                                                 in later.distributions(_PIT_POINTS).items()})
             if family == chosen:
                 refreshed = refreshing.on_test(split, table, features, config.seed)
     with stage("columns known at creation?"):
@@ -178,6 +187,7 @@ def study(config: RetrainConfig) -> Study:
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
         {suspect.column: suspect.reason for suspect in asked}, _class_notes(fitted, shown),
         tuple(gain.document() for gain in refreshed), refreshing.refresh.ages_s, refreshing.refresh.text(),
+        online,
     )  # fmt: skip
     with stage("log"):
         _log(config.logging, tracker, study_found)
@@ -251,9 +261,10 @@ def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
         for family, values in found.scores.items():
             bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
                       for side, bound in zip(("low", "high"), ends, strict=True)}
+            online = {f"online.{name}": value for name, value in found.online.get(family, {}).items()}
             with tracker.run(family, {**tags, "kind": FAMILY, "family": family}, run, data) as child:
                 tracker.log(child, {"family": family}, {
-                    **keyed(judged.key, {**values, **bounds, "choice": found.validation[family]}),
+                    **keyed(judged.key, {**values, **bounds, **online, "choice": found.validation[family]}),
                     "fit_s": found.fit_s[family]})
         tracker.log(run, {**settings.params, "chosen": found.chosen, "best_of_all": found.best_of_all,
                           "threshold_s": found.threshold_s})

@@ -47,7 +47,8 @@ def calibration_figure(found: Found) -> Figure:
 def age_figure(found: Found) -> Figure:
     """A panel an age: how far the share that ends by each predicted quantile is from the quantile, a line a family.
 
-    Families with fewer than N_ENDS_MIN observed ends at an age are not drawn there. The panels share their scale.
+    Families with fewer than N_ENDS_MIN observed ends at an age are not drawn there. The panels share their scale. The
+    chosen family is also drawn as recalibrated online.
     """
     from matplotlib.figure import Figure
 
@@ -58,6 +59,10 @@ def age_figure(found: Found) -> Figure:
             family: [(point, share - point) for point, share in _pairs(points["pit"], points[f"{prefix}.pit_share"])]
             for family, points in found["calibration"].items()
             if found["scores"][family].get(f"{prefix}.n_ends", 0.0) >= N_ENDS_MIN and f"{prefix}.pit_share" in points}
+        own = found["calibration"][found["chosen"]]
+        if found["chosen"] in lines[age_s] and f"online.{prefix}.pit_share" in own:
+            lines[age_s][f"{found['chosen']}, online"] = [
+                (point, share - point) for point, share in _pairs(own["pit"], own[f"online.{prefix}.pit_share"])]
     widest = max((abs(gap) for own in lines.values() for points in own.values() for _, gap in points), default=0.0)
     figure = Figure(figsize=(12, 8), layout="constrained")
     for place, (age_s, own) in enumerate(lines.items(), 1):

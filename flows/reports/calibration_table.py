@@ -17,6 +17,7 @@ CALIBRATION_WORDS = (
     "that outlived it (lower = better).",
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
     "right where it is 10, 50, 90. In brackets: 95 % interval over owners.",
+    "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
 _TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in PERCENTS))
@@ -24,24 +25,34 @@ _AGES = {age_prefix(age_s): label_of(age_s) if age_s else "creation" for age_s i
 
 
 def calibration_rows(found: Found) -> list[list[str]]:
-    """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first.
+    """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first. Then
+    the same recalibrated online, without intervals, where the study has that.
 
     None of a study that is older than these measures, none of an age that no request outlived.
     """
     rows = []
     for family in sorted(found["scores"], key=lambda name: found["validation"][name]):
-        scores, intervals = found["scores"][family], found["intervals"].get(family, {})
-        for prefix, age in _AGES.items():
-            if f"{prefix}.n_ends" not in scores:
-                continue
-            n_ends = scores[f"{prefix}.n_ends"]
-            mark = " ~" if n_ends < N_ENDS_MIN else ""
-            name = f"{prefix}.pit_deviation"
-            cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
-            for percent in PERCENTS:
-                name = f"{prefix}.coverage_{percent}"
-                cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
-            rows.append([f"{family} *" if family == found["chosen"] else family, age, f"{n_ends:,.0f}", *cells])
+        name = f"{family} *" if family == found["chosen"] else family
+        rows += _rows_of(name, found["scores"][family], found["intervals"].get(family, {}))
+        rows += _rows_of(f"{family}, online", found.get("online", {}).get(family, {}), {})
+    return rows
+
+
+def _rows_of(family: str, scores: Mapping[str, float],
+             intervals: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
+    """A row an age that some request outlived."""
+    rows = []
+    for prefix, age in _AGES.items():
+        if f"{prefix}.n_ends" not in scores:
+            continue
+        n_ends = scores[f"{prefix}.n_ends"]
+        mark = " ~" if n_ends < N_ENDS_MIN else ""
+        name = f"{prefix}.pit_deviation"
+        cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
+        for percent in PERCENTS:
+            name = f"{prefix}.coverage_{percent}"
+            cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
+        rows.append([family, age, f"{n_ends:,.0f}", *cells])
     return rows
 
 

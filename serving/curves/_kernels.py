@@ -39,6 +39,7 @@ from sojourn.serving.curves.formulas import (
 )
 from sojourn.serving.curves.limit_axis import fill_limit_axis
 from sojourn.serving.curves.lookup_table import mixed_hazard
+from sojourn.serving.curves.recalibrated_hazards import fill_recalibrated
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
@@ -77,6 +78,23 @@ def limit_numbers(scores, offsets, weights, known, edges, shares, limit_s, tail_
     fill_hazard(own_hazards, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER],
                 numbers[GAPS])
     return numbers.ravel()
+
+
+@kernel
+def recalibrated_numbers(numbers, edges, factors, has_own_edges):
+    """The numbers of a recalibrated hazard curve, (4, J + 1), then its edges where they are the request's own.
+
+    numbers: of the curve as it was, more may follow. See `fill_recalibrated`.
+    """
+    n = len(edges)
+    hazards = np.empty(n - 1)
+    fill_recalibrated(edges, numbers[:n], factors, hazards)
+    found = np.empty((N_HAZARD + has_own_edges, n))
+    tail_s = numbers[(AFTER + 1) * n - 1]
+    fill_hazard(hazards, edges, tail_s, found[RATES], found[CUMULATIVE], found[AFTER], found[GAPS])
+    if has_own_edges:
+        found[N_HAZARD] = edges
+    return found.ravel()
 
 
 @kernel

@@ -1,13 +1,14 @@
-"""What runs, by its id, and the snapshot by which it outlives a restart.
+"""What runs, by its id, what is learnt from how it ends, and the snapshot by which it outlives a restart.
 
 May import: `lifetime`, `bundle` and what lies below them.
 """
 
 from sojourn.serving.live.admitted import Admitted, LiveRequests, Refreshed, names_of_refresh
 from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
+from sojourn.serving.live.recalibration import CurveNumbers, Recalibration
 from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
 
 __all__ = [
-    "Admitted", "LiveHistory", "LiveRequests", "Refreshed", "content_of", "live_history", "names_of_refresh",
-    "read_snapshot", "write_snapshot",
+    "Admitted", "CurveNumbers", "LiveHistory", "LiveRequests", "Recalibration", "Refreshed", "content_of",
+    "live_history", "names_of_refresh", "read_snapshot", "write_snapshot",
 ]  # fmt: skip

@@ -100,3 +100,15 @@ def test_names_at_the_ends_of_lines_do_not_overlap() -> None:
     assert list(heights) == ["low", "c", "a", "b"] and heights["low"] == 0.1
     assert heights["b"] <= 1.0
     assert np.diff([heights[name] for name in ("c", "a", "b")]) == pytest.approx(0.055)
+
+
+def test_recalibrated_online_stands_below_its_family_and_beside_the_chosen_line() -> None:
+    found = _found()
+    found["online"] = {"hazard": _scores("creation", 5_000.0, 0.5)}
+    found["calibration"]["hazard"]["online.creation.pit_share"] = POINTS.tolist()
+    rows = calibration_rows(found)
+    assert [row[0] for row in rows] == ["hazard *", "hazard *", "hazard, online", "km", "km"]
+    assert rows[2] == ["hazard, online", "creation", "5,000", "0.000", "10.0", "50.0", "90.0"]
+    panel = age_figure(found).axes[0]
+    drawn = next(line for line in panel.lines if line.get_label() == "hazard, online")
+    assert np.asarray(drawn.get_ydata()) == pytest.approx(np.zeros(len(POINTS)))
