@@ -73,7 +73,7 @@ def test_a_default_in_words_is_the_one_of_the_settings(command: str, parameter: 
         assert not re.fullmatch(r"[\d.]+", words), words
         return
     text = " ".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
-    text = "simulate" if default is True else text.removesuffix(".0")
+    text = parameter.opts[0].lstrip("-") if default is True else text.removesuffix(".0")
     assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text
 
 
