@@ -9,7 +9,7 @@ from sojourn.models.lifetime._kernels import fill_limit_periods
 from sojourn.models.lifetime.intervals import PersonPeriods
 from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S
 
-LIMIT_SHARES = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0, 1.0003, 1.001, 1.003, 1.007, 1.015, 1.03, 1.1, 2.0, 20.0)
+LIMIT_SHARES = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0, 1.001, 1.003, 1.01, 1.03, 1.1, 2.0, 20.0)
 """Shares of the limit between which the hazard is constant: narrow just above 1, where jobs are killed."""
 NEAR = (0.97, 1.03)
 NEAR_MIN = 0.05

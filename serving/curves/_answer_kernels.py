@@ -20,7 +20,7 @@ from sojourn.serving.curves.formulas import (
     interval_hazard,
     mean_seconds,
 )
-from sojourn.serving.curves.limit_axis import fill_limit_axis
+from sojourn.serving.curves.limit_axis import fill_limit_axis, unread_intervals
 from sojourn.serving.curves.lookup_table import mixed_hazard, table_row
 from sojourn.serving.curves.packed_model import (
     AGE_ROWS,
@@ -97,20 +97,30 @@ def encode(model, history_rows, asked, features):
 
 
 @register_inlined
-def encoded_hazards(model, history_rows, asked, features):
-    """The request's features into features, and its hazards in each interval of the model, float64 (J,)."""
+def encoded_hazards(model, history_rows, asked, features, first_off, n_off):
+    """The request's features into features, and its hazards in each interval of the model, float64 (J,).
+
+    Of n_off intervals from first_off on nothing is asked; theirs are 0.
+    """
     forest, masks, offsets = masks_of(model), model.masks, float_part(model, OFFSETS)
     n_grid = len(offsets)
-    scratch = np.empty((n_grid + 1, masks.shape[1]), np.uint64)
-    words = scratch[n_grid]
+    n_asked = n_grid - n_off
+    scratch = np.empty((n_asked + 1, masks.shape[1]), np.uint64)
+    words = scratch[n_asked]
     encode(model, history_rows, asked, features)
     narrow(forest, features, len(features), words)
     at = whole_part(model, AGE_ROWS).copy().reshape(N_VARYING_MAX, n_grid)
     fill_age_rows(bins_of(model), features, at)
-    scores = np.empty(n_grid)
-    interval_scores(forest, words, at, scratch[:n_grid], scores)
-    for idx in range(n_grid):
-        scores[idx] = interval_hazard(scores[idx], offsets[idx])
+    if n_off > 0:
+        every, at = at, np.empty((N_VARYING_MAX, n_asked), np.int64)
+        for feature in range(N_VARYING_MAX):
+            for idx in range(n_asked):
+                at[feature, idx] = every[feature, idx if idx < first_off else idx + n_off]
+    scores, asked_scores = np.zeros(n_grid), np.empty(n_asked)
+    interval_scores(forest, words, at, scratch[:n_asked], asked_scores)
+    for idx in range(n_asked):
+        own = idx if idx < first_off else idx + n_off
+        scores[own] = interval_hazard(asked_scores[idx], offsets[own])
     known = float_part(model, KNOWN)
     if len(known) > 0:
         place, weights = whole_part(model, LOOKUP)[0], float_part(model, WEIGHTS)
@@ -129,7 +139,7 @@ def hazard_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
     model = PackedModel(whole, floats, masks, turn_rows)
     edges = float_part(model, EDGES)
     n_edges = len(edges)
-    scores = encoded_hazards(model, history_rows, asked, answer[N_HAZARD * n_edges:])
+    scores = encoded_hazards(model, history_rows, asked, answer[N_HAZARD * n_edges:], n_edges - 1, 0)
     numbers = answer[:N_HAZARD * n_edges].reshape(N_HAZARD, n_edges)
     tail_s = float_part(model, CONSTANTS)[TAIL_S]
     fill_hazard(scores, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
@@ -140,12 +150,12 @@ def limit_answer(whole, floats, masks, turn_rows, history_rows, asked, answer):
     """The same of a model with a clock of the limit: the numbers, (4, J + K + 1), its own edges, and its features."""
     model = PackedModel(whole, floats, masks, turn_rows)
     n_edges = len(float_part(model, OFFSETS)) + 1
-    features = answer[(N_HAZARD + 1) * n_edges:]
-    scores = encoded_hazards(model, history_rows, asked, features)
+    limit_s = asked[ASKED_NUMBERS + whole_part(model, ENCODER)[LIMIT_PLACE]]
+    edges, shares = float_part(model, EDGES), float_part(model, SHARES)
+    first_off, n_off = unread_intervals(edges, shares, limit_s)
+    scores = encoded_hazards(model, history_rows, asked, answer[(N_HAZARD + 1) * n_edges:], first_off, n_off)
     numbers = answer[:(N_HAZARD + 1) * n_edges].reshape(N_HAZARD + 1, n_edges)
     tail_s, own = float_part(model, CONSTANTS)[TAIL_S], np.empty(n_edges - 1)
-    limit_s = features[whole_part(model, ENCODER)[LIMIT_PLACE]]
-    edges, shares = float_part(model, EDGES), float_part(model, SHARES)
     fill_limit_axis(scores, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own)
     fill_hazard(own, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
 

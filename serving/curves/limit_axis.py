@@ -19,6 +19,26 @@ WIDTH_MIN_S = 1e-3
 
 
 @register_jitable
+def unread_intervals(edges: Sequence[float], shares: Sequence[float], limit_s: float) -> tuple[int, int]:
+    """Of the model's intervals, those that `fill_limit_axis` does not read for this limit: the first one's number and
+    how many. They stand side by side: of the age, beyond half of the limit; without a limit, all those of its share.
+
+    >>> unread_intervals([0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], 110.0)
+    (2, 1)
+    >>> unread_intervals([0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], float("nan"))
+    (3, 2)
+    """
+    n_ages = len(edges) - 1
+    if not has_limit(limit_s):
+        return n_ages, len(shares) - 1
+    switch_s = shares[0] * limit_s - HALF_S
+    first = 0
+    while first < n_ages and switch_s - edges[first] >= WIDTH_MIN_S:
+        first += 1
+    return first, n_ages - first
+
+
+@register_jitable
 def fill_limit_axis(hazards: Any, edges: Sequence[float], shares: Sequence[float], limit_s: float, tail_s: float,
                     own_edges: Any, own_hazards: Any) -> int:
     """Write a request's own edges (J + K + 1,) and its cumulative hazards between them (J + K,); returns how many of
