@@ -20,7 +20,7 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
     0.2
     >>> parse_rectifier("best:5")
     Traceback (most recent call last):
-    ValueError: rectify must be none or begin with one of pdre, got 'best:5'
+    ValueError: rectify must be none or begin with one of pdre, value, got 'best:5'
     """
     if text == NONE:
         return None

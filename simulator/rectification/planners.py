@@ -8,9 +8,10 @@ from types import MappingProxyType
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.pdre import pdre
 from sojourn.simulator.rectification.pool_view import PoolView
+from sojourn.simulator.rectification.value import value
 
 Planner = Callable[[PoolView, int, int], list[MigrationGroup]]
 """The day's moves of a pool, the first to go first: of a view, with at most so many moves, and the seconds from which
 on a remaining time is long."""
-RECTIFIERS: Mapping[str, Planner] = MappingProxyType({"pdre": pdre})
+RECTIFIERS: Mapping[str, Planner] = MappingProxyType({"pdre": pdre, "value": value})
 """By name."""
