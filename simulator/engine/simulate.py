@@ -138,7 +138,7 @@ def named_policy(policy: str | Policy) -> Policy:
 
     >>> named_policy("worst")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: policy must be one of aligned-fit, best-fit, first-fit, joint-fit, la, ..., got 'worst'
+    ValueError: policy must be one of aligned-fit, best-fit, dapp, dapp-daily, ..., got 'worst'
     """
     if isinstance(policy, Policy):
         return policy

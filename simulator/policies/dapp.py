@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.jit import inner
 from sojourn.simulator.policies.dapp_groups import pass_day
 from sojourn.simulator.policies.dapp_rules import SHORT_BOUNDS_S, DappRules, DappState, GroupRules, dapp_state
 from sojourn.simulator.policies.packing import PACKING
@@ -21,21 +22,21 @@ from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 
 @kernel
-def class_of_remaining(state: DappState, remaining_s: int) -> int:
-    """Class from 1 of a remaining time.
+def class_of_remaining(bounds_s: np.ndarray, remaining_s: int) -> int:
+    """Class from 1 of a remaining time. bounds_s: int64 (K - 1,), upper bounds of all classes but the last.
 
-    >>> state = dapp_state(DappRules(), 1, 1)
-    >>> [class_of_remaining(state, hours * 3600) for hours in (0, 1, 24, 168, 720, 8760)]
+    >>> bounds_s = np.array(DappRules().bounds_s)
+    >>> [class_of_remaining(bounds_s, hours * 3600) for hours in (0, 1, 24, 168, 720, 8760)]
     [1, 2, 3, 4, 5, 6]
     """
     found = 1
-    while found <= len(state.bounds_s) and remaining_s >= state.bounds_s[found - 1]:
+    while found <= len(bounds_s) and remaining_s >= bounds_s[found - 1]:
         found += 1
     return found
 
 
 @kernel
-def changes_at(state: DappState, request: Request, now: int) -> int:
+def changes_at(bounds_s: np.ndarray, request: Request, now: int) -> int:
     """When the request's class is next to be found anew: at the next breakpoint of its curve, when its prediction is
     outlived, or in the first second at which its remaining time is below its class's lower bound."""
     found = request.exit_s
@@ -43,9 +44,9 @@ def changes_at(state: DappState, request: Request, now: int) -> int:
         if request.uptimes_s[k] > request.age_s:
             found = min(found, now + request.uptimes_s[k] - request.age_s)
             break
-    own = class_of_remaining(state, request.exit_s - now)
+    own = class_of_remaining(bounds_s, request.exit_s - now)
     if own > 1:
-        found = min(found, request.exit_s - state.bounds_s[own - 2] + 1)
+        found = min(found, request.exit_s - bounds_s[own - 2] + 1)
     return max(found, now + 1)
 
 
@@ -71,7 +72,7 @@ def tag_of(state: DappState, host: int) -> int:
     return nearest
 
 
-@kernel
+@inner
 def count(state: DappState, host: int, row: int, sign: int) -> None:
     """Add a request to its host's and the pool's cores of its known class, or take it away (-1)."""
     c = state.class_of[row] - 1
@@ -80,7 +81,7 @@ def count(state: DappState, host: int, row: int, sign: int) -> None:
     state.pool_cores[c] += sign * state.cores_of[row]
 
 
-@kernel
+@inner
 def has_from(state: DappState, host: int, lowest: int) -> bool:
     """Whether the host has a request of this class or a longer one."""
     for c in range(lowest - 1, state.n_of.shape[1]):
@@ -100,7 +101,7 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     if is_long_moved and rules.is_on_events == 1 and not has_from(state, source, rules.long_class):
         state.tag[source] = tag_of(state, source)
     is_first = not has_from(state, host, 1)
-    state.class_of[row] = class_of_remaining(state, request.exit_s - now)
+    state.class_of[row] = class_of_remaining(state.bounds_s, request.exit_s - now)
     state.cores_of[row] = max(request.need[state.idx_cpu[0]], 1)  # a request without cores weighs a thousandth of one
     count(state, host, row, 1)
     if state.deadline_s[host] == NEVER:
@@ -112,7 +113,7 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
         pool.is_weighted = max(pool.is_weighted, rules.is_switched)
         state.deadline_s[host] = min(state.deadline_s[host], 1)
     if rules.is_exact == 1:
-        state.deadline_s[host] = min(state.deadline_s[host], changes_at(state, request, now))
+        state.deadline_s[host] = min(state.deadline_s[host], changes_at(state.bounds_s, request, now))
     if rules.is_exact == 1 or (is_first and rules.is_on_events == 1):
         state.tag[host] = tag_of(state, host)
 
@@ -141,9 +142,9 @@ def resident(cluster: Cluster, host: int, request: Request, now: int) -> None:
     """The class of a request that runs is found anew."""
     state = cluster.state
     count(state, host, request.row, -1)
-    state.class_of[request.row] = class_of_remaining(state, request.exit_s - now)
+    state.class_of[request.row] = class_of_remaining(state.bounds_s, request.exit_s - now)
     count(state, host, request.row, 1)
-    state.change_s[host] = min(state.change_s[host], changes_at(state, request, now))
+    state.change_s[host] = min(state.change_s[host], changes_at(state.bounds_s, request, now))
 
 
 @kernel
@@ -164,7 +165,7 @@ def at_deadline(cluster: Cluster, host: int, now: int) -> None:
     state.change_s[host] = NEVER
 
 
-@kernel
+@inner
 def _end_day(state: DappState, now: int) -> None:
     """The group may change, and every host's tag with it."""
     rules, pool = state.rules[0], state.pool[0]
@@ -195,7 +196,7 @@ def debt_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     rules = state.rules[0]
     if cluster.n_running[host] == 0:
         return rules.empty_cost
-    own, n_classes = class_of_remaining(state, request.exit_s - now), len(state.bounds_s) + 1
+    own, n_classes = class_of_remaining(state.bounds_s, request.exit_s - now), len(state.bounds_s) + 1
     gap, affinity = own - state.tag[host], 1.0
     if gap > 0:
         omega = rules.omega_long if own >= rules.long_class else rules.omega

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from sojourn.simulator.jit import inner
 from sojourn.simulator.policies.dapp_rules import OFF, TIMER, DappState
 from sojourn.simulator.policies.policy import kernel
 
@@ -63,7 +64,7 @@ def pass_day(state: DappState) -> bool:
     return is_updated
 
 
-@kernel
+@inner
 def _push_day(state: DappState) -> bool:
     """Today's shares at the end of the window; whether there are any."""
     pool, window = state.pool[0], state.window
@@ -84,7 +85,7 @@ def _push_day(state: DappState) -> bool:
     return True
 
 
-@kernel
+@inner
 def _look_for_drift(state: DappState, today: int) -> bool:
     """STABLE and OBSERVATION: whether the mean score of a whole observation confirms a drift."""
     groups, pool = state.groups[0], state.pool[0]
@@ -108,13 +109,13 @@ def _look_for_drift(state: DappState, today: int) -> bool:
     return is_confirmed
 
 
-@kernel
+@inner
 def _enter(state: DappState, phase: int) -> None:
     state.pool[0].phase = phase
     state.pool[0].n_phase_days = 0
 
 
-@kernel
+@inner
 def distance(state: DappState, day: int) -> float:
     """1 minus the cosine of a day's shares, by its row in the window, and the detector's means."""
     product, own, other = 0.0, 0.0, 0.0
@@ -126,14 +127,14 @@ def distance(state: DappState, day: int) -> float:
     return 1.0 - product / lengths if lengths > 0.0 else 0.0
 
 
-@kernel
+@inner
 def score(state: DappState, day: int) -> float:
     """By how many mean distances the day's error lies above its mean, at least 0."""
     pool = state.pool[0]
     return max(0.0, (distance(state, day) - pool.error) / max(pool.spread, LEAST_SPREAD))
 
 
-@kernel
+@inner
 def learn(state: DappState, day: int) -> None:
     """The error against the old means first, then the means."""
     groups, pool = state.groups[0], state.pool[0]
@@ -152,7 +153,7 @@ def learn(state: DappState, day: int) -> None:
         state.shares[c] += alpha * (state.window[day, c] - state.shares[c])
 
 
-@kernel
+@inner
 def _group_by_window(state: DappState) -> None:
     """The group of the window's mean shares."""
     n_days = state.pool[0].n_in_window

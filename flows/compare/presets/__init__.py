@@ -8,6 +8,7 @@ from types import MappingProxyType
 from sojourn.flows.compare.presets.ab_pool import AB_POOL
 from sojourn.flows.compare.presets.ablations import ABLATIONS
 from sojourn.flows.compare.presets.ctcl_table import CTCL_TABLE
+from sojourn.flows.compare.presets.dvla import DVLA
 from sojourn.flows.compare.presets.elastic import ELASTIC
 from sojourn.flows.compare.presets.lars import LARS
 from sojourn.flows.compare.presets.lava_readings import LAVA_READINGS
@@ -30,6 +31,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
     "load-sweep": LOAD_SWEEP,
     "ablations": ABLATIONS,
     "lava-readings": LAVA_READINGS,
+    "dvla": DVLA,
     "ab-pool": AB_POOL,
     "lars": LARS,
     "rectification": RECTIFICATION,

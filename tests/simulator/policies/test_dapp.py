@@ -64,7 +64,7 @@ MAX = DappRules(tag_rule="max", groups=GroupRules("off"))
     (365 * DAY - 1, 5), (365 * DAY, 6), (10**10, 6),
 ])  # fmt: skip
 def test_classes_are_those_of_the_paper(remaining_s: int, expected: int) -> None:
-    assert class_of_remaining(dapp_state(DappRules(), 1, 1), remaining_s) == expected
+    assert class_of_remaining(np.array(DappRules().bounds_s), remaining_s) == expected
 
 
 @pytest.mark.parametrize(("requests", "weighted", "longest"), [
@@ -230,9 +230,8 @@ def test_a_pool_that_runs_already_is_weighted_and_tagged_in_its_first_second() -
     (DAY, [0], 0, 1),
 ])
 def test_when_a_class_changes(left_s: int, uptimes_s: list[int], age_s: int, expected: int) -> None:
-    state = dapp_state(DappRules(), 1, 1)
     request = Request(0, np.array([1]), 500 + left_s, age_s, np.array(uptimes_s))
-    assert changes_at(state, request, 500) == 500 + expected
+    assert changes_at(np.array(DappRules().bounds_s), request, 500) == 500 + expected
 
 
 def replayed(rules: DappRules, rows: list[tuple[int, int, float, float]], **kwargs: Any) -> sim.Result:
