@@ -17,6 +17,7 @@ from sojourn.flows.commands.monitor import monitor
 from sojourn.flows.commands.plan import plan, plan_evaluate
 from sojourn.flows.commands.predict import predict
 from sojourn.flows.commands.pull import pull
+from sojourn.flows.commands.rectify import rectify
 from sojourn.flows.commands.registry_help import CommandGroup, RegistryCommand
 from sojourn.flows.commands.results import results
 from sojourn.flows.commands.retrain import retrain
@@ -57,8 +58,9 @@ def _sojourn(
 
 app.add_typer(trace_app, name="trace")
 app.add_typer(usage_app, name="usage")
-for command in (simulate, compare, admit, annotate, plan, plan_evaluate, retrain, train_usage, evaluate, search,
-                results, predict, pull, monitor, schedule, status, versions, rollback, sync, clean, export_c, ui):
+for command in (simulate, compare, rectify, admit, annotate, plan, plan_evaluate, retrain, train_usage, evaluate,
+                search, results, predict, pull, monitor, schedule, status, versions, rollback, sync, clean, export_c,
+                ui):
     app.command(cls=RegistryCommand)(command)
 app.command(add_help_option=False,
             context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(extender)

@@ -3,7 +3,7 @@
 May import: `cluster`, `jit`, and `features.trace`.
 """
 
-from sojourn.simulator.workloads.amounts import UNITS_PER, Demand, shares
+from sojourn.simulator.workloads.amounts import UNITS_PER, Demand, shares, whole_amounts
 from sojourn.simulator.workloads.completion import true_totals
 from sojourn.simulator.workloads.constraints import NO_CONSTRAINTS, Constraints
 from sojourn.simulator.workloads.long_lived import LongLived, long_lived, owner_numbers
@@ -13,4 +13,5 @@ from sojourn.simulator.workloads.workload import Workload, fits_somewhere
 __all__ = [
     "NO_CONSTRAINTS", "UNITS_PER", "WORKLOADS", "Constraints", "Demand", "LongLived", "Workload", "build_workload",
     "fits_somewhere", "long_lived", "owner_numbers", "shares", "true_totals",
+    "whole_amounts",
 ]  # fmt: skip
