@@ -117,10 +117,12 @@ def _by_week(found: Found, name: str) -> dict[str, list[tuple[float, float]]]:
 
 def _draw(axes: Axes, lines: Mapping[str, list[tuple[float, float]]], chosen: str,
           label: Callable[[Axes, Mapping[str, Sequence[tuple[float, float]]], Mapping[str, str]], None]) -> None:
-    """Lines with their names at them, or that there are too few ends."""
+    """Lines with their names at them, or that there are too few ends. One that lies on the chosen one's is not drawn."""
+    hidden = [name for name, points in lines.items() if name != chosen and points == lines.get(chosen)]
+    lines = {name: points for name, points in lines.items() if name not in hidden}
     for family, points in lines.items():
         draw_line(axes, family, points, chosen, marker="o" if len(points) < _N_MARKED else "")
-    label(axes, lines, COLOURS)
+    label(axes, lines, {name: COLOURS[own] for name in lines if (own := name.partition(", ")[0]) in COLOURS})
     if not any(lines.values()):
         axes.text(0.5, 0.75, f"fewer than {N_ENDS_MIN} ends", ha="center", transform=axes.transAxes, color="#444444")
     plain(axes)

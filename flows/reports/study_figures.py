@@ -40,7 +40,8 @@ def weeks_figure(found: Mapping[str, Any]) -> Figure:
 
 
 def draw_line(axes: Axes, family: str, points: list[tuple[float, float]], chosen: str, marker: str = "") -> None:
-    """A family's line in its colour, the chosen one's wider; nothing without points."""
+    """A family's line in its colour, the chosen one's wider, "FAMILY, online" dashed; nothing without points."""
     if points:
-        axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(family), marker=marker,
-                  linewidth=2.6 if family == chosen else 1.4)
+        name, _, how = family.partition(", ")
+        axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(name), marker=marker,
+                  linewidth=2.6 if family == chosen else 1.4, linestyle="--" if how else "-")
