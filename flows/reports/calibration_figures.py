@@ -117,7 +117,7 @@ def _by_week(found: Found, name: str) -> dict[str, list[tuple[float, float]]]:
 
 def _draw(axes: Axes, lines: Mapping[str, list[tuple[float, float]]], chosen: str,
           label: Callable[[Axes, Mapping[str, Sequence[tuple[float, float]]], Mapping[str, str]], None]) -> None:
-    """Lines with their names at them, or that there are too few ends. One that lies on the chosen one's is not drawn."""
+    """Lines with their names at them, or that there are too few ends. One below the chosen one is not drawn."""
     hidden = [name for name, points in lines.items() if name != chosen and points == lines.get(chosen)]
     lines = {name: points for name, points in lines.items() if name not in hidden}
     for family, points in lines.items():
