@@ -59,6 +59,7 @@ class AdmissionCalls(RefreshCalls):
                     raise ValueError(f"now_s must be >= the arrival {began_s}, got {end_s}")
                 if began_s < admission.arrival_s:
                     raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {began_s}")
+                self._learn(one, end_s, began_s)
                 self._running.remove(one)
                 if self._usage is not None:
                     self._usage.ended(admission.id)
@@ -83,6 +84,8 @@ class AdmissionCalls(RefreshCalls):
                 if self._usage is not None:
                     self._usage.ended(one.admission.id)
                 self._history.withdraw(one.admission)
+                if self._recalibration is not None:
+                    self._recalibration.forget(one.admission.number)
                 clock_s = one.admission.arrival_s if self._clock_s is None else self._clock_s
                 self._counts["withdrawn"] += 1
             if self._recorder is not None:
@@ -122,9 +125,10 @@ class AdmissionCalls(RefreshCalls):
                 target = folder_path(folder, "folder")
                 with self._lock:
                     cut, running, clock_s = self._history.cut(), self._running.all(), self._clock_s
-                    names, encoder = {**self._names}, self._served.encoder
+                    names, encoder, own = {**self._names}, self._served.encoder, self._recalibration
+                    learnt = None if own is None else (self._served.version, own.to_arrays())
                 try:
-                    content = content_of(cut, encoder, running, names, clock_s)
+                    content = content_of(cut, encoder, running, names, clock_s, learnt)
                 finally:
                     with self._lock:
                         self._history.release()

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.answers import Attribution, FirstAnswer, attribute
-from sojourn.serving.counters import Counted
-from sojourn.serving.curves import checked_seconds
+from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.decisions import Recorder
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import UNKNOWN, HistoryState, Parsed
 from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
-from sojourn.serving.live import Admitted, LiveRequests
+from sojourn.serving.live import Admitted
+from sojourn.serving.recalibration_calls import RecalibrationCalls
 from sojourn.serving.served import Served
 
 _INF = math.inf
@@ -23,12 +23,10 @@ N_AT_ONCE = 64
 """Requests of `remaining_many` that are answered under one lock: half a millisecond."""
 
 
-class PredictionCalls(Counted):
+class PredictionCalls(RecalibrationCalls):
     """The calls of `Predictor` that record nothing, and the prediction that admissions share with them."""
 
-    _served: Served
     _history: HistoryState
-    _running: LiveRequests
     _clock_s: int | None
     _recorder: Recorder | None
 
@@ -55,7 +53,7 @@ class PredictionCalls(Counted):
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
                        else checked_seconds(uptime_s, "uptime_s") for uptime_s in given]
             now = served.now(now_s)
-            if served.first is None:
+            if served.first is None or self._recalibration is not None:
                 answers = [self._predict(served, request, now).remaining(uptime_s)
                            for request, uptime_s in zip(asked, uptimes, strict=True)]
             else:
@@ -98,7 +96,7 @@ class PredictionCalls(Counted):
         admission = None
         with self._lock:
             history = self._history
-            slots = history.slots(parsed.keys)
+            slots, factors = history.slots(parsed.keys), self._factors_of(served)
             if first is None:
                 features = served.encoder.encode(parsed, start_s, history)
                 answer, n_before = np.array(features), 0
@@ -110,11 +108,15 @@ class PredictionCalls(Counted):
                 unknown += served.unknown_keys(parsed, slots)
             if recorded_s is not None:
                 admission = history.admit(parsed.keys, start_s)
-                self._running.enter(Admitted(admission, answer, n_before, unknown, served.version))
+                one = Admitted(admission, answer, n_before, unknown, served.version, None, factors)
+                self._running.enter(one)
+                self._follow(one, recorded_s)
                 self._record_time(recorded_s)
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
         curve = served.builder.curve(features) if first is None else served.builder.curve_of(answer)
+        if factors is not None and isinstance(curve, HazardCurve):
+            curve = recalibrated(curve, factors)
         recorder = self._recorder
         if recorder is not None and admission is not None:
             shadow = recorder.shadow

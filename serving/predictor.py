@@ -18,6 +18,7 @@ from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs import Encoder, HistoryState
 from sojourn.serving.live import LiveHistory, LiveRequests, live_history, read_snapshot
+from sojourn.serving.recalibration_calls import OFF
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
 from sojourn.serving.usage import USAGE_FILES, LiveUsage, UsageFollower, check_usage_files, load_usage
@@ -32,7 +33,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     from a signal handler. Takes over the bundle's history: one bundle object serves one predictor.
     """
 
-    def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None) -> None:
+    def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None, *,
+                 recalibrate: bool = False) -> None:
         self._is_restored = isinstance(history, LiveHistory)
         if not isinstance(history, LiveHistory):
             history = LiveHistory(bundle.history if history is None else history, (), {}, None)
@@ -45,6 +47,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             self._running.enter(one)
         self._clock_s = history.clock_s  # the latest `now_s` that was recorded
         self._served = Served.of(bundle)
+        self._begin_recalibration(recalibrate, history.recalibration)
         self._names = {**history.names}  # what each version encodes a request to
         self._name_features(self._served)
         self._folder: Path | None = None
@@ -59,7 +62,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
 
     @classmethod
     def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None,
-             usage: str | Path | None = None, shadow: str | Path | None = None) -> Predictor:
+             usage: str | Path | None = None, shadow: str | Path | None = None,
+             recalibrate: bool = False) -> Predictor:
         """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history of the trace's end (the default), or with none.
@@ -70,6 +74,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
         usage: the folder of a usage section, for `observe` and `usage`; BundleError as for the bundle.
         shadow: the bundle folder of a challenger that answers each admission, too, off the caller's path. Its answers
         are never used; see `shadow`. One that cannot be loaded is counted (`shadow_errors`), and the champion serves.
+        recalibrate: learn from the requests that end here, and give new requests curves that are recalibrated by it
+        (docs/lifetime.md, "Recalibration"). A snapshot of the same version goes on; another version begins anew.
         """
         kept = None if history is None else folder_path(history, "history")
         if kept is not None and not is_history_kept:
@@ -82,7 +88,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             start = live_history(content, bundle.schema.encoder, bundle.version)
         elif not is_history_kept:
             start = HistoryState(bundle.schema.encoder.history)
-        predictor = cls(bundle, start)
+        predictor = cls(bundle, start, recalibrate=recalibrate)
         predictor._folder = Path(folder).absolute()
         if usage is not None:
             predictor._usage = LiveUsage(load_usage(usage))
@@ -111,7 +117,10 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
                 raise
             with self._lock:
                 self._name_features(fresh)
+                is_other = fresh.version != self._served.version
                 self._served = fresh
+                if is_other:
+                    self._begin_recalibration(self._recalibrates != OFF)
                 self._counts["reloads"] += 1
         if folder is None and self._usage is not None:
             self.reload_usage()
@@ -143,7 +152,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
-        is_restored: whether the history went on from a snapshot. refresh_ages_s: see `next_refresh`.
+        is_restored: whether the history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see
+        `next_refresh`.
 
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
         a first answer then costs several times as much, and has the same bits.
@@ -159,6 +169,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             "walk": served.builder.walk,
             "refresh_ages_s": [] if served.refresher is None else [*served.refresher.ages_s],
             "is_restored": self._is_restored,
+            "recalibration": self._recalibrates,
             "usage": self.usage_version,
             "training": dict(served.schema.training),
         }

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sojourn.serving.checks import whole_seconds
-from sojourn.serving.curves import checked_seconds
+from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed
 from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
 from sojourn.serving.live import Admitted, Refreshed, names_of_refresh
@@ -116,4 +116,6 @@ class RefreshCalls(PredictionCalls):
                 served.encoder.set_row(features, admission.keys)
             curve = served.builder.curve(features)
             one = one._replace(encoded=np.array(features), n_before=0)
+        if one.factors is not None and one.version == served.version and isinstance(curve, HazardCurve):
+            curve = recalibrated(curve, one.factors)
         return Lifetime(curve, one.encoded, admission.arrival_s, one.unknown, served.version, admission, one.n_before)

@@ -84,6 +84,8 @@ class CurveKind(Protocol):
     """Whether features may be set against the age."""
     has_lookup: bool
     """Whether a lookup table may stand beside the forest."""
+    has_hazards: bool
+    """Whether its curves are hazards (`HazardCurve`), which can be recalibrated."""
 
     @property
     def curve_type(self) -> type[Any]:

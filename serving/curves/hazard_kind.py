@@ -43,6 +43,7 @@ class HazardKind:
     is_varying = True
     has_age_features = True
     has_lookup = True
+    has_hazards = True
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return [*age_features.names(names), "interval"]

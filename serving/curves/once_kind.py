@@ -27,6 +27,7 @@ class OnceKind:
     is_varying = False
     has_age_features = False
     has_lookup = False
+    has_hazards = False
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return []

@@ -46,6 +46,13 @@ def recalibrated(curve: HazardCurve, factors: np.ndarray) -> HazardCurve:
     return HazardCurve(curve.edges, curve.bounds, curve.grid, numbers, steps)
 
 
+def curve_steps(curve: HazardCurve) -> np.ndarray:
+    """Edges (s) and hazard rates (per s) of a curve, float64 (2, J + 1)."""
+    n = len(curve.edges)
+    own = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if isinstance(curve, LimitCurve) else _array_of(curve.edges)
+    return np.array((own, curve.numbers[:n]))
+
+
 @lru_cache(maxsize=8)
 def _array_of(edges: Sequence[float]) -> np.ndarray:
     """The edges that all curves of a model share."""

@@ -30,6 +30,7 @@ class UptimeKind:
     is_varying = True
     has_age_features = False
     has_lookup = False
+    has_hazards = False
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
         return ["uptime_s"]

@@ -34,7 +34,7 @@ class Admitted(NamedTuple):
 
     encoded: float64, the request as the forest read it, behind `n_before` numbers of its curve. version: of the model
     that read it. unknown: what of the request it had not seen, at its latest prediction. refreshed: that one, where
-    it is not the admission's.
+    it is not the admission's. factors: with which the admission's curve was recalibrated, or None.
     """
 
     admission: Admission
@@ -43,6 +43,7 @@ class Admitted(NamedTuple):
     unknown: tuple[str, ...]
     version: str
     refreshed: Refreshed | None = None
+    factors: np.ndarray | None = None
 
     @property
     def features(self) -> np.ndarray:
@@ -64,6 +65,10 @@ class LiveRequests:
 
     def __len__(self) -> int:
         return len(self._by_number)
+
+    def numbered(self, number: int) -> Admitted | None:
+        """The one of this number, or None."""
+        return self._by_number.get(number)
 
     def all(self) -> list[Admitted]:
         """In the order of their admissions."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from sojourn.serving import document_fields
 from sojourn.serving.checks import LATEST_S
+from sojourn.serving.curves import N_AGES, N_BANDS
 from sojourn.serving.errors import SnapshotError, shown
 from sojourn.serving.inputs import (
     Admission,
@@ -23,12 +24,15 @@ from sojourn.serving.inputs import (
     yielding,
 )
 from sojourn.serving.live.admitted import Admitted, Refreshed, names_of_refresh
+from sojourn.serving.live.recalibration import Recalibration
 from sojourn.serving.live.snapshot import SnapshotContent
 
 _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
 """Columns of what runs; version and unknown are places in the lists of `state`."""
 _REFRESHED = ("running", "now_s", "version")
 """Columns of what was predicted anew: the row in `running`, then as above. Older snapshots have none of it."""
+_RECALIBRATION = "recalibration:"
+"""Begins the names of the arrays of a `Recalibration`."""
 _MISSING = -1
 """Stands for the length of a history key's values that a request did not give."""
 _N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
@@ -39,17 +43,23 @@ class LiveHistory:
     """What a predictor goes on from.
 
     names: the features, in order, that each version in `running` encoded a request to. clock_s: the latest time told.
+    recalibration: of the version that it names, or None.
     """
 
     history: HistoryState
     running: Sequence[Admitted]
     names: Mapping[str, tuple[str, ...]]
     clock_s: int | None
+    recalibration: tuple[str, Recalibration] | None = None
 
 
 def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], names: Mapping[str, tuple[str, ...]],
-               clock_s: int | None) -> SnapshotContent:
-    """What a snapshot of a cut and of what ran then holds. Takes no lock."""
+               clock_s: int | None,
+               recalibration: tuple[str, Mapping[str, np.ndarray]] | None = None) -> SnapshotContent:
+    """What a snapshot of a cut and of what ran then holds. Takes no lock.
+
+    recalibration: the version that it is of, and `Recalibration.to_arrays`.
+    """
     versions: dict[str, int] = {}
     unknowns: dict[tuple[str, ...], int] = {}
     rows = np.empty((len(running), len(_RUNNING)), np.int64)
@@ -67,6 +77,9 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
     }  # fmt: skip
     for idx, key in enumerate(cut.definition.keys):
         arrays |= _packed_keys(idx, len(key.columns), running)
+    arrays |= _packed_factors(running)
+    if recalibration is not None:
+        arrays |= {f"{_RECALIBRATION}{name}": array for name, array in recalibration[1].items()}
     terms = HistoryTerms.of(encoder)
     state = {
         "history": dict(terms.definition), "numbers": sorted(terms.numbers), "phase_s": terms.phase_s,
@@ -74,6 +87,8 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
         "versions": [{"version": version, "features": list(names[version])} for version in versions],
         "unknowns": [list(unknown) for unknown in unknowns],
     }  # fmt: skip
+    if recalibration is not None:
+        state["recalibration"] = recalibration[0]
     return SnapshotContent(state, arrays)
 
 
@@ -110,7 +125,13 @@ def _read(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHisto
     unknowns = [document_fields.texts(one, "unknown", n_columns)
                 for one in document_fields.sequence(state["unknowns"], "unknowns", len(arrays["running"]))]
     history = whole_history(encoder.history, n_admitted, arrays)
-    return LiveHistory(history, _running(arrays, history, list(names.items()), unknowns, n_admitted), names, clock_s)
+    running = _running(arrays, history, list(names.items()), unknowns, n_admitted)
+    recalibration = None
+    if "recalibration" in state:
+        parts = {name.removeprefix(_RECALIBRATION): array for name, array in arrays.items()
+                 if name.startswith(_RECALIBRATION)}
+        recalibration = document_fields.text(state["recalibration"], "recalibration"), Recalibration.from_arrays(parts)
+    return LiveHistory(history, running, names, clock_s, recalibration)
 
 
 def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Sequence[tuple[str, tuple[str, ...]]],
@@ -132,11 +153,13 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
     keys = [_unpacked_keys(idx, len(key.columns), arrays, len(rows))
             for idx, key in enumerate(history.definition.keys)]
     refreshed = _refreshed(arrays, names, len(rows)) if "refreshed" in arrays else {}
+    factors = _unpacked_factors(arrays, len(rows)) if "given:place" in arrays else {}
     running = []
     for idx, row in yielding(rows.tolist()):
         admission = Admission(row[0], row[1], tuple(own[idx] for own in keys), row[2])
         encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
-        running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx)))
+        running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx),
+                                factors.get(idx)))
     return running
 
 
@@ -157,6 +180,31 @@ def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tupl
         raise ValueError(f"refreshed:feature must be {n_features.sum()} numbers, got shape {features.shape}")
     return {row[0]: Refreshed(row[1], features[end - n:end].copy(), 0, names[row[2]][0])
             for row, end, n in zip(rows.tolist(), ends, n_features.tolist(), strict=True)}
+
+
+def _packed_factors(running: Sequence[Admitted]) -> dict[str, np.ndarray]:
+    """The factors that curves were recalibrated with, each table once: rows of `running` and places of tables."""
+    tables: dict[int, tuple[int, np.ndarray]] = {}
+    places = []
+    for idx, one in yielding(running):
+        if one.factors is not None:
+            place, _ = tables.setdefault(id(one.factors), (len(tables), one.factors))
+            places.append((idx, place))
+    found = np.concatenate([np.empty((0, N_BANDS)), *(table for _, table in tables.values())])
+    return {"given:factors": found, "given:place": np.array(places, np.int64).reshape(-1, 2)}
+
+
+def _unpacked_factors(arrays: Mapping[str, np.ndarray], n_running: int) -> dict[int, np.ndarray]:
+    """Factors by row in `running`."""
+    tables = checked_array(arrays, "given:factors", np.float64)
+    places = checked_array(arrays, "given:place", np.int64)
+    if tables.shape[1:] != (N_BANDS,) or len(tables) % N_AGES or not ((tables > 0.0) & np.isfinite(tables)).all():
+        raise ValueError(f"given:factors must be above 0, finite and of shape (m x {N_AGES}, {N_BANDS})")
+    own = list(tables.reshape(-1, N_AGES, N_BANDS))
+    if (places.ndim != 2 or places.shape[1] != 2 or (places < 0).any() or (places[:, 0] >= n_running).any()
+            or (places[:, 1] >= len(own)).any()):
+        raise ValueError("given:place must be rows of what runs and places of given:factors, within their bounds")
+    return {row: own[place] for row, place in places.tolist()}
 
 
 def _packed_keys(idx: int, n_columns: int, running: Sequence[Admitted]) -> dict[str, np.ndarray]:

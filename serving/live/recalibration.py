@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from sojourn.serving.curves import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS
+from sojourn.serving.inputs import checked_array
 
 WINDOW = 4_000.0
 """Ends after which a count weighs 1/e. 1,000 to 8,000 did about as well on the validation windows."""
@@ -29,6 +30,8 @@ N_ENDS_COUNTED = 64
 N_RUNNING_COUNTED = 512
 """Of what runs, so many are counted up to now each time, in turn. Fewer lag behind where much runs: with 128 the PIT
 deviation on azure-2017-v1-flavors at 10 min was .036 in place of .015."""
+N_PASSED_MAX = 1_000
+"""Withdrawn requests, beyond as many as run, whose turns are kept until then."""
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
 
@@ -66,6 +69,8 @@ class Recalibration:
         self._turns: deque[int] = deque()  # whose turn it is to be counted; what has ended is passed over
         self._pending: list[_Exposure] = []
         self._n_ends = 0
+        self.is_learnt = False
+        """Whether ends were counted; until then all factors are 1."""
 
     def __len__(self) -> int:
         """How many requests are followed."""
@@ -79,6 +84,8 @@ class Recalibration:
     def forget(self, number: int) -> None:
         """A request was withdrawn, or can't be read any longer: it counts no further."""
         self._running.pop(number, None)
+        if len(self._turns) > 2 * len(self._running) + N_PASSED_MAX:  # otherwise only `count` passes over them
+            self._turns = deque(number for number in self._turns if number in self._running)
 
     def ended(self, number: int, end_s: int, numbers: CurveNumbers, *, is_end: bool = True) -> None:
         """A request ended, or is_end False: it was seen up to then. numbers: of its curve. Nothing if not followed."""
@@ -104,7 +111,45 @@ class Recalibration:
         self.ends = fade * self.ends + ends
         self.expected = fade * self.expected + expected
         self.factors = factors_of(self.ends, self.expected)
-        self._pending, self._n_ends = [], 0
+        self._pending, self._n_ends, self.is_learnt = [], 0, True
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All of it, for a snapshot: arrays of its own, which no later call changes."""
+        turns = [(number, one) for number in self._turns if (one := self._running.get(number)) is not None]
+        return {
+            "counts": np.concatenate([self.ends, self.expected]),
+            "turns": np.array([(number, one.start_s) for number, one in turns], np.int64).reshape(-1, 2),
+            "turns:counted": np.array([one.counted_s for _, one in turns], np.float64),
+            "pending": np.array([(one.from_s, one.to_s, one.is_end) for one in self._pending]).reshape(-1, 3),
+            "pending:numbers": np.concatenate([np.empty(0), *(one.numbers.ravel() for one in self._pending)]),
+            "is_learnt": np.array([self.is_learnt], np.uint8),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Recalibration:
+        """What `to_arrays` gave; ValueError where the arrays are not of that."""
+        counts = checked_array(arrays, "counts", np.float64)
+        turns, counted_s = checked_array(arrays, "turns", np.int64), checked_array(arrays, "turns:counted", np.float64)
+        pending = checked_array(arrays, "pending", np.float64)
+        numbers = checked_array(arrays, "pending:numbers", np.float64)
+        if counts.shape != (2 * N_AGES, N_BANDS) or not ((counts >= 0.0) & np.isfinite(counts)).all():
+            raise ValueError(f"counts must be finite, >= 0 and of shape ({2 * N_AGES}, {N_BANDS}), got {counts.shape}")
+        if turns.ndim != 2 or turns.shape[1] != 2 or counted_s.shape != turns.shape[:1] or not (counted_s >= 0.0).all():
+            raise ValueError(f"turns must be rows of two with a time each, got {turns.shape} and {counted_s.shape}")
+        if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * len(pending), 1) > 0:
+            raise ValueError(f"pending must be rows of three with a curve each, got {pending.shape} and "
+                             f"{numbers.shape}")
+        own = cls()
+        own.ends, own.expected = counts[:N_AGES].copy(), counts[N_AGES:].copy()
+        own.factors = factors_of(own.ends, own.expected)
+        own.is_learnt = bool(checked_array(arrays, "is_learnt", np.uint8).all())
+        for (number, start_s), one_s in zip(turns.tolist(), counted_s.tolist(), strict=True):
+            own.follow(number, start_s, one_s)
+        curves = numbers.reshape(len(pending), 2, -1) if len(pending) else ()
+        for (from_s, to_s, is_end), curve in zip(pending.tolist(), curves, strict=True):
+            own._pending.append(_Exposure(curve, from_s, to_s, bool(is_end)))
+            own._n_ends += bool(is_end)
+        return own
 
     def _lived(self, now_s: int, numbers_of: Callable[[int], CurveNumbers | None]) -> list[_Exposure]:
         """What the next of those that run lived through since they were counted; they go to the end of the turns."""

@@ -89,6 +89,17 @@ def test_what_cannot_be_read_counts_no_further(monkeypatch: pytest.MonkeyPatch) 
     assert not own.is_due
 
 
+def test_withdrawn_requests_are_not_kept() -> None:
+    own = Recalibration()
+    own.follow(0, 0)
+    for number in range(1, 5_000):
+        own.follow(number, 0)
+        own.forget(number)
+    assert len(own) == 1
+    assert len(own._turns) <= 2 * 1 + recalibration.N_PASSED_MAX
+    assert own.to_arrays()["turns"].tolist() == [[0, 0]]
+
+
 def test_a_clock_that_was_set_back_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     own = _following(monkeypatch=monkeypatch)
     own.follow(1, 0)
