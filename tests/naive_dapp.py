@@ -152,6 +152,7 @@ def begin(replay: Replay) -> None:
     replay.detector = Detector(rules.groups)
     replay.is_weighted = rules.tag_rule == "weighted"
     replay.untagged = set()
+    replay.midnight = rules.day_s
 
 
 def class_of(replay: Replay, i: int) -> int:
@@ -194,17 +195,17 @@ def left(replay: Replay, host: Host) -> None:
 
 def next_time(replay: Replay) -> int:
     """The next midnight, or the first second of a pool that runs already."""
-    day_s = rules_of(replay).day_s
-    return 1 if replay.now == 0 and replay.untagged else (replay.now // day_s + 1) * day_s
+    return 1 if replay.now == 0 and replay.untagged else replay.midnight
 
 
 def pass_time(replay: Replay) -> None:
     """A midnight, or that first second."""
     rules = rules_of(replay)
-    if replay.now % rules.day_s != 0:
+    if replay.now < replay.midnight:
         know(replay, [host for host in replay.hosts if host.index in replay.untagged])
         replay.untagged = set()
         return
+    replay.midnight += rules.day_s
     if all(host.is_empty for host in replay.hosts):
         return
     for host in replay.hosts:

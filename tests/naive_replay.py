@@ -51,6 +51,7 @@ class Replay:
     detector: Any = None
     is_weighted: bool = False
     untagged: set[int] = field(default_factory=set)
+    midnight: int = 0
 
     def run(self, policy: str) -> list[int]:
         """The first host of each request, -1 = none; counts and integrals from the warm-up's end on are left in

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 import naive_dapp
 import sojourn.simulator as sim
 from made_workloads import cases, check_full, full_cases, twin_of
@@ -33,7 +35,7 @@ def switches(draw: Any, unit_s: int, tags: tuple[str, ...]) -> DappRules:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(case=cases(), data=st.data())
 def test_every_reading_decides_as_the_slow_twin(case: Any, data: Any) -> None:
     workload, curves, per_request = case
@@ -46,7 +48,7 @@ def test_every_reading_decides_as_the_slow_twin(case: Any, data: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(case=full_cases(are_hosts_alike=True), data=st.data())
 def test_with_migrations_and_failures_it_decides_as_the_slow_twin(case: Any, data: Any) -> None:
     workload = case[0]
@@ -55,3 +57,28 @@ def test_with_migrations_and_failures_it_decides_as_the_slow_twin(case: Any, dat
     rules = replace(rules, day_s=rules.day_s + 1 if workload.trace.horizon_s > 40 else 1_000)
     naive_dapp.RULES["dapp-drawn"] = rules
     check_full(dapp_policy("dapp-drawn", rules), case, is_ranked=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["timer", "algorithm-1"])
+def test_groups_decide_as_in_the_slow_twin(update: Any) -> None:
+    # some 30 requests run at a time on 8 hosts; the replays above are too small for a group to change a decision
+    n_changed = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        arrival = np.sort(rng.integers(0, 3_000, 300))
+        length = np.where(rng.random(300) < 0.5, rng.integers(5, 60, 300), rng.integers(100, 900, 300))
+        rows = [(int(at), int(at + stay), float(rng.integers(1, 5)), float(rng.integers(1, 5)))
+                for at, stay in zip(arrival, length, strict=True)]
+        trace = naive.trace_of(rows, 4_000)
+        hosts = pd.DataFrame({"host_id": range(12), "cpu_cores": 16.0, "mem_gib": 24.0})
+        workload = sim.Workload("test", trace, hosts, trace.lifetime_s())
+        groups = GroupRules(update, 2, -1.0, 0.0, warmup_days=2, cooldown_days=1, timer_days=3, coverage=0.5, n_least=1)
+        rules = DappRules(tag_rule="weighted", bounds_s=(20, 60, 150, 400, 700), day_s=50, groups=groups)
+        naive_dapp.RULES["dapp-drawn"] = rules
+        found = sim.simulate(workload, dapp_policy("dapp-drawn", rules), sim.Oracle(workload))
+        pairs = [[(0, int(total))] for total in workload.total_s]
+        assert found.host.tolist() == twin_of(workload, pairs).run("dapp-drawn"), seed
+        without = dapp_policy("dapp-drawn", replace(rules, groups=GroupRules("off")))
+        n_changed += found.host.tolist() != sim.simulate(workload, without, sim.Oracle(workload)).host.tolist()
+    assert n_changed == 6
