@@ -22,7 +22,7 @@ def rectify(
         help="The snapshot's time, whole seconds on the training trace's clock. [default: its end]")] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write the list to. [default: none]")] = None,
 ) -> None:
-    """Rectify a pool: the live migrations of today that free hosts; which host each frees, when, and how sure."""
+    """Rectify a pool: today's live migrations that free hosts; which host each frees, when, and with what chance."""
     from sojourn.simulator.rectification import RECTIFIERS, Rectify
 
     asked = Rectify(rectifier, budget, long_s=round(3_600 * long_h))  # refuses what is wrong before files are read

@@ -1,4 +1,4 @@
-"""What planned migrations are worth: which host they free, when, and how sure that is."""
+"""What planned migrations are worth: which host they free, when, and with what chance."""
 
 from __future__ import annotations
 
