@@ -195,7 +195,7 @@ def left(replay: Replay, host: Host) -> None:
 
 def next_time(replay: Replay) -> int:
     """The next midnight, or the first second of a pool that runs already."""
-    return 1 if replay.now == 0 and replay.untagged else replay.midnight
+    return 1 if replay.untagged else replay.midnight
 
 
 def pass_time(replay: Replay) -> None:
