@@ -42,7 +42,7 @@ from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
 from sojourn.flows.stages.learnt_refresh import learnt_refresh  # noqa: E402
 from sojourn.flows.stages.run_windows import run_windows  # noqa: E402
-from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, with_fitted  # noqa: E402
+from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tell_limits, with_fitted  # noqa: E402
 from sojourn.flows.stages.trained import Trained  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
@@ -126,6 +126,7 @@ def study(config: RetrainConfig) -> Study:
     check_confirmed(features.encoder, config.confirmed_columns)
     split = run_windows(config.training, features)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
+    tell_limits(split, features)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
     with learner_of(config.n_fit_workers, config.dask, config.store) as learner:

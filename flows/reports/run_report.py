@@ -49,7 +49,9 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
 
 
 def _against(found: Difference | None) -> str:
-    return "-" if found is None else f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
+    if found is None or math.isnan(found.mean_pct):
+        return "-"
+    return f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
 
 
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}

@@ -12,7 +12,7 @@ from prefect import task
 
 from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
-from sojourn.flows.progress import stage
+from sojourn.flows.progress import console, stage
 from sojourn.flows.since import since_s
 from sojourn.flows.stage_settings import TrainSettings
 from sojourn.flows.stages.build_features import Features
@@ -20,8 +20,9 @@ from sojourn.flows.stages.choice import Choice, choose
 from sojourn.flows.stages.learnt_refresh import LearntRefresh, learnt_refresh
 from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.trained import Trained
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner
+from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner, limit_text
 from sojourn.models.measures import choose_threshold, score_model
+from sojourn.serving.inputs import LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
     """
     split = run_windows(settings, features)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
+    tell_limits(split, features)
     fit = replace(fit_settings(settings, features), learner=learner)
     fitted: list[Trained] = []
     for name in settings.families:
@@ -81,6 +83,14 @@ def learner_of(n_fit_workers: int, dask: str | None, store: Path) -> Iterator[Le
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:
     """What every family's fit is given beside its windows."""
     return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=features.rows.names)
+
+
+def tell_limits(split: Split, features: Features) -> None:
+    """Print how the training window's ends lie to the limits that its requests state, if they state any."""
+    names = features.rows.names
+    text = limit_text(split.train, split.train.features[:, names.index(LIMIT)]) if LIMIT in names else ""
+    if text:
+        console.print(text, soft_wrap=True)
 
 
 def with_fitted(settings: FitSettings, fitted: Sequence[Trained]) -> FitSettings:

@@ -17,6 +17,7 @@ from sojourn.models.lifetime.hazard import HAZARD, HazardModel
 from sojourn.models.lifetime.intervals import person_periods
 from sojourn.models.lifetime.km import KM
 from sojourn.models.lifetime.landmark import LANDMARK
+from sojourn.models.lifetime.limit_periods import limit_text
 from sojourn.models.lifetime.mixture import MIXTURE
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
@@ -28,7 +29,7 @@ from sojourn.models.lifetime.search_space import Bounds, SearchSpace
 __all__ = [
     "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",
     "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "Learner", "LifetimeModel", "NetworkModel",
-    "Refresh", "Rows", "Scores", "SearchSpace", "Trees", "fit_refresh", "grown", "person_periods",
+    "Refresh", "Rows", "Scores", "SearchSpace", "Trees", "fit_refresh", "grown", "limit_text", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

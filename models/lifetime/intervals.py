@@ -17,6 +17,8 @@ FIRST_S = 2.0
 """Where the first interval ends. At 10 s a fifth of CEA-Curie's jobs ended within it, and a constant hazard there put
 the largest PIT deviation at .12; from 2 s on it is .05."""
 
+HAZARD_MIN = 1e-6
+"""Of a pooled hazard; its greatest is 1 - 1e-6."""
 HAZARD_MAX = 30.0
 """A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
 
@@ -70,10 +72,14 @@ def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: f
 
 
 def pooled_offsets(periods: PersonPeriods, n_intervals: int) -> np.ndarray:
-    """Log-odds of the hazard of all together in each interval, float64 (n_intervals,)."""
+    """Log-odds of the hazard of all together in each interval, float64 (n_intervals,).
+
+    Before the first interval in which anybody was at risk it is the least: who is asked about was alive after it.
+    """
     at_risk = np.bincount(periods.interval, weights=periods.weight, minlength=n_intervals)
     ends = np.bincount(periods.interval, weights=periods.is_end, minlength=n_intervals)
-    hazard = np.clip((ends + 0.5) / (at_risk + 1.0), 1e-6, 1.0 - 1e-6)
+    hazard = np.clip((ends + 0.5) / (at_risk + 1.0), HAZARD_MIN, 1.0 - HAZARD_MIN)
+    hazard[:np.argmax(at_risk > 0.0)] = HAZARD_MIN
     return np.log(hazard / (1.0 - hazard))
 
 

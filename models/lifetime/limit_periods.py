@@ -20,11 +20,34 @@ _N_ENDS_MIN = 200
 
 def wants_limit(examples: Examples, limit_s: np.ndarray) -> bool:
     """Whether ends come at the limits often enough for a clock of their own. limit_s: float64 (n,), NaN = none."""
+    n_ends, near = _near_limit(examples, limit_s)
+    return n_ends >= _N_ENDS_MIN and near >= NEAR_MIN
+
+
+def limit_text(examples: Examples, limit_s: np.ndarray) -> str:
+    """One sentence: how many ends lie near the limit, and whether the second clock runs; "" where no limit is stated.
+
+    And a warning where they lie near 60 times the number instead: it is minutes, most likely.
+    """
+    n_ends, near = _near_limit(examples, limit_s)
+    n_minutes, near_minutes = _near_limit(examples, 60.0 * limit_s)
+    if n_minutes >= _N_ENDS_MIN and near_minutes >= NEAR_MIN > near:
+        return (f"requested_s must be seconds, but {near_minutes:.0%} of {n_minutes:,} ends after 10 min lie near 60 "
+                "times its value, as if it were minutes.")
+    if n_ends == 0:
+        return ""
+    clock = "has" if n_ends >= _N_ENDS_MIN and near >= NEAR_MIN else "does not have"
+    return (f"Limits: {near:.1%} of {n_ends:,} ends after 10 min lie within 3 % of requested_s; the model {clock} a "
+            "clock of the limit.")
+
+
+def _near_limit(examples: Examples, limit_s: np.ndarray) -> tuple[int, float]:
+    """How many ends after ten minutes have a limit, and which share of these lies near it."""
     is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
     is_asked = examples.is_event & (examples.lifetime_s >= _LATE_S) & is_limited
     share = examples.lifetime_s[is_asked] / limit_s[is_asked]
-    is_near = (share >= NEAR[0]) & (share <= NEAR[1])
-    return int(is_asked.sum()) >= _N_ENDS_MIN and float(is_near.mean()) >= NEAR_MIN
+    n_ends, n_near = len(share), int(((share >= NEAR[0]) & (share <= NEAR[1])).sum())
+    return n_ends, n_near / max(n_ends, 1)
 
 
 def limit_periods(examples: Examples, edges: np.ndarray, shares: np.ndarray, limit_s: np.ndarray) -> PersonPeriods:

@@ -12,7 +12,7 @@ import pytest
 from made_c import CModels, needs_c
 from made_limits import limited_trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
-from sojourn.features.split import Split, split_by_time
+from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.trace import Trace
 from sojourn.flows.monitor.joined_table import logged_table
 from sojourn.models.bundle_table import table_of
@@ -22,7 +22,7 @@ from sojourn.models.lifetime import FitSettings
 from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.models.lifetime.limit_periods import LIMIT_SHARES, limit_periods, wants_limit
+from sojourn.models.lifetime.limit_periods import LIMIT_SHARES, limit_periods, limit_text, wants_limit
 from sojourn.serving import CurvePool, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.c.c_source import c_source
@@ -189,3 +189,18 @@ def test_all_that_end_at_the_limit_are_expected_there(limited: Limited) -> None:
     settings = FitSettings((), 1, 0, {}, limited.rows.names)
     table = KaplanMeierModel().fit(exact, exact, exact, settings).curve_table(exact)
     np.testing.assert_allclose(table.quantile(0.5, 60.0), features[:, place] - 60.0, atol=30.0)
+
+
+def test_the_sentence_on_limits_tells_minutes_from_seconds() -> None:
+    """300 ends of 3,600 s: at the limit, at half of it (not near), and at 60 times a limit that is minutes."""
+    n = 300
+    rows = Examples(np.zeros((n, 1)), (), np.full(n, 3_600.0), np.ones(n, bool), np.zeros(n), np.zeros(n, np.int64),
+                    np.arange(n))
+    assert limit_text(rows, np.full(n, 3_600.0)) == (
+        "Limits: 100.0% of 300 ends after 10 min lie within 3 % of requested_s; the model has a clock of the limit.")
+    assert "0.0% of 300 ends" in limit_text(rows, np.full(n, 7_200.0))
+    assert "does not have a clock" in limit_text(rows, np.full(n, 7_200.0))
+    assert limit_text(rows, np.full(n, 60.0)) == (
+        "requested_s must be seconds, but 100% of 300 ends after 10 min lie near 60 times its value, as if it were "
+        "minutes.")
+    assert limit_text(rows, np.full(n, np.nan)) == ""

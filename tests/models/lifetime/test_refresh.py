@@ -61,6 +61,13 @@ def test_what_siblings_did_since_is_learnt() -> None:
     assert tested[3_600].mae_refreshed < 0.7 * tested[3_600].mae_held
     assert tested[3_600].scores()["refresh_1h.ibs"] == tested[3_600].refreshed
     assert "refreshed at" in refresh.text()
+    # nobody was asked about before 10 min: until then a request lives, whatever its owner did
+    assert refresh.model is not None
+    axis = refresh.model.axis_.intervals
+    n_before = int((axis.edges[1:] <= 600.0).sum())
+    assert n_before >= 3
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-axis.offsets[:n_before])), 1e-6)
+    assert axis.offsets[n_before] > -8.0
 
 
 @pytest.mark.slow
