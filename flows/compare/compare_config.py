@@ -55,9 +55,9 @@ class CompareConfig(SharedSettings):
     """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
     warm where a predictor is learnt, else cold."""
     host_cpu_cores: float | None = Field(None, gt=0.0)
-    """Of the recipe `trace`, with `host_mem_gib`; default: chosen from the trace."""
+    """With `host_mem_gib`; the recipe is then `trace`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0)
-    """Of the recipe `trace`, with `host_cpu_cores`, GiB; default: chosen from the trace."""
+    """With `host_cpu_cores`, GiB; default: chosen from the trace."""
     test_share: float = Field(0.3, gt=0.0, lt=1.0)
     """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -142,8 +142,8 @@ class CompareConfig(SharedSettings):
 
     @property
     def chosen_recipe(self) -> str:
-        """The recipe that is meant."""
-        return self.recipe or self.own_recipe
+        """The recipe that is meant: `trace` where a shape of hosts is given, since other recipes have their own."""
+        return self.recipe or ("trace" if self.host_cpu_cores is not None else self.own_recipe)
 
     def trace_specs(self) -> dict[int, TraceSpec]:
         """The trace of each seed; a file's is the same for all, and read once for the hash of its content.
@@ -172,6 +172,9 @@ class CompareConfig(SharedSettings):
             raise ValueError(f"start must be warm with predictor {learnt}, which is learnt from the earlier part of "
                              "the trace and judged on the later, got 'cold'")
         shape = shape_options(self.host_cpu_cores, self.host_mem_gib)
+        if self.host_cpu_cores is not None and self.chosen_recipe != "trace":
+            raise ValueError(f"recipe must be trace with host_cpu_cores and host_mem_gib, got {self.chosen_recipe!r}, "
+                             "which has hosts of its own")
         options = tuple(shape.items()) if self.chosen_recipe == "trace" else ()
         traces = self.trace_specs()
         workloads = [WorkloadSpec(traces[seed], self.chosen_recipe, load, seed, start, options)

@@ -41,24 +41,27 @@ def cells_table(found: Sequence[tuple[Cell, CellResult]]) -> pd.DataFrame:
 
 
 def _add_moves(table: pd.DataFrame, cells: Sequence[Cell]) -> None:
-    """Where some replays are rectified: `rectifier`; `n_rectified`, the migrations begun after the warm-up; and
-    `freed_h_per_migration`, by how many host-hours in use the same policy, predictor and seed does with less for each.
+    """Where some replays are rectified: `rectifier`; `n_rectified`, the migrations begun after the warm-up; `freed_h`,
+    by how many host-hours in use the same policy, predictor and seed does with less; `freed_h_per_migration`, that a
+    migration.
 
-    NaN without a rectifier; the last one also without a migration, or without the replay to compare with.
+    NaN without a rectifier; the last two also without the replay to compare with, the last one without a migration.
     """
     if not any(cell.rectifier for cell in cells):
         return
     place = {cell: k for k, cell in enumerate(cells)}
     n_begun, host_h = (table[name].to_numpy(np.float64) for name in ("n_migrations", "host_h"))
     n_rectified, freed_h = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
+    each_h = freed_h.copy()
     for k, cell in enumerate(cells):
         if cell.rectifier:
             n_rectified[k] = n_begun[k]
             other = place.get(cell.unrectified)
-            if other is not None and n_rectified[k] > 0:
-                freed_h[k] = (host_h[other] - host_h[k]) / n_rectified[k]
+            if other is not None:
+                freed_h[k] = host_h[other] - host_h[k]
+                each_h[k] = freed_h[k] / n_rectified[k] if n_rectified[k] > 0 else np.nan
     table["rectifier"] = [cell.rectifier for cell in cells]
-    table["n_rectified"], table["freed_h_per_migration"] = n_rectified, freed_h
+    table["n_rectified"], table["freed_h"], table["freed_h_per_migration"] = n_rectified, freed_h, each_h
 
 
 def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -82,6 +85,10 @@ def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
     table["gap_closed_pct"] = pd.Series({group: gap_closed_pct(
         own["gain_pp"], own["empty_hosts_pct"] - own["gain_pp"], own["bound_empty_hosts_pct"])
         for group, own in paired}, dtype=float).reindex(table.index)
+    if "freed_h" in cells:  # over all migrations: a mean of the seeds' own ratios would be that of those with few
+        sums = cells[cells["freed_h"].notna()].groupby(GROUP, sort=False)[["freed_h", "n_rectified"]].sum()
+        table["freed_h_per_migration"] = (sums["freed_h"] / sums["n_rectified"].where(sums["n_rectified"] > 0)).reindex(
+            table.index)
     return table.reset_index()
 
 

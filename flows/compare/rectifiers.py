@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sojourn.simulator.rectification import RECTIFIERS, Rectify
+from sojourn.simulator.rectification import BUDGET_MAX, RECTIFIERS, Rectify
 
 NONE = "none"
 _FORM = "RECTIFIER:MOVES[,pinned=SHARE][,by-owner][,long=HOURS][,hour=HOUR]"
@@ -31,10 +31,15 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
     default = Rectify()
     share, is_by_owner = default.non_migratable_share, default.is_by_owner
     long_s, hour = default.long_s, default.hour
+    names = [option.partition("=")[0] for option in options]
     for option in options:
         name, _, value = option.partition("=")
+        if names.count(name) > 1:
+            raise ValueError(f"{name} must be given once, got {names.count(name)} times in {text!r}")
         if name == "pinned":
             share = _number(value, text)
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"pinned must be a share in 0..1, got {value!r} in {text!r}")
         elif option == "by-owner":
             is_by_owner = True
         elif name == "long":
@@ -43,7 +48,12 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
             hour = _whole(value, text)
         else:
             raise ValueError(f"rectify must be {_FORM}, got {option!r} in {text!r}")
-    return Rectify(planner, _whole(moves, text), hour, share, is_by_owner, long_s, seed)
+    if not moves:
+        raise ValueError(f"rectify must say how many migrations a day, as in {planner}:5, got {text!r}")
+    budget = _whole(moves, text)
+    if not 0 <= budget <= BUDGET_MAX:
+        raise ValueError(f"rectify must have 0 to {BUDGET_MAX:,} migrations a day, got {moves!r} in {text!r}")
+    return Rectify(planner, budget, hour, share, is_by_owner, long_s, seed)
 
 
 def rectifier_name(text: str) -> str:
@@ -76,8 +86,8 @@ def _number(value: str, text: str) -> float:
 
 def _seconds(value: str, text: str) -> int:
     hours = _number(value, text)
-    if not math.isfinite(hours):
-        raise ValueError(f"long must be a finite number of hours, got {value!r} in {text!r}")
+    if not (math.isfinite(hours) and round(3_600 * hours) >= 1):
+        raise ValueError(f"long must be a finite number of hours above 0, got {value!r} in {text!r}")
     return round(3_600 * hours)
 
 

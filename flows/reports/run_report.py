@@ -77,15 +77,15 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
         interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
-                      *([interval] if has_interval else []), f"{row['gap_closed_pct']:.0f}",
+                      *([interval] if has_interval else []), _known(row["gap_closed_pct"], 0),
                       f"{row['packing_density_pct']:.1f}", *(_known(row[column]) for column in stranded.values()),
                       f"{row['n_rejected']:,.0f}{' (more)' * more_rejected}",
                       *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
     return table
 
 
-def _known(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.1f}"
+def _known(value: float, digits: int = 1) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:

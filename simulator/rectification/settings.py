@@ -9,6 +9,8 @@ import numpy as np
 from sojourn.simulator.workloads import Workload, owner_numbers
 
 DAY_S = 86_400
+BUDGET_MAX = 1_000_000
+"""Migrations a day, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Rectify:
     0
     >>> Rectify("pdre", -1)
     Traceback (most recent call last):
-    ValueError: budget must be 0 or more moves a day, got -1
+    ValueError: budget must be a whole number of moves a day, 0 to 1,000,000, got -1
     """
 
     planner: str = "pdre"
@@ -40,14 +42,14 @@ class Rectify:
 
         if self.planner not in RECTIFIERS:
             raise ValueError(f"planner must be one of {', '.join(RECTIFIERS)}, got {self.planner!r}")
-        if self.budget < 0:
-            raise ValueError(f"budget must be 0 or more moves a day, got {self.budget!r}")
-        if not 0 <= self.hour < 24:
+        if not _is_whole(self.budget) or not 0 <= self.budget <= BUDGET_MAX:
+            raise ValueError(f"budget must be a whole number of moves a day, 0 to {BUDGET_MAX:,}, got {self.budget!r}")
+        if not _is_whole(self.hour) or not 0 <= self.hour < 24:
             raise ValueError(f"hour must be in 0..23, got {self.hour!r}")
         if not 0.0 <= self.non_migratable_share <= 1.0:
             raise ValueError(f"non_migratable_share must be in 0..1, got {self.non_migratable_share!r}")
-        if self.long_s < 1:
-            raise ValueError(f"long_s must be at least 1, got {self.long_s!r}")
+        if not _is_whole(self.long_s) or self.long_s < 1:
+            raise ValueError(f"long_s must be a whole number of seconds, 1 or more, got {self.long_s!r}")
 
     def times_s(self, horizon_s: int) -> list[int]:
         """When moves are planned, up to the horizon.
@@ -56,6 +58,10 @@ class Rectify:
         [7200, 93600, 180000]
         """
         return list(range(3_600 * self.hour, horizon_s + 1, DAY_S)) if self.budget else []
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def non_migratable(workload: Workload, rectify: Rectify) -> np.ndarray:

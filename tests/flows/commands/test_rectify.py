@@ -86,7 +86,7 @@ def test_where_nothing_is_to_be_done_it_says_why(
 
 
 @pytest.mark.parametrize(("change", "arguments", "words"), [
-    (lambda h, r: (h, r), ("--budget", -1), "budget must be 0 or more moves a day, got -1"),
+    (lambda h, r: (h, r), ("--budget", -1), "budget must be a whole number of moves a day, 0 to 1,000,000, got -1"),
     (lambda h, r: (h, r), ("--rectifier", "lars"), "planner must be one of pdre, value, got 'lars'"),
     (lambda h, r: (h[:1], r), (), "host_id must be in the table of hosts, got 'b' of request 'kept'"),
     (lambda h, r: (h, r.assign(cpu_cores=[2.0, 17.0])), (), "got 17 cpu_cores on host 'b', which has 16"),

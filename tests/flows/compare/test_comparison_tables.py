@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sojourn.flows.compare.cell_store import CellResult, CellStore
@@ -59,6 +60,16 @@ def test_a_move_is_worth_the_host_hours_that_the_same_policy_does_with_less() ->
     assert table["gain_pp"].tolist() == [0.0] * 4  # against best-fit without moves alone
     summary = summary_table(table.reset_index())
     assert summary["freed_h_per_migration"].dropna().tolist() == [4.0, -1.0]
+
+
+def test_what_migrations_free_is_over_all_of_them() -> None:
+    """Seed 0 frees 21 h with 1 migration, seed 1 69 h with 9, seed 2 nothing with none: 90 h / 10."""
+    cells = pd.DataFrame({
+        "workload": "w", "load": 0.8, "policy": "nilas + pdre:5", "predictor": "oracle", "label": "x",
+        "seed": [0, 1, 2], "empty_hosts_pct": 20.0, "gain_pp": 0.0, "bound_empty_hosts_pct": 30.0,
+        "n_rectified": [1.0, 9.0, 0.0], "freed_h": [21.0, 69.0, 0.0],
+        "freed_h_per_migration": [21.0, 69.0 / 9.0, np.nan]})
+    assert summary_table(cells)["freed_h_per_migration"].tolist() == [9.0]
 
 
 def test_intervals_of_means() -> None:

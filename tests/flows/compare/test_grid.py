@@ -102,6 +102,16 @@ def test_both_starts_stand_side_by_side(tmp_path: Path, replays: list[tuple[str,
     assert _config(tmp_path, recipe="openb", starts=("warm",)).cells()[0].workload.name == "openb, later part"
 
 
+def test_a_shape_of_hosts_is_obeyed_or_refused(tmp_path: Path) -> None:
+    shape = {"host_cpu_cores": 16.0, "host_mem_gib": 64.0}
+    cell = _config(tmp_path, policies=("first-fit",), seeds=(0,), **shape).cells()[0]
+    assert cell.workload.recipe == "trace"
+    hosts = replaying.workload_of(cell.workload).hosts
+    assert {*hosts["cpu_cores"]} == {16.0} and {*hosts["mem_gib"]} == {64.0}
+    with pytest.raises(ValueError, match="recipe must be trace with host_cpu_cores and host_mem_gib, got 'synthetic'"):
+        _config(tmp_path, recipe="synthetic", **shape).cells()
+
+
 def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     keys = {cell.key() for settings in (
         {}, {"loads": (0.7,)}, {"seeds": (2,)}, {"n_requests": 1_001}, {"predictors": ("noise:1",)},

@@ -21,10 +21,13 @@ def test_the_one_form_names_itself(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("lars:5", "begin with one of"), ("pdre", "got '' for a whole number"),
+    ("lars:5", "begin with one of"),
     ("pdre:two", "got 'two' for a whole number"),
-    ("pdre:-1", "budget must be 0 or more"), ("pdre:5,pinned=2", "non_migratable_share must be in 0..1"),
-    ("pdre:5,pinned=nan", "non_migratable_share must be in 0..1"), ("pdre:5,long=0", "long_s must be at least 1"),
+    ("pdre:-1", "0 to 1,000,000 migrations a day, got '-1'"), ("pdre:5,pinned=2", "pinned must be a share in 0..1"),
+    ("pdre", "how many migrations a day, as in pdre:5, got 'pdre'"), ("pdre:99999999", "got '99999999'"),
+    ("pdre:5,pinned=.1,pinned=.9", "pinned must be given once, got 2 times"),
+    ("pdre:5,pinned=nan", "pinned must be a share in 0..1"),
+    ("pdre:5,long=0", "long must be a finite number of hours above 0"),
     ("pdre:5,long=inf", "long must be a finite number"), ("pdre:5,hour=24", "hour must be in 0..23"),
     ("pdre:5,now", "got 'now'"), ("pdre:5,by-owner=1", "got 'by-owner=1'"),
 ])
