@@ -95,7 +95,8 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
     """The chosen name, its rival, and the rival's score minus the chosen one's with its standard error.
 
     Of equally simple ones the better is taken, then the first. A name without a score is only taken where none has one:
-    then the simplest is. A name with the same answers as the chosen one is no rival of it.
+    then the simplest is. A name with the same answers as the chosen one is no rival of it. One that is worse than
+    another by mean and no simpler is not taken: being noisier than that one would be its only merit.
     """
     names = list(briers)
     if not names:
@@ -111,7 +112,8 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
             drawn[name][at] = briers[name].score(weight)
     errors = {name: standard_error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0
               for name in scored}
-    level = [name for name in scored if scores[name] - scores[best] <= errors[name]]
+    level = [name for name in scored if scores[name] - scores[best] <= errors[name]
+             and not any(scores[other] < scores[name] and complexity[other] <= complexity[name] for other in scored)]
     chosen = min(level, key=lambda name: (complexity[name], scores[name]))
     if chosen != best:
         return chosen, best, scores[best] - scores[chosen], errors[chosen]

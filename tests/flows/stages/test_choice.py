@@ -68,6 +68,18 @@ def test_inside_one_standard_error_the_simpler_is_taken() -> None:
     assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"  # as if independent
 
 
+def test_a_noisy_family_is_not_taken_before_a_better_one_that_is_as_simple() -> None:
+    """lookup is surely worse than network by .002; trees by .01 +- .02, so "within the error", but lookup is better."""
+    rng = np.random.default_rng(3)
+    network = rng.uniform(0.05, 0.15, 400)
+    noise = rng.normal(0.0, 0.4, 400)
+    noise += 0.01 - noise.mean()
+    briers = _briers(lookup=network + 0.002, trees=network + noise, network=network)
+    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "network"
+    del briers["lookup"]
+    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"
+
+
 def test_a_tie_goes_to_the_simpler_then_to_the_first() -> None:
     same = np.full(50, 0.1)
     draws = OwnerDraws(np.arange(50), seed=0)
