@@ -16,7 +16,7 @@ CALIBRATION_WORDS = (
     "PIT dev.: largest gap to a uniform distribution at the deciles, of what remains at that age, among the requests "
     "that outlived it (lower = better).",
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
-    "right where it is 10, 50, 90. In brackets: 95 % interval over owners.",
+    "right where it is 10, 50, 90. In brackets: 95 % interval over owners, but for online rows.",
     "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
@@ -60,7 +60,8 @@ def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float
     if value is None:
         return "-"
     low, high = ends or (None, None)
-    interval = "" if low is None or high is None else f" [{scale * low:.{digits}f} {scale * high:.{digits}f}]"
+    wide = digits if scale == 1.0 else 0  # of %, whole ones: the line must fit into 120 columns
+    interval = "" if low is None or high is None else f" [{scale * low:.{wide}f} {scale * high:.{wide}f}]"
     return f"{scale * value:.{digits}f}{mark}{interval}"
 
 
