@@ -123,8 +123,9 @@ def compare(
     policy: Annotated[list[str] | None, typer.Option(
         help="Policy: {policies}; may be repeated. [default: all]")] = None,
     predictor: Annotated[list[str] | None, typer.Option(
-        help="oracle, noise:SIGMA, recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER, refreshed: of one "
-             "of the last two, or one-shot: of any; may be repeated. [default: oracle]")] = None,
+        help="oracle, noise:SIGMA, recall:SHARE, owner-recall:SHARE, a lifetime family (km, hazard, ...), "
+             "bundle:FOLDER, refreshed: of one of the last two, or one-shot: of any; may be repeated. "
+             "[default: oracle]")] = None,
     rectify: Annotated[list[str] | None, typer.Option(
         help="Live migrations that free hosts, RECTIFIER:MOVES a day: {rectifiers}; may be repeated. "
              "[default: none]")] = None,

@@ -1,5 +1,5 @@
-"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `truth`, a lifetime family, `bundle:FOLDER`;
-`refreshed:` of one of the last two, or `one-shot:` of any."""
+"""Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `owner-recall:SHARE`, `truth`, a lifetime family,
+`bundle:FOLDER`; `refreshed:` of one of the last two, or `one-shot:` of any."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from sojourn.flows.placement.predictors import MADE, ONE_SHOT, REFRESHED, PredictorSpec
 
-_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0)})
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10.0), "recall": (0.0, 1.0),
+                                                             "owner-recall": (0.0, 1.0)})
 
 
 def parse_predictor(text: str) -> PredictorSpec:

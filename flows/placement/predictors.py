@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from sojourn.flows.placement.workload_spec import WorkloadSpec
 from sojourn.simulator import LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
+from sojourn.simulator.workloads import owner_numbers
 
 Maker = Callable[[Workload, WorkloadSpec, str], LifetimeSource]
 ONE_SHOT = "one-shot:"
@@ -59,6 +60,10 @@ def _recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSo
     return LongAsShort(workload, float(argument), seed=spec.seed)
 
 
+def _owner_recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
+    return LongAsShort(workload, float(argument), seed=spec.seed, owners=owner_numbers(workload))
+
+
 def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
     from sojourn.features.synthetic import synthesize_with_truth
     from sojourn.flows.placement.truth_source import truth_source
@@ -69,6 +74,8 @@ def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSou
     return truth_source(*synthesize_with_truth(made.n_requests, seed=made.seed))
 
 
-MADE: Mapping[str, Maker] = MappingProxyType({"oracle": _oracle, "noise": _noise, "recall": _recall, "truth": _truth})
+MADE: Mapping[str, Maker] = MappingProxyType({
+    "oracle": _oracle, "noise": _noise, "recall": _recall, "owner-recall": _owner_recall, "truth": _truth,
+})
 """Predictors that know a workload's own lifetimes, flaws drawn from its seed; and `truth`, which knows what the
 generator of the synthetic trace drew them from."""

@@ -21,7 +21,8 @@ def test_texts_that_mean_the_same_have_one_name(text: str, name: str, is_learnt:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("wizard", "predictor must be one of oracle, noise:NUMBER, recall:NUMBER, truth, bundle:FOLDER, km,"),
+    ("wizard", "predictor must be one of oracle, noise:NUMBER, recall:NUMBER, owner-recall:NUMBER, truth, "
+               "bundle:FOLDER, km,"),
     ("oracle:2", "got 'oracle:2'"), ("km:2", "got 'km:2'"), ("bundle", "got 'bundle'"), ("", "got ''"),
     ("one-shot:one-shot:km", "got 'one-shot:one-shot:km'"),
     ("noise", "predictor noise must have a number, as in noise:1, got 'noise'"),

@@ -45,6 +45,21 @@ def test_recall_is_exact_and_nested() -> None:
     assert all((more | ~fewer).all() for fewer, more in pairwise(known))
 
 
+def test_whole_owners_are_known_or_not() -> None:
+    workload = workload_of(5_000)
+    owners = np.arange(5_000) % 50
+    owners[::10] = -1
+    is_long = workload.total_s >= 7_200
+    for recall in (0.4, 0.8):
+        found = sim.LongAsShort(workload, recall, seed=3, owners=owners).curves(workload.trace.requests).total_s
+        is_known = found == workload.total_s
+        assert is_known[~is_long].all()
+        per_owner = [is_known[is_long & (owners == owner)].mean() for owner in range(50) if (owners == owner).any()]
+        assert {*per_owner} == {0.0, 1.0}
+        # an owner has at most 100 of about 2,150 long requests
+        assert round(recall * is_long.sum()) - 100 < is_known[is_long].sum() <= round(recall * is_long.sum())
+
+
 def test_refusals_name_the_rule() -> None:
     workload = workload_of(50)
     for sigma in (-0.1, np.inf, np.nan):
