@@ -75,7 +75,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
         shadow: the bundle folder of a challenger that answers each admission, too, off the caller's path. Its answers
         are never used; see `shadow`. One that cannot be loaded is counted (`shadow_errors`), and the champion serves.
         recalibrate: learn from the requests that end here, and give new requests curves that are recalibrated by it
-        (docs/lifetime.md, "Recalibration"). A snapshot of the same version goes on; another version begins anew.
+        (docs/running_requests.md). A snapshot of the same version goes on; another version begins anew.
         """
         kept = None if history is None else folder_path(history, "history")
         if kept is not None and not is_history_kept:

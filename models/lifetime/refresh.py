@@ -2,8 +2,8 @@
 
 A hazard model of its own, learnt from requests that had reached an age, with the features of that age (a landmark
 model: van Houwelingen 2007). The model of the admission cannot be asked in its place: it has seen no request that is
-among what its own owner runs (docs/lifetime.md has both). Ages at which it does not gain on the validation window, by
-more than the standard error over owners, are left out.
+among what its own owner runs (docs/running_requests.md has both). Ages at which it does not gain on the validation
+window, by more than the standard error over owners, are left out.
 """
 
 from __future__ import annotations
