@@ -1,0 +1,227 @@
+"""The tables of a snapshot, CSV or Parquet: cells as they stand in the file, and what they must be, told by row.
+
+Nothing is guessed: in CSV each cell is text, so that an id `007` stays one, and only columns that are asked for as
+numbers are converted.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sojourn.features.readers import not_utf_8
+
+SUFFIXES = (".parquet", ".csv")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_FLAGS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
+_INDEX = re.compile(r"|__index_level_\d+__")
+"""How pandas names an index that has no name, in CSV and in Parquet."""
+_BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTable:
+    """cells: of each column that is read, one value a row: text where is_text (CSV), else as Parquet has it, None where
+    missing. rows: what each row is called in errors. unread: columns of the file that nobody reads.
+    """
+
+    file: str
+    cells: dict[str, list[Any]]
+    rows: list[str]
+    unread: list[str]
+    is_text: bool
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.rows)
+
+    def at(self, row: int) -> str:
+        """Where a row stands, for errors."""
+        return f"{self.file}, {self.rows[row]}"
+
+    def ids(self, column: str) -> list[str]:
+        """Texts, or whole numbers as text; ValueError for a missing one."""
+        return self._all(column, "text or a whole number", _id)
+
+    def unique_ids(self, column: str) -> list[str]:
+        """As `ids`; ValueError also for one that stands there twice."""
+        first: dict[str, int] = {}
+        ids = self.ids(column)
+        for row, value in enumerate(ids):
+            if value in first:
+                raise ValueError(f"{self.at(row)}: {column} must be unique, got {value!r}, which "
+                                 f"{self.rows[first[value]]} has too")
+            first[value] = row
+        return ids
+
+    def texts(self, column: str) -> list[Any]:
+        """Texts, or whole numbers as text, or booleans; None where missing."""
+        return self._all(column, "text or a whole number", _text)
+
+    def numbers(self, column: str, most: int) -> np.ndarray:
+        """float64 (n,), each in 0..most; ValueError for a missing one."""
+        return np.array(self._all(column, f"a number in 0..{most}",
+                                  lambda value: self._number(value, 0.0, float(most))), np.float64)
+
+    def optional_numbers(self, column: str, least: float) -> list[float | None]:
+        """Finite numbers from `least` on; None where missing."""
+        rule = "a finite number, or missing" if least < 0 else f"a finite number from {least:g} on, or missing"
+        return self._all(column, rule,
+                         lambda value: None if _is_missing(value) else self._number(value, least, math.inf))
+
+    def flags(self, column: str) -> np.ndarray:
+        """bool (n,): true, false, yes, no, 1 or 0, in capitals too; true where missing."""
+        return np.array(self._all(column, "true or false", _flag), bool)
+
+    def _number(self, value: Any, least: float, most: float) -> float:
+        if isinstance(value, str) if not self.is_text else not _NUMBER.fullmatch(value.strip()):
+            raise ValueError
+        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+            raise ValueError
+        number = float(value)
+        if not (math.isfinite(number) and least <= number <= most):
+            raise ValueError
+        return number
+
+    def _all(self, column: str, rule: str, convert: Callable[[Any], Any]) -> list[Any]:
+        found = []
+        for row, value in enumerate(self.cells[column]):
+            try:
+                found.append(convert(value))
+            except (ValueError, OverflowError):
+                raise ValueError(f"{self.at(row)}: {column} must be {rule}, got {repr(value)[:80]}") from None
+        return found
+
+
+def snapshot_table(folder: Path, name: str, needed: Sequence[str], others: Collection[str]) -> SnapshotTable:
+    """The table `name` of a folder, CSV or Parquet.
+
+    needed: columns that must be there. others: columns that are read where they are there. ValueError where the file is
+    not there, twice, broken, not in UTF-8, or has a column twice, or a row with another number of cells.
+    """
+    files = [folder / f"{name}{suffix}" for suffix in SUFFIXES if (folder / f"{name}{suffix}").is_file()]
+    if len(files) != 1:
+        found = " and ".join(file.name for file in files) or "neither"
+        raise ValueError(f"snapshot must be a folder with {name}.csv or {name}.parquet, got {found} in {str(folder)!r}")
+    file, known = files[0], {*needed, *others}
+    is_text = file.suffix == ".csv"
+    columns, cells, rows = _csv_cells(file) if is_text else _parquet_cells(file, known)
+    missing = [column for column in needed if column not in columns]
+    if missing:
+        raise ValueError(f"{file.name} must have the columns {', '.join(needed)}, got none named {missing[0]!r}")
+    unread = [column for column in columns if column not in known and not _INDEX.fullmatch(column)]
+    kept = {column: values for column, values in cells.items() if column in known}
+    return SnapshotTable(file.name, kept, rows, unread, is_text)
+
+
+def unread_words(table: SnapshotTable, known: Collection[str]) -> str:
+    """The columns that nobody reads, each with the one that may be meant; empty where there are none.
+
+    >>> unread_words(SnapshotTable("a.csv", {}, [], ["migrateable", "rack"], True), ["migratable"])
+    'a.csv: not read: migrateable (migratable?), rack'
+    """
+    absent = [column for column in known if column not in table.cells]
+    told = []
+    for column in table.unread:
+        near = difflib.get_close_matches(column.lower(), absent, 1, 0.8)
+        told.append(f"{column} ({near[0]}?)" if near else column)
+    return f"{table.file}: not read: {', '.join(told)}" if told else ""
+
+
+def _csv_cells(file: Path) -> tuple[list[str], dict[str, list[Any]], list[str]]:
+    raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, start = raw.count(b"\n", 0, error.start) + 1, raw.rfind(b"\n", 0, error.start) + 1
+        raise not_utf_8(Path(file.name), line, error.start - start + 1, raw[error.start]) from None
+    if "\0" in text:
+        raise ValueError(f"{file.name}, line {text[:text.index(chr(0))].count(chr(10)) + 1}: must be text, got a NUL")
+    header: list[str] = []
+    values: list[list[str]] = []
+    rows: list[str] = []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for row in reader:
+            if not header and row:
+                header = [name.strip() for name in row]
+                _check_names(file, header)
+            elif row:
+                if len(row) != len(header):
+                    raise ValueError(f"{file.name}, line {line}: must have {len(header)} cells as the header, got "
+                                     f"{len(row)}")
+                values.append(row)
+                rows.append(f"line {line}")
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{file.name}, line {line}: must be CSV, got: {error}") from None
+    if not header:
+        raise ValueError(f"{file.name} must begin with a header of columns, got an empty file")
+    columns = list(zip(*values, strict=True)) if values else [()] * len(header)
+    return header, {name: list(column) for name, column in zip(header, columns, strict=True)}, rows
+
+
+def _parquet_cells(file: Path, known: Collection[str]) -> tuple[list[str], dict[str, list[Any]], list[str]]:
+    try:
+        with file.open("rb") as stream:
+            table = pq.ParquetFile(stream)
+            names = list(table.schema_arrow.names)
+            _check_names(file, names)
+            read = table.read(columns=[name for name in names if name in known])
+            cells = {name: read.column(name).to_pylist() for name in read.column_names}
+            n = table.metadata.num_rows
+    except _BROKEN as error:
+        if str(error).startswith(file.name):
+            raise
+        raise ValueError(f"{file.name} must be a Parquet file that can be read, got: {str(error)[:200]}") from None
+    return names, cells, [f"row {row + 1}" for row in range(n)]
+
+
+def _check_names(file: Path, names: Sequence[str]) -> None:
+    twice = [name for at, name in enumerate(names) if name and name in names[:at]]
+    if twice:
+        raise ValueError(f"{file.name} must have each column once, got {twice[0]!r} twice")
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip()) or (
+        isinstance(value, float | Decimal) and value != value)
+
+
+def _text(value: Any) -> Any:
+    """As training reads a table: whole numbers without a point."""
+    if _is_missing(value):
+        return None
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    raise ValueError
+
+
+def _id(value: Any) -> str:
+    found = _text(value)
+    if not isinstance(found, str):
+        raise ValueError
+    return found
+
+
+def _flag(value: Any) -> bool:
+    if _is_missing(value):
+        return True
+    if not isinstance(value, str | bool | int | float) or str(value).strip().lower() not in _FLAGS:
+        raise ValueError
+    return _FLAGS[str(value).strip().lower()]
