@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import pandas as pd
+from rich.markup import escape
 from rich.table import Table
 
 from sojourn.flows.placement.snapshot import Snapshot
@@ -18,10 +19,10 @@ COLUMNS = ("request_id", "from_host", "to_host", "frees_host", "n_together", "pr
 
 def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.DataFrame:
     """One row a migration, the first to go first; COLUMNS. frees_host: is empty once all `n_together` have left and
-    the rest has ended; the chances, % within a day, when it is likely empty and the gain are of them together.
+    the rest has ended; the chances, % a day from now, when it is likely empty and the gain are of them together.
     """
     rows, left_s = [], pool.view.remaining_s()
-    for group, own in zip(groups, worth(pool.view, groups), strict=True):
+    for group, own in zip(groups, worth(pool.view, groups, pool.ended), strict=True):
         source = pool.host_ids[group.source]
         rows += [(pool.request_ids[position], source, pool.host_ids[target], source, len(group),
                   left_s[position] / 3_600, 100 * own.chance, 100 * own.chance_without, own.likely_s / 3_600,
@@ -33,10 +34,10 @@ def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.Dat
 def print_migrations(table: pd.DataFrame) -> None:
     """Print the list."""
     shown = Table(title="Migrations that free hosts, in this order", title_justify="left", caption_justify="left",
-                  caption="Sure: chance that the host is empty within a day once all its migrations are done, and "
-                          "without them.\nLikely empty after: when that is more likely than not. Gain: host-hours "
-                          "expected within a day, less what the\ntargets lose; of all migrations from that host "
-                          "together.")
+                  caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
+                          "them.\nLikely empty after: when they are done and it is first as likely empty as not; a "
+                          "migration takes\n20 minutes, 3 go at a time, in this order. Gain: host-hours expected "
+                          "within a day, less what the\ntargets lose; of all migrations from that host together.")
     for title in ("request", "from", "to"):
         shown.add_column(title, no_wrap=True)
     for title in ("predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %", "likely empty\nafter, h",
@@ -44,7 +45,7 @@ def print_migrations(table: pd.DataFrame) -> None:
         shown.add_column(title, justify="right", no_wrap=True)
     for row in table.to_dict("records"):
         after = row["likely_after_h"]
-        shown.add_row(str(row["request_id"]), str(row["from_host"]), str(row["to_host"]),
+        shown.add_row(*(escape(str(row[name])) for name in ("request_id", "from_host", "to_host")),
                       f"{row['predicted_remaining_h']:,.1f}", str(row["n_together"]), f"{row['chance_pct']:.0f}",
                       f"{row['chance_without_pct']:.0f}", "-" if math.isnan(after) else f"{after:.1f}",
                       f"{row['gain_h']:+.1f}")

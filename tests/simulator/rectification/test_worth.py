@@ -1,0 +1,59 @@
+"""What migrations are worth, by hand: the chance a day from now, and when a host is first likely empty."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from made_views import HOUR, pool_of
+from sojourn.simulator import Migration
+from sojourn.simulator.rectification import DAY_S, MigrationGroup, worth
+from sojourn.simulator.rectification.value import MIGRATION_S
+from sojourn.simulator.rectification.worth import N_AT_ONCE
+
+
+def _halving(position: int, after_s: float) -> float:
+    """The request at position p ends with a half-life of 12 h times p + 1."""
+    return 1.0 - 0.5 ** (after_s / (12 * HOUR * (position + 1)))
+
+
+def test_migrations_take_as_long_as_in_a_replay() -> None:
+    assert (Migration().duration_s, Migration().n_at_once) == (MIGRATION_S, N_AT_ONCE)
+
+
+def test_the_chance_is_that_of_the_end_of_the_day_and_likely_is_its_first_second() -> None:
+    # 0 (half-life 12 h) and 1 (24 h) stay on host 0, 2 leaves it; after 24 h: 1 - 1/4 and 1 - 1/2 of them have ended
+    view = pool_of([(0, 1, 9), (0, 1, 9), (0, 1, 900), (1, 1, 900)], 2)
+    found = worth(view, [MigrationGroup(0, (2,), (1,), math.nan)], _halving)[0]
+    assert found.chance == pytest.approx(0.75 * 0.5)
+    # 2 (half-life 36 h) as well: 1 - 2 ** (-24 / 36)
+    assert found.chance_without == pytest.approx(0.375 * (1 - 2 ** (-2 / 3)))
+    assert math.isnan(found.likely_s)
+
+
+def test_likely_is_the_first_second_at_which_the_chance_is_a_half() -> None:
+    # 0 alone stays: its half-life is 12 h
+    view = pool_of([(0, 1, 9), (0, 1, 900), (1, 1, 900)], 2)
+    found = worth(view, [MigrationGroup(0, (1,), (1,), math.nan)], _halving)[0]
+    assert found.likely_s == 12 * HOUR
+    assert _halving(0, found.likely_s - 1) < 0.5
+
+
+def test_a_host_is_not_empty_before_its_migrations_are_done_three_at_once_in_order() -> None:
+    # Four hosts with one request each go to host 4: the first three end after 20 minutes, the fourth after 40.
+    view = pool_of([(0, 1, 900), (1, 1, 900), (2, 1, 900), (3, 1, 900), (4, 1, 900)], 5)
+    groups = [MigrationGroup(at, (at,), (4,), math.nan) for at in range(4)]
+    found = worth(view, groups, lambda position, after_s: 0.0)
+    assert [each.likely_s for each in found] == [1_200, 1_200, 1_200, 2_400]
+    assert [each.chance for each in found] == [1.0] * 4
+
+
+def test_a_migration_that_is_not_done_within_the_day_frees_nothing_in_it() -> None:
+    # 3 every 20 minutes are 216 a day, the last of them done at its very end; the 217th is not
+    n = 217
+    view = pool_of([(at, 1, 900) for at in range(n + 1)], n + 1)
+    found = worth(view, [MigrationGroup(at, (at,), (n,), math.nan) for at in range(n)], lambda position, after_s: 0.25)
+    assert (found[215].likely_s, found[215].chance) == (DAY_S, 1.0)
+    assert math.isnan(found[216].likely_s)
+    assert found[216].chance == 0.25
