@@ -24,8 +24,8 @@ def test_baselines_are_always_trained() -> None:
     assert RetrainConfig(families=("hazard",)).families == ("km", "gbdt-once", "hazard")
 
 
-def test_the_default_families_are_four_and_any_of_the_registry_may_be_asked_for() -> None:
-    assert RetrainConfig().families == TRAINED == ("km", "gbdt-once", "gbdt-uptime", "hazard")
+def test_the_default_families_are_five_and_any_of_the_registry_may_be_asked_for() -> None:
+    assert RetrainConfig().families == TRAINED == ("km", "gbdt-once", "gbdt-uptime", "hazard", "mixture")
     assert RetrainConfig(families=tuple(LIFETIME_MODELS)).families == tuple(LIFETIME_MODELS)
 
 

@@ -129,6 +129,7 @@ def test_a_folder_read_in_steps_is_the_folder_read_at_once(tmp_path_factory: pyt
         assert grown == fresh
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(steps=STEPS, is_in_place=st.booleans())
 def test_a_table_read_in_steps_is_the_table_read_at_once(tmp_path_factory: pytest.TempPathFactory,

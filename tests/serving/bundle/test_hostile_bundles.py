@@ -113,6 +113,7 @@ def test_every_field_of_the_schema_mutated(made: Made, tmp_path: Path, kind: str
     assert 0.3 * n_all < n_refused < n_all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numbers", "names", "features", "edges", "offsets", "grid", "background", "history",
                                   "age_features", "family", "kind", "phase_s", "tail_s"])  # fmt: skip
 @pytest.mark.parametrize("raw", ["[" + "0," * 999_999 + "0]", '"' + "z" * 1_000_000 + '"'], ids=["list", "text"])

@@ -13,6 +13,8 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
 
+pytestmark = pytest.mark.slow  # the loops of elastic pools take most of a minute to compile
+
 HOUR = 3600
 TEN = MachineType("ten", {"cpu_cores": 10.0, "mem_gib": 10.0}, 1.0)
 FOUR = MachineType("four", {"cpu_cores": 4.0, "mem_gib": 4.0}, 0.6)
