@@ -63,16 +63,6 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     Refused with ValueError: an unknown scheduler; needs of another shape, below 0 or infinite; a fixed pool without
     machines, most_machines below 1, and numbers of machines that are not whole; a scheduling cycle that does not divide
     the interval.
-
-    >>> from sojourn.simulator.elastic.mixed_workload import BatchRequests, Services
-    >>> services = Services(np.array([[4000, 8192]]), np.full((1, 96, 2), 1000), np.array([0]), np.array([96]),
-    ...                     np.array([-1]))
-    >>> batch = BatchRequests(np.array([600_000]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),
-    ...                       np.array([[600, 256]]), np.array([0]), np.array([9000]), np.array([-1]))
-    >>> result = replay_mixed(MixedWorkload(services, batch, 900, "one of each"), "demand-blind",
-    ...                       rng=np.random.default_rng(0))
-    >>> result.outcomes()["ended"], result.started_ms.tolist(), result.most_machines
-    (1, [600320], 1)
     """
     if isinstance(scheduler, str):
         if scheduler not in SCHEDULERS:

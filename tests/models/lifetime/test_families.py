@@ -17,6 +17,8 @@ from sojourn.models.lifetime.intervals import fit_intervals, person_periods
 from sojourn.models.lifetime.survival import SurvivalModel
 from sojourn.models.measures import score_model
 
+pytestmark = pytest.mark.slow  # every family is fitted
+
 FAST = {"num_leaves": 7, "learning_rate": 0.4}
 
 

@@ -328,3 +328,14 @@ def test_an_evictor_and_an_autoscaler_weigh_alike() -> None:
         MixedScheduler("odd", evictor=Evictor(weights=(0.5, 0.5)))
     with pytest.raises(ValueError, match="weights of the evictor must be one of each of cpu_cores, mem_gib"):
         MixedScheduler("odd", evictor=Evictor(weights=(1.0,)))
+
+
+@pytest.mark.slow
+def test_one_service_and_one_batch_request_by_hand() -> None:
+    services = Services(np.array([[4000, 8192]]), np.full((1, 96, 2), 1000), np.array([0]), np.array([96]),
+                        np.array([-1]))
+    batch = BatchRequests(np.array([600_000]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),
+                          np.array([[600, 256]]), np.array([0]), np.array([9000]), np.array([-1]))
+    result = replay_mixed(MixedWorkload(services, batch, 900, "one of each"), "demand-blind",
+                          rng=np.random.default_rng(0))
+    assert (result.outcomes()["ended"], result.started_ms.tolist(), result.most_machines) == (1, [600_320], 1)
