@@ -1,6 +1,9 @@
-"""Lifetime curves of every kind, as Hypothesis draws them."""
+"""Lifetime curves of every kind, as Hypothesis draws them, and what every curve must be."""
 
 from __future__ import annotations
+
+import math
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
@@ -52,3 +55,20 @@ class OtherCurve:
 
     def next_change(self, uptime_s: float) -> float:
         return uptime_s + 1.0
+
+
+UPTIMES_S = (0.0, 1.0, 61.0, 3_600.0, 1e5, 1e7, 1e9)
+SPANS_S = (0.0, 1.0, 60.0, 3_600.0, 1e6, 1e8, 1e10)
+
+
+def check_curve(vm: Lifetime | LifetimeCurve) -> None:
+    """A survival curve at every uptime: from 1 down within [0, 1], quantiles in order, remaining times finite."""
+    for uptime_s in UPTIMES_S:
+        survival = [vm.survival(span_s, uptime_s) for span_s in SPANS_S]
+        assert survival[0] == 1.0
+        assert all(0.0 <= later <= sooner for sooner, later in pairwise(survival)), (uptime_s, survival)
+        quantiles = [vm.quantile(share, uptime_s) for share in (0.1, 0.5, 0.9)]
+        for seconds in (vm.remaining(uptime_s), *quantiles):
+            assert math.isfinite(seconds) and seconds >= 0.0, (uptime_s, seconds)
+        assert quantiles == sorted(quantiles)
+        assert vm.next_change(uptime_s) > uptime_s

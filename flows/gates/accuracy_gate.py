@@ -6,6 +6,7 @@ wide interval and promotes nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,6 +109,9 @@ def _gate(label: str, own: BrierOverAges, other: BrierOverAges, jury: Jury, foun
     if (n_ended := int(jury.is_event.sum())) < MIN_TEST_ENDS:
         return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}",
                     Reason.FEW_ENDS)
+    if math.isnan(own.score()) or math.isnan(other.score()):
+        return Gate(name, False, "the test window must hold requests that can be followed for 30 s, got none: there is "
+                                 "no Brier score of them")
     verdict = "" if is_shown else "; worse" if found.low_pct > 0.0 else "; not shown"
     return Gate(name, is_shown,
                 f"Brier over ages {own.score():.4f} against {other.score():.4f}: {found.mean_pct:+.1f} %, 95 % "

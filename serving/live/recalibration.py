@@ -32,6 +32,9 @@ N_RUNNING_COUNTED = 512
 deviation at 10 min was .036 in place of .015 on the test window of azure-2017-v1-flavors."""
 N_PASSED_MAX = 1_000
 """Withdrawn requests, beyond as many as run, whose turns are kept until then."""
+CLOCK_BACK_S = 30 * 86_400
+"""A count so long before the one before it tells that the clock was set back. What runs was counted up to a time that
+was none, years of it perhaps, so all counts begin anew. Ends that are reported late come by less."""
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
 
@@ -69,6 +72,7 @@ class Recalibration:
         self._turns: deque[int] = deque()  # whose turn it is to be counted; what has ended is passed over
         self._pending: list[_Exposure] = []
         self._n_ends = 0
+        self._counted_to_s: int | None = None  # when it was counted last
         self.is_learnt = False
         """Whether ends were counted; until then all factors are 1."""
 
@@ -104,14 +108,18 @@ class Recalibration:
         """Count what ended, and some of what runs up to now; the factors change.
 
         numbers_of: of the curve of a running request by its number; None = it can't be read, and counts no further.
+        Where the clock was set back by more than CLOCK_BACK_S since the last time, it begins anew instead.
         """
+        if self._counted_to_s is not None and now_s < self._counted_to_s - CLOCK_BACK_S:
+            self._begin_anew(now_s)
+            return
         exposures = [*self._pending, *self._lived(now_s, numbers_of)]
         fade = math.exp(-self._n_ends / WINDOW)
         ends, expected = counted(exposures)
         self.ends = fade * self.ends + ends
         self.expected = fade * self.expected + expected
         self.factors = factors_of(self.ends, self.expected)
-        self._pending, self._n_ends, self.is_learnt = [], 0, True
+        self._pending, self._n_ends, self.is_learnt, self._counted_to_s = [], 0, True, now_s
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All of it, for a snapshot: arrays of its own, which no later call changes."""
@@ -123,11 +131,12 @@ class Recalibration:
             "pending": np.array([(one.from_s, one.to_s, one.is_end) for one in self._pending]).reshape(-1, 3),
             "pending:numbers": np.concatenate([np.empty(0), *(one.numbers.ravel() for one in self._pending)]),
             "is_learnt": np.array([self.is_learnt], np.uint8),
+            "counted_to": np.array([] if self._counted_to_s is None else [self._counted_to_s], np.int64),
         }  # fmt: skip
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Recalibration:
-        """What `to_arrays` gave; ValueError where the arrays are not of that."""
+        """What `to_arrays` gave, or before there was `counted_to`; ValueError where the arrays are not of that."""
         counts = checked_array(arrays, "counts", np.float64)
         turns, counted_s = checked_array(arrays, "turns", np.int64), checked_array(arrays, "turns:counted", np.float64)
         pending = checked_array(arrays, "pending", np.float64)
@@ -143,6 +152,11 @@ class Recalibration:
         own.ends, own.expected = counts[:N_AGES].copy(), counts[N_AGES:].copy()
         own.factors = factors_of(own.ends, own.expected)
         own.is_learnt = bool(checked_array(arrays, "is_learnt", np.uint8).all())
+        if "counted_to" in arrays:
+            counted_to = checked_array(arrays, "counted_to", np.int64).tolist()
+            if len(counted_to) > 1:
+                raise ValueError(f"counted_to must be one time or none, got {len(counted_to)}")
+            own._counted_to_s = counted_to[0] if counted_to else None
         for (number, start_s), one_s in zip(turns.tolist(), counted_s.tolist(), strict=True):
             own.follow(number, start_s, one_s)
         curves = numbers.reshape(len(pending), 2, -1) if len(pending) else ()
@@ -150,6 +164,15 @@ class Recalibration:
             own._pending.append(_Exposure(curve, from_s, to_s, bool(is_end)))
             own._n_ends += bool(is_end)
         return own
+
+    def _begin_anew(self, now_s: int) -> None:
+        """Forget all counts, and what was seen up to a time after this one."""
+        self.ends, self.expected = np.zeros((N_AGES, N_BANDS)), np.zeros((N_AGES, N_BANDS))
+        self.factors = factors_of(self.ends, self.expected)
+        self._pending, self._n_ends, self.is_learnt, self._counted_to_s = [], 0, False, now_s
+        self._running = {number: one for number, one in self._running.items()
+                         if one.start_s + one.counted_s <= now_s}
+        self._turns = deque(number for number in self._turns if number in self._running)
 
     def _lived(self, now_s: int, numbers_of: Callable[[int], CurveNumbers | None]) -> list[_Exposure]:
         """What the next of those that run lived through since they were counted; they go to the end of the turns."""

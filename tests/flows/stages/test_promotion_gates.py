@@ -88,6 +88,16 @@ def test_a_small_test_window_proves_nothing() -> None:
         False, "the test window must hold at least 100 observed ends, got 99")
 
 
+def test_a_window_in_which_all_end_at_once_is_said_to_have_no_score() -> None:
+    rows, _ = _requests(np.full(400, 1.0), 1e6)  # exponential lifetimes of a second in the mean: none of 30 s
+    own, other = (BrierOverAges.of(_table(np.full(400, mean_s)), rows) for mean_s in (1.0, 2.0))
+    gate = better_gate(own, other, "km", _jury(rows))
+    assert (gate.is_passed, gate.found) == (
+        False, "the test window must hold requests that can be followed for 30 s, got none: there is no Brier score of "
+               "them")
+    assert not not_worse_gate(own, other, "champion v1", _jury(rows)).is_passed
+
+
 def test_noise_is_resampled_by_owner_not_by_request() -> None:
     # better by 10 % for 13 owners of 20 and worse by 10 % for 7, each the same for all its 20 requests: no evidence
     # (-3 %, standard error 2 %), though it would be from 400 independent requests (standard error 0.5 %)
