@@ -64,6 +64,7 @@ from sojourn.models.measures import (  # noqa: E402
     label_of,
     of_owners,
     shown_thresholds,
+    weeks_after,
 )
 from sojourn.models.online_table import online_table  # noqa: E402
 
@@ -85,7 +86,7 @@ class Study:
     known at creation, each with its reason. notes: which classes the trace shows. refreshed: of the chosen family,
     `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served; refresh_said: what was
     chosen on the validation window. online: calibration by age of the same test rows, recalibrated online, of families
-    whose curves are hazards.
+    whose curves are hazards; online_intervals, online_weeks: the same as intervals and weeks, of the chosen family.
     """
 
     trace: str
@@ -114,6 +115,8 @@ class Study:
     refresh_ages_s: tuple[int, ...] = ()
     refresh_said: str = ""
     online: dict[str, dict[str, float]] = field(default_factory=dict)
+    online_intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    online_weeks: dict[str, list[float | None]] = field(default_factory=dict)
 
 
 @job("evaluate")
@@ -151,6 +154,8 @@ def study(config: RetrainConfig) -> Study:
     cores = features.trace.requests["cpu_cores"].to_numpy()[features.rows.idx_request[test.idx_row]]
     found: dict[str, Assessment] = {}
     weeks, calibration, online = {}, {}, {}
+    online_intervals: dict[str, tuple[float, float]] = {}
+    online_weeks: dict[str, list[float | None]] = {}
     decided_s = features.rows.decided_s[test.idx_row]
     refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
@@ -170,6 +175,9 @@ def study(config: RetrainConfig) -> Study:
                 online[family] = later.scores()
                 calibration[family] |= _as_json({f"online.{name}": shares.tolist() for name, shares
                                                  in later.distributions(_PIT_POINTS).items()})
+                if family == chosen:
+                    online_intervals = later.intervals(draws)
+                    online_weeks = _as_json(later.by_week(weeks_after(test, split.test_from_s)))
             if family == chosen:
                 refreshed = refreshing.on_test(split, table, features, config.seed)
     with stage("columns known at creation?"):
@@ -188,7 +196,7 @@ def study(config: RetrainConfig) -> Study:
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
         {suspect.column: suspect.reason for suspect in asked}, _class_notes(fitted, shown),
         tuple(gain.document() for gain in refreshed), refreshing.refresh.ages_s, refreshing.refresh.text(),
-        online,
+        online, online_intervals, online_weeks,
     )  # fmt: skip
     with stage("log"):
         _log(config.logging, tracker, study_found)

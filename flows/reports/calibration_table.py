@@ -16,7 +16,7 @@ CALIBRATION_WORDS = (
     "PIT dev.: largest gap to a uniform distribution at the deciles, of what remains at that age, among the requests "
     "that outlived it (lower = better).",
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
-    "right where it is 10, 50, 90. In brackets: 95 % interval over owners, but for online rows.",
+    "right where it is 10, 50, 90. In brackets: 95 % interval over owners; of online rows, the chosen family's.",
     "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
@@ -26,7 +26,7 @@ _AGES = {age_prefix(age_s): label_of(age_s) if age_s else "creation" for age_s i
 
 def calibration_rows(found: Found) -> list[list[str]]:
     """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first. Then
-    the same recalibrated online, without intervals, where the study has that.
+    the same recalibrated online, where the study has that, with the intervals of the chosen family.
 
     None of a study that is older than these measures, none of an age that no request outlived.
     """
@@ -34,7 +34,8 @@ def calibration_rows(found: Found) -> list[list[str]]:
     for family in sorted(found["scores"], key=lambda name: found["validation"][name]):
         name = f"{family} *" if family == found["chosen"] else family
         rows += _rows_of(name, found["scores"][family], found["intervals"].get(family, {}))
-        rows += _rows_of(f"{family}, online", found.get("online", {}).get(family, {}), {})
+        online_intervals = found.get("online_intervals", {}) if family == found["chosen"] else {}
+        rows += _rows_of(f"{family}, online", found.get("online", {}).get(family, {}), online_intervals)
     return rows
 
 
@@ -85,11 +86,12 @@ def calibration_markdown(found: Found) -> list[str]:
     if not rows:
         return []
     lines = [f"### {TITLE}", "", *markdown_rows(_TITLES, rows, n_text=2), ""]
-    weeks = week_rows(found["weeks"].get(found["chosen"], {}))
-    if weeks:
-        titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S
-                            for title in _TITLES[2:])]
-        lines += [f"### Calibration of {found['chosen']} by week of arrival", "", *markdown_rows(titles, weeks), ""]
+    of_weeks = {found["chosen"]: found["weeks"].get(found["chosen"], {}),
+                f"{found['chosen']}, recalibrated online,": found.get("online_weeks", {})}
+    titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S for title in _TITLES[2:])]
+    for name, weeks in of_weeks.items():
+        if own := week_rows({"week": of_weeks[found["chosen"]].get("week", ()), **weeks}):
+            lines += [f"### Calibration of {name} by week of arrival", "", *markdown_rows(titles, own), ""]
     return lines
 
 

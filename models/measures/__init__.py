@@ -1,6 +1,14 @@
 """Measures of lifetime models: ranking, concordance, Brier score, calibration, log errors, and their noise by owner."""
 
-from sojourn.models.measures.assessment import Assessment, assess, by_week, card_measures, of_owners, score_model
+from sojourn.models.measures.assessment import (
+    Assessment,
+    assess,
+    by_week,
+    card_measures,
+    of_owners,
+    score_model,
+    weeks_after,
+)
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval, standard_error
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
 from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
@@ -32,5 +40,5 @@ __all__ = [
     "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
     "has_each", "integrated_at_age", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
     "outliving_weights", "recall_at_precision", "reliances", "score_model", "shown_thresholds", "standard_error",
-    "uno_c",
+    "uno_c", "weeks_after",
 ]  # fmt: skip

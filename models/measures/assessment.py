@@ -99,7 +99,7 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int,
     curve = censoring_curve(test)
     outlives = _outlives(table, test, curve, 0.0, threshold_s, "w", "long")
     errors = _errors(table, test, curve, 0.0, "w", "lifetime")
-    week = np.maximum(test.arrival_s - from_s, 0) // WEEK_S
+    week = weeks_after(test, from_s)
     found: dict[str, list[float]] = {"week": [], "n": [], "f1": [], "mae": []}
     for number in np.unique(week):
         weight = (week == number).astype(np.float64)
@@ -110,6 +110,11 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int,
         found["f1"].append(values["w.f1_long"] if is_followed else math.nan)
         found["mae"].append(values["w.mae_log10_lifetime"])
     return found | (by_age or CalibrationByAge.of(table, test)).by_week(week)
+
+
+def weeks_after(rows: Examples, from_s: int) -> np.ndarray:
+    """The whole week in which each row arrived, int64 (n,), from 0; what arrived before from_s is in the first."""
+    return np.maximum(rows.arrival_s - from_s, 0) // WEEK_S
 
 
 def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.ndarray,

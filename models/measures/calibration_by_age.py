@@ -6,12 +6,14 @@ creation does not show that: most ends come early, and they decide it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures.bootstrap import interval
 from sojourn.models.measures.calibration import DECILES, Pit, pit_deviation
 from sojourn.models.measures.thresholds import AGES_S, label_of
 
@@ -120,6 +122,13 @@ class CalibrationByAge:
     def scores(self, weight: np.ndarray | None = None) -> dict[str, float]:
         """Of all ages, by name."""
         return {name: value for part in self.parts for name, value in part.scores(weight).items()}
+
+    def intervals(self, draws: Iterable[np.ndarray]) -> dict[str, tuple[float, float]]:
+        """The 95 % interval of each of `scores` over drawn owners; NaN where too few draws have it. draws: row weights
+        (n,)."""
+        drawn = [self.scores(weight) for weight in draws]
+        names = dict.fromkeys(name for values in drawn for name in values)
+        return {name: interval(np.array([values.get(name, np.nan) for values in drawn])) for name in names}
 
     def by_week(self, week: np.ndarray) -> dict[str, list[float]]:
         """Of WEEKLY_AGES_S, by name: a value a week."""

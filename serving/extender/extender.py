@@ -138,6 +138,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--shadow", type=Path, metavar="BUNDLE",
                         help="bundle folder of a challenger that answers each placement, too, and is not used "
                              "(default: none)")
+    parser.add_argument("--recalibrate", action="store_true",
+                        help="correct new pods' curves by how pods ended of late (default: off)")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 
@@ -149,7 +151,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     try:
         if options.log_owner_key is not None and options.log_to is None:
             raise ValueError("--log-owner-key must be given with --log-to, got it alone")
-        predictor = Predictor.load(options.bundle, shadow=options.shadow)
+        predictor = Predictor.load(options.bundle, shadow=options.shadow, recalibrate=options.recalibrate)
         if options.log_to is not None:
             key = None if options.log_owner_key is None else options.log_owner_key.read_bytes()
             predictor.log_to(options.log_to, owner_key=key)
@@ -167,6 +169,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     if options.shadow is not None:
         told = predictor.shadow()
         print(f"shadow {told['version']}" if told["version"] else f"refused  shadow: {told['reason']}", flush=True)
+    if options.recalibrate:
+        print(f"recalibration {predictor.info()['recalibration']}", flush=True)
     thread = threading.Thread(target=server.serve_forever, name="extender")
     thread.start()
     print(f"extender on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",

@@ -326,9 +326,10 @@ def test_the_command_line_hands_its_arguments_on(tmp_path: Path) -> None:
 def test_the_program_serves_and_ends_on_sigterm(made: Made) -> None:
     code = ("import sys; from sojourn.serving.extender.extender import main; status = main(sys.argv[1:]); "
             "print([n for n in ('pandas', 'lightgbm', 'mlflow', 'typer') if n in sys.modules]); sys.exit(status)")
-    program = subprocess.Popen([sys.executable, "-c", code, str(made.folders["once"]), "--port", "0"], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+    program = subprocess.Popen([sys.executable, "-c", code, str(made.folders["once"]), "--port", "0", "--recalibrate"],
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
     assert program.stdout is not None
+    assert program.stdout.readline() == "recalibration off: the version's curves are not of hazards\n"
     line = program.stdout.readline()
     url = urlsplit(line.split()[2].rstrip(","))
     assert (url.hostname, line.split()[-3:]) == ("127.0.0.1", ["SIGTERM", "ends", "it"])
@@ -338,6 +339,20 @@ def test_the_program_serves_and_ends_on_sigterm(made: Made) -> None:
     out, error = program.communicate(timeout=60)
     connection.close()
     assert (program.returncode, out, error) == (0, "[]\n", "")
+
+
+def test_it_recalibrates_only_where_it_is_asked_to(made: Made, monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[Predictor] = []
+
+    def not_bound(predictor: Predictor, *_: object) -> None:
+        asked.append(predictor)
+        raise OSError("no port")
+
+    monkeypatch.setattr("sojourn.serving.extender.extender.bind", not_bound)
+    for more in ([], ["--recalibrate"]):
+        assert main([str(made.folders["hazard"]), *more]) == 2
+    assert [each.info()["recalibration"] for each in asked] == ["off", "on"]
 
 
 def test_every_call_has_its_path() -> None:

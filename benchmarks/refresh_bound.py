@@ -1,0 +1,131 @@
+"""How many empty hosts better predictions of running requests can bring at most: held, refreshed, exits known.
+
+    python benchmarks/refresh_bound.py [--trace FILE --reader READER] [--policy joint-fit] [--n-seeds 5]
+
+A request's placement needs two predictions: how long it will stay itself, and when the hosts' requests leave. Refresh
+mends only the second, and only from an age on. `exits known from AGE` is its bound: from that age on the simulator is
+told the true exit, and the request that arrives still has its learnt curve. `own length known` is the other half: the
+request that arrives has its true length, and the hosts' exits are the held curves'. `oracle` knows both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.learning import learn
+from sojourn.flows.compare.learnt_curves import learnt_source
+from sojourn.flows.compare.replay import workload_of
+from sojourn.flows.placement.predictor_text import parse_predictor
+from sojourn.flows.stages.ingest import ingested_trace
+from sojourn.models.measures.thresholds import label_of
+from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, simulate
+
+AGES_S = (0, 600, 3600, 21600)
+
+
+def known_from(curves: Curves, total_s: np.ndarray, age_s: int) -> Curves:
+    """The curves, and from an age on the true total of each request that reaches it. What was expected of a request at
+    its start (overhang) stays, so that only the exits of running requests change. total_s: int64, one per row."""
+    if curves.overhang_s is None:
+        raise ValueError("curves must have overhangs, got those of a predictor that tells one lifetime")
+    uptimes, totals, overhangs, lengths = [], [], [], []
+    for row, curve in enumerate(curves.curve_of()):
+        start, stop = curves.offsets[curve], curves.offsets[curve + 1]
+        uptime, held, over = (array[start:stop] for array in (curves.uptime_s, curves.total_s, curves.overhang_s))
+        end_s = int(total_s[row])
+        if end_s > age_s:
+            grid, held = _cut(uptime, held, (age_s, end_s))
+            held = np.maximum(np.where(grid >= age_s, end_s, held), np.append(grid[1:], 0))
+            uptime, over = grid, np.round(np.interp(grid, uptime, over)).astype(np.int64)
+        uptimes.append(uptime)
+        totals.append(held)
+        overhangs.append(over)
+        lengths.append(len(uptime))
+    return Curves(np.append(0, np.cumsum(lengths)), np.concatenate(uptimes), np.concatenate(totals),
+                  overhang_s=np.concatenate(overhangs))
+
+
+def own_known(curves: Curves, total_s: np.ndarray) -> Curves:
+    """The curves with the true total in place of what was expected of a request at its start. total_s: int64, a row."""
+    uptimes, totals, overhangs, lengths = [], [], [], []
+    for row, curve in enumerate(curves.curve_of()):
+        start, stop = curves.offsets[curve], curves.offsets[curve + 1]
+        end_s = int(total_s[row])
+        uptime, held = _cut(curves.uptime_s[start:stop], curves.total_s[start:stop], (end_s, end_s + 1))
+        uptimes.append(uptime)
+        totals.append(held)
+        overhangs.append(np.maximum(end_s - uptime, 0))
+        lengths.append(len(uptime))
+    return Curves(np.append(0, np.cumsum(lengths)), np.concatenate(uptimes), np.concatenate(totals),
+                  overhang_s=np.concatenate(overhangs))
+
+
+def _cut(uptime: np.ndarray, held: np.ndarray, at_s: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """A curve's uptimes with more breakpoints, those below its last one; the totals say the same."""
+    grid = np.union1d(uptime, np.array([each for each in at_s if each < uptime[-1]], np.int64))
+    return grid, np.maximum(held[np.searchsorted(uptime, grid, side="right") - 1], np.append(grid[1:], 0))
+
+
+def rows_of(config: CompareConfig, policy: str) -> list[dict[str, float | str]]:
+    """Gain over best-fit of every source, a row a workload."""
+    held, anew = parse_predictor("hazard"), parse_predictor("refreshed:hazard")
+    rows: list[dict[str, float | str]] = []
+    for spec in dict.fromkeys(cell.workload for cell in config.cells()):
+        if spec.trace.source.file is not None:
+            ingested_trace(spec.trace.store, spec.trace.source, spec.trace.data_hash)
+        if failed := learn((spec.trace, [held, anew]), 2):
+            raise ValueError(f"models must be learnt, got {failed}")
+        workload = workload_of(spec)
+        learnt = learnt_source(workload, spec.trace, held)
+        curves = learnt.curves(workload.trace.requests)
+        sources: dict[str, LifetimeSource] = {"held": learnt, "refreshed": learnt_source(workload, spec.trace, anew)}
+        for age_s in AGES_S:
+            name = f"exits known from {label_of(age_s) if age_s else 'the start'}"
+            sources[name] = Held(workload.request_ids, known_from(curves, workload.total_s, age_s))
+        sources["own length known"] = Held(workload.request_ids, own_known(curves, workload.total_s))
+        sources["oracle"] = Oracle(workload)
+        base = simulate(workload, "best-fit").metrics.empty_hosts_pct
+        for name, source in sources.items():
+            found = simulate(workload, policy, source).metrics.empty_hosts_pct
+            rows.append({"trace": spec.trace.name, "load": spec.load, "seed": spec.seed, "source": name,
+                         "gain_pp": found - base})
+    return rows
+
+
+def main() -> None:
+    """Print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--reader")
+    parser.add_argument("--policy", default="joint-fit")
+    parser.add_argument("--n-seeds", type=int, default=5)
+    parser.add_argument("--store", type=Path, default=Path(".sojourn"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/refresh_bound.json"))
+    asked = parser.parse_args()
+    given = {"trace": asked.trace, "reader": asked.reader} if asked.trace else {}
+    config = CompareConfig(policies=(asked.policy,), predictors=("hazard",), seeds=tuple(range(asked.n_seeds)),
+                           store=asked.store, **given)
+    table = pd.DataFrame(rows_of(config, asked.policy))
+    wide = table.pivot_table(index="seed", columns="source", values="gain_pp")[table["source"].unique()]
+    print("| running requests | gain over best-fit, pp | over held, pp [95 % over seeds] |")
+    print("|---|---:|---:|")
+    for name in wide:
+        more = wide[name] - wide["held"]
+        half = student.ppf(0.975, len(more) - 1) * more.std() / math.sqrt(len(more)) if len(more) > 1 else math.nan
+        print(f"| {name} | {wide[name].mean():+.2f} | {more.mean():+.2f} [{more.mean() - half:+.2f} to "
+              f"{more.mean() + half:+.2f}] |")
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps(table.to_dict("records"), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
