@@ -16,7 +16,8 @@ CALIBRATION_WORDS = (
     "PIT dev.: largest gap to a uniform distribution at the deciles, of what remains at that age, among the requests "
     "that outlived it (lower = better).",
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
-    "right where it is 10, 50, 90. In brackets: 95 % interval over owners; of online rows, the chosen family's.",
+    "right where it is 10, 50, 90. In brackets: 95 % interval over owners (over requests where there are too few "
+    "owners); of online rows, the chosen family's.",
     "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )

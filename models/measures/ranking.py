@@ -25,8 +25,9 @@ class PrecisionRecall:
         return float((np.diff(self.hits, prepend=0.0) * precision).sum() / self.hits[-1])
 
     def recall_at(self, precision: float) -> float:
-        """The largest recall whose precision is at least `precision`; 0 where there is none, NaN if nothing is long."""
-        if self.hits[-1] <= 0.0:
+        """The largest recall whose precision is at least `precision`; 0 where there is none, NaN where one class is
+        missing: where all are long, any score has a precision of 1."""
+        if not 0.0 < self.hits[-1] < self.taken[-1]:
             return float("nan")
         return float(self.hits[self.hits >= precision * self.taken].max(initial=0.0) / self.hits[-1])
 
@@ -75,7 +76,7 @@ def recall_at_precision(is_long: np.ndarray, score: np.ndarray, precision: float
     """The largest recall of any threshold whose precision is at least `precision`; 0 where there is none.
 
     is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), times a row counts. NaN where
-    nothing is long. Ties stay together.
+    one class is missing. Ties stay together.
 
     >>> recall_at_precision(np.array([True, True, False, True]), np.array([0.9, 0.8, 0.7, 0.6]), 0.99)
     0.6666666666666666
