@@ -8,7 +8,6 @@ import pytest
 from sojourn.serving.curves.formulas import CLASS_BOUNDS_S
 from sojourn.serving.curves.formulas import lifetime_class as served_class
 from sojourn.serving.extender.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
-from sojourn.simulator.engine.metrics import LONG_LIVED_S
 from sojourn.simulator.page.colours import CLASS_NAMES
 from sojourn.simulator.policies.lava import DEADLINE_S, HIGHEST_CLASS, UPPER_S, lifetime_class
 from sojourn.simulator.policies.nilas import BUCKET_S, bucket_of
@@ -29,7 +28,6 @@ def test_a_node_scores_as_a_simulated_host_does(extension_s: int) -> None:
 def test_lifetime_classes_have_the_same_bounds_in_the_predictor_and_in_lava() -> None:
     assert UPPER_S[:-1] == CLASS_BOUNDS_S  # the highest class has no upper bound; its entry sets a deadline
     assert len(CLASS_BOUNDS_S) + 1 == HIGHEST_CLASS == len(CLASS_NAMES)
-    assert CLASS_BOUNDS_S[-1] == LONG_LIVED_S
     assert [10 * deadline for deadline in DEADLINE_S] == [11 * upper for upper in UPPER_S]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sojourn.features.trace import Trace
 from sojourn.flows.compare.cell_store import CellResult
+from sojourn.flows.compare.migration_arrays import migration_arrays
 from sojourn.flows.compare.rectifiers import parse_rectifier
 from sojourn.flows.placement.predictors import MADE, PredictorSpec
 from sojourn.flows.placement.replicas import replica
@@ -83,6 +84,7 @@ def cell_result(workload: Workload, result: Result) -> CellResult:
     hosts = host_map(workload, result)
     arrays |= {"map_time_s": hosts.time_s, "map_lifetime_class": hosts.lifetime_class}
     arrays |= {} if hosts.state is None else {"map_state": hosts.state, "map_state_names": np.array(hosts.state_names)}
+    arrays |= migration_arrays(result.migrations)
     times = {name: getattr(result, name) for name in ("elapsed_s", "compile_s", "decision_us")}
     return CellResult(figures, times, about, arrays)
 

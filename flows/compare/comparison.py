@@ -18,6 +18,7 @@ from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison_log import as_document, log_comparison
 from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.compare.grid import Cell, by_workload
+from sojourn.flows.compare.migration_arrays import migration_table
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.replay import replay
 from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
@@ -156,6 +157,8 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     series = {label: pd.DataFrame({name: result.arrays[name] for name in _SERIES if name in result.arrays})
               for label, result in shown.items()}
     maps = {label: _host_map(result.arrays) for label, result in shown.items()}
+    migrations = {label: table for label, result in shown.items()
+                  if (table := migration_table(result.arrays)) is not None}
     cells_shown = [cell for cell, _ in found if cell.workload == spec]
     unlearnt = _learn(cells_shown, local_workers(1))  # where all cells were kept, their curves need not be
     for cell, reason in unlearnt.items():
@@ -165,7 +168,7 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     pool = _pool(found, spec.name, spec.load, price_per_host_hour)
     described = next(_described(found, cell, result) for cell, result in found if cell.workload == spec)
     return ComparisonData(title, described, cells, summary, series, maps, decisions, int(about["warmup_s"]), spec.load,
-                          pool)
+                          pool, migrations)
 
 
 def _in_hosts(found: _Found, summary: pd.DataFrame, price_per_host_hour: float | None) -> list[str]:

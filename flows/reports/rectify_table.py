@@ -35,9 +35,9 @@ def print_migrations(table: pd.DataFrame) -> None:
     """Print the list."""
     shown = Table(title="Migrations that free hosts, in this order", title_justify="left", caption_justify="left",
                   caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
-                          "them.\nLikely empty after: when they are done and it is first as likely empty as not; a "
-                          "migration takes\n20 minutes, 3 go at a time, in this order. Gain: host-hours expected "
-                          "within a day, less what the\ntargets lose; of all migrations from that host together.")
+                          "them. Likely empty after: when they are done and it is first as likely empty as not; a "
+                          "migration takes 20 minutes, 3 go at a time, in this order. Gain: host-hours expected "
+                          "within a day, less what the targets lose; of all migrations from that host together.")
     for title in ("request", "from", "to"):
         shown.add_column(title, no_wrap=True)
     for title in ("predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %", "likely empty\nafter, h",

@@ -10,7 +10,8 @@ from rich.table import Table
 
 _BETWEEN = 3
 """Characters that rich adds to each column."""
-_NAME_MIN = 8
+_WORD_MAX = 24
+"""Longer words of names may be broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Section:
     def table(self, width: int) -> Table:
         """For a terminal of so many columns. Where that is too narrow, intervals take two lines, then names do.
 
-        Figures are never cut: a table that is still too wide runs over the edge.
+        Figures, and words of names up to _WORD_MAX, are never cut: a table that is still too wide runs over the edge.
         """
         caption = f"{self.caption} {self.legend}".strip()
         widths = self._widths(width)
@@ -56,7 +57,7 @@ class Section:
             figures = words[self.n_text:]
         if sum(names) + sum(figures) > left:
             share = (left - sum(figures)) // max(self.n_text, 1)
-            names = [min(name, max(share, _NAME_MIN)) for name in names]
+            names = [min(name, max(share, min(word, _WORD_MAX))) for name, word in zip(names, words, strict=False)]
         return [*names, *figures]
 
 

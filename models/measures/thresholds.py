@@ -25,9 +25,9 @@ def label_of(seconds: float) -> str:
     """A short name of a time: `10m`, `12h`, `7d`.
 
     >>> [label_of(s) for s in (600, 43_200, 86_400, 604_800)]
-    ['10m', '12h', '24h', '7d']
+    ['10m', '12h', '1d', '7d']
     """
-    if seconds % 86_400 == 0 and seconds > 86_400:
+    if seconds % 86_400 == 0 and seconds > 0:
         return f"{int(seconds // 86_400)}d"
     if seconds % 3_600 == 0:
         return f"{int(seconds // 3_600)}h"

@@ -176,7 +176,7 @@ def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple
                   np.zeros(1, COUNTS))
     timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), np.zeros(1, COUNTS),
                         row(1) - 1, row(0, 1, n_resources),
-                        row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0), row(0, 1))
+                        row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0), row(0, 1))
     return world, timeline, row(0), np.zeros(0, HOST_EVENTS)
 
 

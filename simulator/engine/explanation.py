@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sojourn.simulator.cluster import Request
-from sojourn.simulator.engine.simulate import named_policy
+from sojourn.simulator.engine.simulate import named_policy, simulate
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, prepared
 from sojourn.simulator.loop import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World, read_only, visible
 from sojourn.simulator.policies import PerResource, Policy
 from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.rectification import Rectify
 from sojourn.simulator.workloads import Workload
 
 _CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "closed: drained", "closed: failed")
@@ -31,6 +32,8 @@ class Explanation:
     meanings: of each score, by column.
     table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64 column per score
         in order of importance (NaN where excluded); lower is better.
+    migrations: of this request, that a rectifier planned later on, with what each was expected to free and what it
+        freed, as `Result.migrations`; None without a rectifier.
     """
 
     request_id: Hashable
@@ -41,6 +44,7 @@ class Explanation:
     host_id: Hashable | None
     meanings: dict[str, str]
     table: pd.DataFrame
+    migrations: pd.DataFrame | None = None
 
 
 def explain(
@@ -51,8 +55,11 @@ def explain(
     *,
     upkeep: Sequence[Upkeep] = (),
     migration: Migration | None = None,
+    rectify: Rectify | None = None,
 ) -> Explanation:
     """The decision about one request: the replay up to its arrival, and every host as it was then.
+
+    With rectify the whole is replayed as well, for what the request's own migrations were worth.
 
     KeyError for a request that the workload does not have; else as `simulate`.
 
@@ -70,9 +77,14 @@ def explain(
         raise KeyError(f"request_id must be in the workload, got {request_id!r}")
     row, chosen = int(rows[0]), named_policy(policy)
     replay = prepared(workload, chosen, source, is_ranked=None, upkeep=upkeep, migration=migration or Migration(),
-                      is_checked=False, stop_row=row)
+                      is_checked=False, stop_row=row, rectify=rectify)
     replay.run()
-    return _explained(replay, row, request_id)
+    migrations = None
+    if rectify is not None:
+        migrations = simulate(workload, chosen, source, upkeep=upkeep, migration=migration, rectify=rectify).migrations
+    if migrations is not None:
+        migrations = migrations[migrations["request_id"] == request_id].reset_index(drop=True)
+    return replace(_explained(replay, row, request_id), migrations=migrations)
 
 
 def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:

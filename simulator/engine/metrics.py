@@ -9,9 +9,6 @@ import numpy as np
 
 from sojourn.simulator.workloads import Demand
 
-LONG_LIVED_S = 360_000
-"""100 h, the lower bound of LAVA's longest lifetime class (section 4.3)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
@@ -33,8 +30,6 @@ class Metrics:
     n_rescheduled, n_lost: requests that a host's failure made start again elsewhere, or ended; lower is better.
     n_updated: hosts that waves of maintenance have been through by the horizon; higher is better.
     voided_core_h: core-hours that these had run for since they last started, to be done again; lower is better.
-    long_lived_underused_hosts_pct: share of hosts with a request whose whole lifetime is 100 h or more, while less than
-        half of their cores are in use; mean over the samples after the warm-up; lower is better.
     n_rescores: hosts whose predicted exit was recomputed; lower is cheaper.
     n_events: arrivals and departures processed, warm-up included.
     """
@@ -54,7 +49,6 @@ class Metrics:
     n_lost: int
     n_updated: int
     voided_core_h: float
-    long_lived_underused_hosts_pct: float
     n_rescores: int
     n_events: int
 

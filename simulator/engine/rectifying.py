@@ -1,4 +1,4 @@
-"""The day's moves within a replay: the loop pauses, a planner sees the pool as it is then, and its moves are planned.
+"""The day's migrations within a replay: the loop pauses, a planner sees the pool as it is then, and they are planned.
 
 A planner sees what an operator would: who runs where, for how long already, and the predictions. Targets are chosen
 here; whether they still take the request is looked at once more when the migration begins.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.simulator.engine.migration_record import NOT_BEGUN, MigrationRecord
 from sojourn.simulator.loop import NOT_PLACED, OPEN, PLAN, World
-from sojourn.simulator.rectification import RECTIFIERS, PoolView, Rectify
+from sojourn.simulator.rectification import RECTIFIERS, PoolView, Rectify, worth
 
 
 def pool_view(world: World, now_s: int, cpu: int) -> tuple[PoolView, np.ndarray]:
@@ -26,14 +27,19 @@ def pool_view(world: World, now_s: int, cpu: int) -> tuple[PoolView, np.ndarray]
     return view, rows
 
 
-def plan_moves(world: World, rectify: Rectify, cpu: int) -> None:
-    """Put the day's moves on the plan of a paused replay; what is left of the day before is struck off."""
+def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord | None) -> None:
+    """Put the day's migrations on the plan of a paused replay, and into the record, if one is kept, with what they are
+    expected to free; what is left of the day before is struck off."""
     counts = world.counts[0]
-    view, rows = pool_view(world, int(counts["time_s"]), cpu)
+    now_s = int(counts["time_s"])
+    view, rows = pool_view(world, now_s, cpu)
     found = RECTIFIERS[rectify.planner](view, rectify.budget, rectify.long_s)
-    moves = [(rows[position], group.source, target) for group in found
+    moves = [(rows[position], group.source, target, NOT_BEGUN) for group in found
              for position, target in zip(group.requests, group.targets, strict=True)]
     kept = _kept(world)
+    if record is not None:
+        record.note_begun(world.plan[:counts["plan_to"]])
+        record.add(now_s, view, rows, found, worth(view, found))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
     whole = np.concatenate([kept, np.array(moves, PLAN)])

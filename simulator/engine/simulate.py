@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.engine.metrics import LONG_LIVED_S, Metrics, fewest_hosts, integral_at, reason_names
+from sojourn.simulator.engine.metrics import Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
 from sojourn.simulator.loop import ALLOCATED, COUNTS, EMPTY_HOSTS, EXPIRED, NOT_PLACED, Timeline
@@ -25,10 +25,10 @@ class Samples:
     """All hosts at k moments, evenly from 0 to the horizon, warm-up included; int64.
 
     time_s (k,), after all that happens at that second. free (k, n_hosts, n_resources), in the workload's units and
-    order; n_running (k, n_hosts), requests that hold room. last_end_s, longest_s (k, n_hosts): when the last of a
-    host's requests really leaves, and the longest total lifetime among them, seconds; 0 where there is none. n_long,
-    long_cpu (k, n_hosts): requests that really stay longer than `long_lived(workload)` from then on, and their cores.
-    n_owned, n_exposed (k, n_hosts): requests that have an owner, and those whose owner has more than 2 there.
+    order; n_running (k, n_hosts), requests that hold room. last_end_s (k, n_hosts): when the last of a host's
+    requests really leaves, seconds; 0 where there is none. n_long, long_cpu (k, n_hosts): requests that really stay
+    longer than `long_lived(workload)` from then on, and their cores. n_owned, n_exposed (k, n_hosts): requests that
+    have an owner, and those whose owner has more than 2 there.
     state (k, n_hosts): what the policy's hooks name, by state_names; None where it names nothing.
     """
 
@@ -36,7 +36,6 @@ class Samples:
     free: np.ndarray
     n_running: np.ndarray
     last_end_s: np.ndarray
-    longest_s: np.ndarray
     n_long: np.ndarray
     long_cpu: np.ndarray
     n_owned: np.ndarray
@@ -59,6 +58,13 @@ class Result:
     samples: the hosts at some moments.
     is_disturbed: whether a request waited, migrated or was on a host that failed, warm-up included; then `host` does
         not tell where all of them were.
+    migrations: of a rectifier, one row each, the first planned first; None where there is none, or other upkeep too.
+        `planned_s`; `group`, of those that leave a host together; `request_id`, `from_host`, `to_host`, ids;
+        `n_together`; `remaining_s`, predicted; as it was planned, of the group: `chance` and `chance_without` that the
+        host is empty a day later, `likely_s` and `expected_h` (see `rectification.Worth`); `begun_s`, NaN where it was
+        dropped; then NaN if it was not empty before the day was over: `empty_s`, when the host first was; and
+        `freed_h`: host-hours within the day that the group freed. The host was empty then, while one of them still ran;
+        less the time in which a target held nothing else. All else as it was.
     elapsed_s: time of the loop alone; compile_s: of getting it compiled or out of the cache.
     """
 
@@ -71,6 +77,7 @@ class Result:
     is_disturbed: bool
     elapsed_s: float
     compile_s: float
+    migrations: pd.DataFrame | None = None
 
     @property
     def events_per_s(self) -> float:
@@ -130,6 +137,7 @@ def simulate(
         _is_disturbed(replay),
         elapsed_s,
         replay.loop.compile_s,
+        _migrations(replay, migration or Migration()),
     )
 
 
@@ -147,11 +155,19 @@ def named_policy(policy: str | Policy) -> Policy:
     return KNOWN_POLICIES[policy]
 
 
+def _migrations(replay: Prepared, migration: Migration) -> pd.DataFrame | None:
+    if replay.record is None:
+        return None
+    counts = replay.world.counts[0]
+    replay.record.note_begun(replay.world.plan[:counts["plan_to"]])
+    return replay.record.table(replay.workload, replay.world.requests, migration.duration_s)
+
+
 def _samples(replay: Prepared) -> Samples:
     timeline, hooks = replay.timeline, replay.policy.hooks
     is_sampled = hooks is not None and bool(hooks.sampled)
     return Samples(timeline.mark_s[timeline.sample >= 0], timeline.free, timeline.n_running, timeline.last_end_s,
-                   timeline.longest_s, timeline.n_long, timeline.long_cpu, timeline.n_owned, timeline.n_exposed,
+                   timeline.n_long, timeline.long_cpu, timeline.n_owned, timeline.n_exposed,
                    timeline.state if is_sampled else None,
                    hooks.sampled_names if hooks is not None else ())
 
@@ -200,7 +216,6 @@ def _metrics(replay: Prepared) -> Metrics:
         n_lost=counts["n_lost"],
         n_updated=int(replay.world.cluster.is_updated.sum()),
         voided_core_h=counts["voided"] / UNITS_PER["cpu_cores"] / 3600,
-        long_lived_underused_hosts_pct=_long_lived_underused_pct(workload, timeline, cpu),
         n_rescores=counts["n_rescores"],
         n_events=int(replay.world.counts["n_events"][0]),
     )
@@ -217,14 +232,6 @@ def _is_disturbed(replay: Prepared) -> bool:
     requests = replay.world.requests
     return bool(replay.world.counts["n_begun"][0] > 0 or (requests["since_s"] != EXPIRED).any()
                 or (requests["wait_s"] > 0).any())
-
-
-def _long_lived_underused_pct(workload: Workload, timeline: Timeline, cpu: int) -> float:
-    """Over the samples from the warm-up's end on, or the last one before it where there is none."""
-    time_s = timeline.mark_s[timeline.sample >= 0]
-    first = min(int(np.searchsorted(time_s, workload.warmup_s)), len(time_s) - 1)
-    is_underused = 2 * timeline.free[first:, :, cpu] > workload.capacity[:, cpu]
-    return float(100 * (is_underused & (timeline.longest_s[first:] >= LONG_LIVED_S)).mean())
 
 
 def _series(workload: Workload, timeline: Timeline, n_empty_bound: np.ndarray) -> pd.DataFrame:

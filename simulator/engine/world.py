@@ -12,7 +12,8 @@ import numpy as np
 from sojourn.simulator.cluster import NEVER, Cluster
 from sojourn.simulator.engine.compilation import compiled_loop, state_of
 from sojourn.simulator.engine.composition import Extent, is_packing_last
-from sojourn.simulator.engine.rectifying import plan_moves
+from sojourn.simulator.engine.migration_record import MigrationRecord
+from sojourn.simulator.engine.rectifying import plan_migrations
 from sojourn.simulator.engine.run import Run
 from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
 from sojourn.simulator.loop import (
@@ -48,9 +49,11 @@ PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Run):
-    """A run on a fixed pool."""
+    """A run on a fixed pool. record: of a rectifier's migrations; None where there is no rectifier, or other upkeep
+    migrates requests as well."""
 
     timeline: Timeline
+    record: MigrationRecord | None
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
@@ -107,10 +110,11 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
     timeline = _timeline(workload, policy, int(request_table["owner"].max(initial=-1)) + 1)
+    record = None if rectify is None or upkeep else MigrationRecord()
     idx_departing = np.argsort(workload.departure_s, kind="stable")
     return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
-                    workload.hosts["host_id"].tolist(), timeline,
-                    at_pause=None if rectify is None else functools.partial(plan_moves, world, rectify, cpu))
+                    workload.hosts["host_id"].tolist(), timeline, record, at_pause=None if rectify is None else
+                    functools.partial(plan_migrations, world, rectify, cpu, record))
 
 
 def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
@@ -176,11 +180,10 @@ def _timeline(workload: Workload, policy: Policy, n_owners: int) -> Timeline:
     sample[np.searchsorted(mark_s, samples)] = np.arange(len(samples))
     shape = (len(samples), n_hosts)
     is_state_sampled = policy.hooks is not None and bool(policy.hooks.sampled)
-    n_running, last_end_s, longest_s, n_long, long_cpu, n_owned, n_exposed = (np.zeros(shape, np.int64)
-                                                                              for _ in range(7))
+    n_running, last_end_s, n_long, long_cpu, n_owned, n_exposed = (np.zeros(shape, np.int64) for _ in range(6))
     return Timeline(mark_s, np.zeros((len(mark_s), 1 + 2 * n_resources), np.int64), np.zeros(len(mark_s), COUNTS),
-                    sample, np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, longest_s,
-                    n_long, long_cpu, n_owned, n_exposed, np.zeros(n_owners, np.int64),
+                    sample, np.zeros((*shape, n_resources), np.int64), n_running, last_end_s, n_long,
+                    long_cpu, n_owned, n_exposed, np.zeros(n_owners, np.int64),
                     np.zeros(shape if is_state_sampled else (0, n_hosts), np.int64))
 
 

@@ -28,9 +28,8 @@ class Comparison:
     table: one row per pairing, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
         `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
         gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
-        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `long_lived_underused_hosts_pct`,
-        `n_rescores`, `decision_us`, `events_per_s`, the fields of `Debt`; where asked for,
-        `stranded_cpu_cores_pct` and the like (see Stranding).
+        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `n_rescores`, `decision_us`,
+        `events_per_s`, the fields of `Debt`; where asked for, `stranded_cpu_cores_pct` and the like (see Stranding).
     results: by label, in the table's order.
     bound_empty_hosts_pct: see Result.
     warmup_s, description: the workload's.
@@ -102,7 +101,6 @@ def _figures(result: Result, baseline: Result) -> dict[str, float]:
         **{f"utilisation_{name}_pct": share for name, share in sorted(metrics.utilisation_pct.items())},
         "n_rejected": metrics.n_rejected,
         "rejected_pct": metrics.rejected_pct,
-        "long_lived_underused_hosts_pct": metrics.long_lived_underused_hosts_pct,
         "n_rescores": metrics.n_rescores,
         "decision_us": result.decision_us,
         "events_per_s": result.events_per_s,

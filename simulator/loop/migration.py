@@ -42,7 +42,7 @@ def migrate(world: World, now: int) -> int:
                     if world.settings[0].mem >= 0:
                         counts.migrated += world.need[row, world.settings[0].mem]
                     schedule(world, world.settings[0].first_migration + row, now + world.settings[0].duration_s)
-                    entry.row = -1
+                    entry.row, entry.begun_s = -1, now
         if entry.row < 0 and k == counts.plan_from:
             counts.plan_from += 1
         k += 1

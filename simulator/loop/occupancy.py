@@ -62,7 +62,6 @@ def _take_sample(world: World, timeline: Timeline, k: int, now: int) -> None:
         while row >= 0:
             own = world.requests[row]
             timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], own.ends_s)
-            timeline.longest_s[k, host] = max(timeline.longest_s[k, host], own.ends_s - own.start_s)
             if own.ends_s - now > settings.long_s:
                 timeline.n_long[k, host] += 1
                 timeline.long_cpu[k, host] += world.need[row, settings.cpu]

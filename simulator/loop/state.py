@@ -71,9 +71,10 @@ HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.in
 """Host events at known times: see host_events.py; host, or a number of hosts."""
 N_TOGETHER = 2
 """An owner's requests on one host count as exposed where they are more than so many."""
-PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64)])
+PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64), ("begun_s", np.int64)])
 """A request to migrate (-1 once it has been seen to), the host that it is to leave, and the one that it is to go to: -1
-where the policy chooses when the migration begins."""
+where the policy chooses when the migration begins. begun_s: when one with a target began, for the record of a
+rectifier's migrations."""
 SETTINGS = np.dtype([
     ("predictions", np.int64),
     ("is_queueing", np.int64),  # what fits nowhere waits
@@ -170,8 +171,8 @@ class Timeline(NamedTuple):
     mark_s (n_marks,), ascending, the last one the horizon. integral (n_marks, 1 + 2 n_resources), from 0 to
     each mark: empty hosts, allocated amounts, capacities of the hosts in use. counts (n_marks,): World.counts once
     all of the mark's second has happened. sample (n_marks,): which sample to take at the mark, or -1. free (n_samples,
-    n_hosts, n_resources), n_running, last_end_s (when the last of a host's requests really leaves) and longest_s
-    (longest total lifetime on it; 0 = none), (n_samples, n_hosts). n_long, long_cpu: requests that really stay longer
+    n_hosts, n_resources), n_running, last_end_s (when the last of a host's requests really leaves; 0 = none),
+    (n_samples, n_hosts). n_long, long_cpu: requests that really stay longer
     than long_s from then on, and their cores; n_owned, n_exposed: requests that have an owner, and those of them
     whose owner has more than N_TOGETHER there; (n_samples, n_hosts). of_owner (n_owners,): for counting, 0.
     state: what the policy names of its own, (n_samples, n_hosts), or no samples.
@@ -184,7 +185,6 @@ class Timeline(NamedTuple):
     free: np.ndarray
     n_running: np.ndarray
     last_end_s: np.ndarray
-    longest_s: np.ndarray
     n_long: np.ndarray
     long_cpu: np.ndarray
     n_owned: np.ndarray

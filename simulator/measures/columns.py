@@ -26,7 +26,6 @@ COLUMNS: Mapping[str, Column] = MappingProxyType({
     "utilisation_mem_gib_pct": Column("memory allocated", "% of all", "", 1),
     **{name: column for measure in MEASURES.values() if measure is not STRANDING
        for name, column in measure.columns.items()},
-    "long_lived_underused_hosts_pct": Column("long-lived, underused", "% of hosts", "lower", 1),
     "rejected_pct": Column(
         "rejected", "% of requests", "lower", table="gains", text_digits=3,
         words="Rejected: % of requests (lower = better). Compare gains only where few requests are rejected."),

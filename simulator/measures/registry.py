@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sojourn.simulator.measures.debt import DEBT
 from sojourn.simulator.measures.measure import Measure
+from sojourn.simulator.measures.migrations import MIGRATIONS
 from sojourn.simulator.measures.stranding import STRANDING
 from sojourn.simulator.measures.usage import USAGE
 
@@ -14,5 +15,6 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
     "stranding": STRANDING,
     "usage": USAGE,
     "debt": DEBT,
+    "migrations": MIGRATIONS,
 })
 """What every replay of a comparison is measured by, besides the engine's own metrics; a new one stands last."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -33,6 +33,8 @@ class ComparisonData:
         `hosts` (each host's id, why it is excluded or "", then its scores, lower is better).
     warmup_s: seconds at the start of the series that metrics leave out.
     main_load: the load of the series and of what is shown first; None = the first in `summary`.
+    migrations: by label, of the same replays, those of a rectifier as `Result.migrations` with ids as text; may be
+        empty.
     pool: its hosts, in which the page says the answer first; None = in percentage points alone.
 
     >>> nothing = pd.DataFrame()
@@ -50,6 +52,7 @@ class ComparisonData:
     warmup_s: int
     main_load: float | None = None
     pool: Pool | None = None
+    migrations: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def at_main_load(self, workload: str | None = None) -> pd.DataFrame:
         """Rows of `summary` of one workload (None = the first) at the main load, or the first load that it has.

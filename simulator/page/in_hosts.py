@@ -62,7 +62,8 @@ def in_hosts(rows: pd.DataFrame, pool: Pool) -> list[str]:
     baseline = rows[rows["policy"] == BASELINE].iloc[0]
     empty = float(baseline["empty_hosts_pct"])
     seeds = "" if pool.fewest == pool.most else f" (mean of the seeds, which have {pool.fewest:,} to {pool.most:,})"
-    first = f"Of {pool.n_hosts:,} hosts{seeds}, {BASELINE} leaves {_hosts(empty, pool)} empty, as a mean over time."
+    noun = "host" if pool.n_hosts == 1 else "hosts"
+    first = f"Of {pool.n_hosts:,} {noun}{seeds}, {BASELINE} leaves {_hosts(empty, pool)} empty, as a mean over time."
     most = float(baseline.get("bound_empty_hosts_pct", math.nan)) - empty
     if math.isfinite(most):
         first += f" Perfect placement could empty at most {_hosts(max(most, 0.0), pool)} more."

@@ -26,6 +26,7 @@ from sojourn.simulator.page.figures import (
     violations_figure,
 )
 from sojourn.simulator.page.headline import compared, count, headline
+from sojourn.simulator.page.migrations import WORDS, migration_sections
 from sojourn.simulator.page.sweeps import sweeps
 from sojourn.simulator.page.table import html_table
 
@@ -124,6 +125,9 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
         sections.append(_section(
             sweep.title, "Empty hosts over best-fit's, higher is better; bands are 95 % intervals over the seeds.",
             _plot(f"sweep-{sweep.name}")))
+    moved = migration_sections(data)
+    if moved:
+        sections.append(_section("Migrations that free hosts", WORDS, moved))
     if data.decisions:
         sections.append(_section(
             "Why this host?", "Sampled placements. Scores are compared from the left, lower is better, the host with "

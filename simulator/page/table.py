@@ -27,7 +27,7 @@ def html_table(rows: pd.DataFrame) -> str:
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
     """
     columns = {name: column for name, column in {**_TEXTS, **_SETTINGS, **COLUMNS}.items() if _is_shown(rows, name)}
-    head = "".join(_header(column, name in _TEXTS) for name, column in columns.items())
+    head = "".join(header_cell(column, name in _TEXTS) for name, column in columns.items())
     is_more = is_rejecting_more(rows).tolist()
     body = "".join(f"<tr>{''.join(_cell(row, name, column, more) for name, column in columns.items())}</tr>"
                    for row, more in zip(rows.to_dict("records"), is_more, strict=True))
@@ -44,7 +44,8 @@ def _is_shown(rows: pd.DataFrame, name: str) -> bool:
     return name not in COLUMNS or bool(rows[name].notna().any())
 
 
-def _header(column: Column, is_text: bool) -> str:
+def header_cell(column: Column, is_text: bool) -> str:
+    """A header that sorts its table by a click."""
     words = [column.unit, f"{column.better} is better" if column.better else ""]
     below = "".join(f"<small>{html.escape(word)}</small>" for word in words if word)
     first = "ascending" if is_text or column.better == "lower" else "descending"
@@ -55,16 +56,24 @@ def _header(column: Column, is_text: bool) -> str:
 def _cell(row: Mapping[Hashable, Any], name: str, column: Column, is_more: bool) -> str:
     value = row[name]
     if name in _TEXTS:
-        text = html.escape(str(value))
-        warning = f'<small class="warning">{html.escape(MORE_REJECTED)}</small>' if is_more and name == "policy" else ""
-        return f'<td{_TEXT} data-value="{text}">{text}{warning}</td>'
-    number = float(value) * (100 if name == "load" else 1)
+        return text_cell(str(value), MORE_REJECTED if is_more and name == "policy" else "")
+    ends = [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")] if name == "gain_pp" else ()
+    return value_cell(float(value) * (100 if name == "load" else 1), column, ends)
+
+
+def text_cell(value: str, warning: str = "") -> str:
+    """A cell with a text, and a warning below it."""
+    text = html.escape(value)
+    below = f'<small class="warning">{html.escape(warning)}</small>' if warning else ""
+    return f'<td{_TEXT} data-value="{text}">{text}{below}</td>'
+
+
+def value_cell(number: float, column: Column, ends: Sequence[float] = ()) -> str:
+    """A cell with a number as its column shows it, or "–"; ends: of its interval."""
     if not math.isfinite(number):
         return '<td data-value="">–</td>'
     text = f"{number:{column.sign},.{column.digits}f}"
-    if name == "gain_pp":
-        text = _with_interval(text, [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")])
-    return f'<td data-value="{number:.6g}">{text}</td>'
+    return f'<td data-value="{number:.6g}">{_with_interval(text, ends) if ends else text}</td>'
 
 
 def _with_interval(text: str, ends: Sequence[float]) -> str:

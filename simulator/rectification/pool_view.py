@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class PoolView:
         while (total <= self.uptime_s).any():
             total = np.where(total <= self.uptime_s, 2 * total, total)
         return np.asarray(total - self.uptime_s)
+
+    def only(self, positions: np.ndarray) -> PoolView:
+        """The same pool with some of its requests, in that order; hosts and what is free on them stay as they are."""
+        return replace(self, **{name: getattr(self, name)[positions] for name in (
+            "host", "need", "uptime_s", "is_fixed", "kind", "group", "curve_start", "curve_end")})
 
     def may_take(self, position: int, free: np.ndarray) -> np.ndarray:
         """Hosts that are open and in use, have room for a request and break no rule, bool (n_hosts,); its own is not

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.rectification._value_kernels import fill_ended
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.pool_view import PoolView
 from sojourn.simulator.rectification.settings import DAY_S
@@ -15,6 +16,10 @@ from sojourn.simulator.rectification.value import MIGRATION_S, chances, edges_s
 
 N_AT_ONCE = 3
 """Migrations at a time (LAVA, section 4.4), in the order of the list."""
+STEP_S = 600
+"""Chances from curves are means over so long."""
+Ended = Callable[[int, float], float]
+"""The chance that the request at a position has ended so many seconds from now, given that it runs now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +38,63 @@ class Worth:
     gain_h: float
 
 
-def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Callable[[int, float], float]) -> list[Worth]:
+def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None = None) -> list[Worth]:
     """The worth of each group, in their order; whoever planned them.
 
-    ended: the chance that the request at a position has ended so many seconds from now, given that it runs now. A
-    migration takes MIGRATION_S, N_AT_ONCE go at a time; until then the request holds its host.
+    ended: None = as the view's curves say, to STEP_S. A migration takes MIGRATION_S, N_AT_ONCE go at a time: a request
+    is on its target from its migration's begin on, and holds its source to the migration's end.
     """
-    cells, weight_s = chances(view), np.diff(edges_s())
-    host, found, n_before = view.host.copy(), [], 0
+    touched = {at for group in groups for at in (group.source, *group.targets)}
+    positions = np.flatnonzero(np.isin(view.host, list(touched)))
+    seen, host = view.only(positions), view.host[positions]
+    place = {position: k for k, position in enumerate(positions.tolist())}
+    holds, found, n_before = 1.0 - chances(seen), [], 0  # the chance that a request holds its host, over each cell
+    ended = ended or _by_curves(seen, place)
+    weight_s = np.diff(edges_s())
     for group in groups:
-        touched = dict.fromkeys([group.source, *group.targets])
-        without = np.flatnonzero(host == group.source).tolist()
-        before = {at: cells[host == at].prod(axis=0) for at in touched}
-        host[list(group.requests)] = group.targets
-        after = {at: cells[host == at].prod(axis=0) for at in touched}
-        gain_s = sum(float((weight_s * (after[at] - before[at])).sum()) for at in touched)
-        gone_s = {position: MIGRATION_S * (k // N_AT_ONCE + 1) for k, position in enumerate(group.requests, n_before)}
+        hosts = dict.fromkeys([group.source, *group.targets])
+        without = positions[host == group.source].tolist()
+        before = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
+        leaving = [place[position] for position in group.requests]
+        done_s = [MIGRATION_S * (k // N_AT_ONCE + 1) for k in range(n_before, n_before + len(group))]
         n_before += len(group)
+        still = holds[leaving] * (1.0 - np.stack([_after(each_s) for each_s in done_s]))
+        holds[leaving] *= np.stack([_after(each_s - MIGRATION_S) for each_s in done_s])
+        host[leaving] = group.targets
+        after = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
+        after[group.source] *= (1.0 - still).prod(axis=0)
+        gain_s = sum(float((weight_s * (after[at] - before[at])).sum()) for at in hosts)
+        gone_s = dict(zip(group.requests, done_s, strict=True))
         found.append(Worth(_empty(ended, without, gone_s, DAY_S), _empty(ended, without, {}, DAY_S),
                            _likely_s(ended, without, gone_s), gain_s / 3_600))
     return found
 
 
-def _empty(ended: Callable[[int, float], float], positions: Sequence[int], gone_s: dict[int, int], at_s: int) -> float:
+def _after(time_s: int) -> np.ndarray:
+    """The share of each cell that is after a time, float64 (n_cells,)."""
+    edges = edges_s()
+    return np.asarray(np.clip((edges[1:] - time_s) / np.diff(edges), 0.0, 1.0))
+
+
+def _by_curves(seen: PoolView, place: dict[int, int]) -> Ended:
+    """Chances by the curves of a view. place: of a position in it."""
+    edges = np.arange(0, DAY_S + 1, STEP_S)
+    cells = np.zeros((len(seen.host), len(edges) - 1))
+    fill_ended(cells, edges, seen.remaining_s(), seen.uptime_s, seen.curve_start, seen.curve_end, seen.breakpoint_s,
+               seen.overhang_s)
+
+    def ended(position: int, after_s: float) -> float:
+        return float(cells[place[position], min(int(after_s // STEP_S), cells.shape[1] - 1)])
+
+    return ended
+
+
+def _empty(ended: Ended, positions: Sequence[int], gone_s: dict[int, int], at_s: int) -> float:
     """The chance that all requests of a host have ended or left by a time."""
     return math.prod(ended(position, at_s) for position in positions if gone_s.get(position, at_s + 1) > at_s)
 
 
-def _likely_s(ended: Callable[[int, float], float], positions: Sequence[int], gone_s: dict[int, int]) -> float:
+def _likely_s(ended: Ended, positions: Sequence[int], gone_s: dict[int, int]) -> float:
     """The first whole second from the last migration's end to a day from now at which the chance is 1/2; NaN if none.
 
     The chance never falls, so halves of the time find it.

@@ -34,6 +34,16 @@ def test_no_figure_and_no_name_is_cut(width: int) -> None:
     assert "period-aware-per-request:wave-of-day" in names
 
 
+def test_words_of_names_are_not_broken() -> None:
+    label = "nilas-expected + value:5,pinned=0.2"
+    titles = ("policy", "predictor", *(f"figure {k}" for k in range(12)))
+    section = Section("Narrow", "", titles, ((label, "noise:1", *["1,234.5"] * 12),), 2)
+    lines = io.StringIO()
+    Console(file=lines, width=100).print(section, crop=False)
+    cells = {cell.strip() for line in lines.getvalue().splitlines() for cell in re.split("[│┃]", line)[1:3]}
+    assert {"value:5,pinned=0.2", "predictor", "noise:1"} <= cells
+
+
 def test_a_wide_terminal_has_one_line_a_row() -> None:
     assert sum(line.startswith("│") for line in printed(120)) == len(SECTION.rows)
     assert sum(line.startswith("│") for line in printed(80)) == len(SECTION.rows)

@@ -49,17 +49,6 @@ def test_before_the_first_arrival_the_bound_is_all_hosts_empty() -> None:
     assert result.series["bound_empty_hosts_pct"].iloc[0] == 100.0
 
 
-def test_long_lived_underused_hosts() -> None:
-    # Hours 200 to 400 count. Host 0: 3 of 8 cores for all 400 h: underused throughout. Host 1: 5 for as long: used.
-    # Host 2: 2 cores for 99 h at a time: not long-lived. All have 5 of 8 GiB, so that no two share a host.
-    hour = 3600
-    rows = [(0, 400 * hour, 3.0, 5.0), (0, 400 * hour, 5.0, 5.0), (0, 99 * hour, 2.0, 5.0),
-            (210 * hour, 309 * hour, 2.0, 5.0)]
-    result = sim.simulate(workload_of(rows, 400 * hour, 3, 200 * hour))
-    assert result.host.tolist() == [0, 1, 2, 2]
-    assert result.metrics.long_lived_underused_hosts_pct == pytest.approx(100 / 3)
-
-
 @pytest.mark.slow  # the whole engine compiles for half a minute
 def test_failures_void_what_was_run_since_the_last_start() -> None:
     # 4 cores start at 0. Host 0 fails at 3,600 s, the warm-up's end: 4 core-h are void, it starts again on host 1,

@@ -40,6 +40,11 @@ def test_money_is_a_year_of_host_hours() -> None:
         "Next: replay more seeds (--n-seeds): one tells nothing of chance."]
 
 
+def test_one_host_is_not_hosts() -> None:
+    rows = _rows(("nilas", "hazard", 3.5, 2.5, 4.5))
+    assert in_hosts(rows, Pool(1, 96.0))[0].startswith("Of 1 host, best-fit leaves 0.3 empty")
+
+
 @pytest.mark.parametrize(("others", "lines"), [
     ([("nilas", "hazard", -0.5, -1.0, 0.0)],
      ["Nothing that can be deployed today empties more hosts than best-fit.", "Next: keep best-fit."]),

@@ -27,6 +27,7 @@ from sojourn.simulator.page.figures import (
     host_map_figure,
 )
 from sojourn.simulator.page.headline import compared, headline
+from sojourn.simulator.page.migrations import migration_rows
 from sojourn.simulator.page.page import write_page
 from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
 from sojourn.simulator.page.sweeps import sweeps
@@ -63,7 +64,20 @@ def made_data(text: str = "plain") -> ComparisonData:
         "policy": text, "predictor": text, "request": {text: text}, "time_s": 90_061, "chosen": text,
         "columns": [{"name": text, "meaning": text}], "hosts": [["a", text, math.nan], [text, "", 0.0], ["c", "", 2.5]],
     }  # fmt: skip
-    return ComparisonData(text, text, cells, summary, series, maps, [decision], 14_400, main_load=0.8)
+    for k, name in enumerate(("migrations_a_day", "n_dropped", "n_freed_host", "n_freed_none", "moved_expected_h",
+                              "moved_freed_h")):
+        cells.loc[cells["policy"] == text, name] = 1.0 + k
+    return ComparisonData(text, text, cells, summary, series, maps, [decision], 14_400, main_load=0.8,
+                          migrations={text: migrations_of(text)})
+
+
+def migrations_of(text: str) -> pd.DataFrame:
+    """One that freed its host, and one that was dropped."""
+    return pd.DataFrame({
+        "planned_s": [90_000, 180_000], "group": [0, 1], "request_id": [text, "b"], "from_host": [text, "1"],
+        "to_host": ["2", text], "n_together": 1, "remaining_s": [36_000, 3_600], "chance": [0.94, 0.5],
+        "chance_without": [0.5, 0.25], "likely_s": [1_200.0, math.nan], "expected_h": [9.7, 6.0],
+        "begun_s": [90_600.0, math.nan], "empty_s": [97_200.0, math.nan], "freed_h": [8.5, math.nan]})
 
 
 class Page(HTMLParser):
@@ -98,8 +112,8 @@ def test_every_section_has_its_place_and_its_data(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", made_data()))
     assert page.headings == ["Summary", "Gain over best-fit", "Empty hosts over time",
                              "How many hosts are empty for how much of the time", "Hosts over time",
-                             "Gain against recall", "Gain against noise", "Gain against load", "Why this host?",
-                             "Every replay"]
+                             "Gain against recall", "Gain against noise", "Gain against load",
+                             "Migrations that free hosts", "Why this host?", "Every replay"]
     assert [attrs["id"] for _, attrs in page.elements if attrs.get("class") == "plot"] == [
         "plot-gain-0", "plot-empty-hosts", "plot-distribution", "plot-map", "plot-sweep-recall", "plot-sweep-noise",
         "plot-sweep-load"]
@@ -107,6 +121,31 @@ def test_every_section_has_its_place_and_its_data(tmp_path: Path) -> None:
                                           "sweep-load"]
     assert list(page.data["maps"]) == ["best-fit", "plain"]
     assert len(page.data["decisions"]) == 1
+
+
+def test_a_migration_is_shown_with_its_worth(tmp_path: Path) -> None:
+    text = write_page(tmp_path / "page.html", made_data()).read_text("utf-8")
+    rows = re.findall("<tr>(.*?)</tr>", text.split("<summary>plain: 2 migrations</summary>")[1].split("</details>")[0])
+    cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in rows[1:]]
+    # planned at 25 h; 36,000 s are 10 h, 1,200 s are 0.3 h; begun 600 s later, empty 7,200 s later
+    assert cells[0] == [
+        "day 1, 01:00", "plain", "plain", "2", "1", "10.0", "94", "50", "0.3", "9.7", "10", "2.0", "8.5"]
+    assert cells[1] == ["day 2, 02:00", "b", "1", "plain", "1", "1.0", "50", "25", "–", "6.0", "–", "–", "–"]
+
+
+def test_migrations_are_summed_over_the_seeds_and_deployable_ones_come_first() -> None:
+    summary = summary_of({("nilas", "oracle"): 4.0, ("nilas", "hazard"): 1.0}).assign(freed_h_per_migration=2.0)
+    cells = pd.concat([summary.assign(seed=seed) for seed in (0, 1)])[1:]
+    # hazard has 3 and 1 that freed their host, and 2 and 0 that did not: 6 that began, expected to free 30 + 6 h
+    cells = cells.assign(migrations_a_day=[2.0, 2.0, math.nan, 4.0, 4.0], n_dropped=[1.0, 1.0, math.nan, 2.0, 2.0],
+                         n_freed_host=[3.0, 3.0, math.nan, 1.0, 1.0], n_freed_none=[2.0, 2.0, math.nan, 0.0, 0.0],
+                         moved_expected_h=[30.0, 30.0, math.nan, 6.0, 6.0],
+                         moved_freed_h=[12.0, 12.0, math.nan, -3.0, -3.0])
+    found = migration_rows(ComparisonData("", "", cells, summary, {}, {}, [], 0))
+    assert found["label"].tolist() == ["nilas (hazard)", "nilas (oracle)"]
+    row = found.iloc[0]
+    assert (row["migrations_a_day"], row["n_dropped"], row["n_freed_host"], row["n_freed_none"]) == (3.0, 3.0, 4.0, 2.0)
+    assert (row["expected_each_h"], row["freed_each_h"], row["freed_h_per_migration"]) == (6.0, 1.5, 2.0)
 
 
 def test_a_page_of_best_fit_alone_and_nothing_else(tmp_path: Path) -> None:

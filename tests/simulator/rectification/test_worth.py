@@ -57,3 +57,30 @@ def test_a_migration_that_is_not_done_within_the_day_frees_nothing_in_it() -> No
     assert (found[215].likely_s, found[215].chance) == (DAY_S, 1.0)
     assert math.isnan(found[216].likely_s)
     assert found[216].chance == 0.25
+
+
+def test_the_gain_counts_from_when_the_migrations_are_done() -> None:
+    # As above, nothing ends: each of the first three hosts is empty from minute 20 to the end of the day, the fourth
+    # from minute 40. Host 4 is in use throughout and loses nothing.
+    view = pool_of([(0, 1, 900), (1, 1, 900), (2, 1, 900), (3, 1, 900), (4, 1, 900)], 5)
+    found = worth(view, [MigrationGroup(at, (at,), (4,), math.nan) for at in range(4)])
+    assert [each.gain_h for each in found] == pytest.approx([24 - 1 / 3] * 3 + [24 - 2 / 3])
+
+
+def test_a_target_loses_from_when_the_migration_begins() -> None:
+    # The seventh begins at minute 40, and host 7 is empty on its own from 1 h on: it loses all of the rest, 23 h, and
+    # its source gains all but the first hour: 23 - 23. The first six go to host 8, which loses nothing.
+    view = pool_of([*((at, 1, 900) for at in range(7)), (7, 1, 1), (8, 1, 900)], 9)
+    groups = [MigrationGroup(at, (at,), (8 if at < 6 else 7,), math.nan) for at in range(7)]
+    found = worth(view, groups)
+    assert found[6].gain_h == pytest.approx(0.0, abs=0.1)
+    # were its target empty from the start on, but for the request: it is held from minute 40, so 20 minutes are left
+    view = pool_of([*((at, 1, 900) for at in range(7)), (7, 1, 1 / 3), (8, 1, 900)], 9)
+    assert worth(view, groups)[6].gain_h == pytest.approx((24 - 1) - (24 - 2 / 3), abs=0.1)
+
+
+def test_without_a_function_the_chances_are_those_of_the_curves() -> None:
+    # 0 ends in 12 h for certain: host 0 is empty then, and was held for 900 h without the migration.
+    view = pool_of([(0, 1, 12), (0, 1, 900), (1, 1, 900)], 2)
+    found = worth(view, [MigrationGroup(0, (1,), (1,), math.nan)])[0]
+    assert (found.chance, found.chance_without, found.likely_s) == (1.0, 0.0, 12 * HOUR)

@@ -1,0 +1,147 @@
+"""The record of a rectifier's migrations, by hand: when each began, when its host was empty, and what it freed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import naive
+import sojourn.simulator as sim
+from sojourn.flows.compare.migration_arrays import migration_arrays
+from sojourn.simulator.measures.migrations import migration_figures
+
+HOUR = 3_600
+DAY = 24 * HOUR
+ROWS = [(0, 300 * HOUR, 5.0, 1.0), (0, 20 * HOUR, 3.0, 1.0), (0, 20 * HOUR, 5.0, 1.0), (HOUR, 300 * HOUR, 3.0, 1.0)]
+"""First fit: host 0 has 0 (5 cores) and 1 (3 cores, ends at 20 h), host 1 has 2 (ends at 20 h) and the long request 3,
+which came at 1 h. From 20 h on host 0 has room for request 3."""
+
+
+def _workload(rows: list[Any], n_hosts: int = 3, warmup_s: int = 0) -> sim.Workload:
+    trace = naive.trace_of(rows, 400 * HOUR)
+    hosts = pd.DataFrame({"host_id": list("abcdefgh")[:n_hosts], "cpu_cores": 8.0, "mem_gib": 64.0})
+    return sim.Workload("test", trace, hosts, sim.true_totals(trace, np.random.default_rng(0)), warmup_s)
+
+
+def _result(workload: sim.Workload, source: sim.LifetimeSource | None = None, **rectify: Any) -> sim.Result:
+    given = {"non_migratable_share": 0.0, "budget": 1, **rectify}
+    return sim.simulate(workload, "first-fit", source or sim.Oracle(workload), rectify=sim.Rectify(**given))
+
+
+def _table(*arguments: Any, **rectify: Any) -> pd.DataFrame:
+    table = _result(*arguments, **rectify).migrations
+    assert table is not None
+    return table
+
+
+def test_a_migration_is_recorded_with_what_it_was_worth() -> None:
+    # At 24 h request 3 (276 h to go) leaves host b for host a, which request 0 holds to 300 h. The migration is over at
+    # 24 h 20 min, and host b is empty from then on: 23 h 40 min of the day. Without it b is held to 300 h.
+    table = _table(_workload(ROWS))
+    assert len(table) == 1
+    row = table.iloc[0]
+    assert row[["planned_s", "group", "from_host", "to_host", "n_together"]].tolist() == [DAY, 0, "b", "a", 1]
+    assert row["remaining_s"] == 276 * HOUR
+    assert (row["chance"], row["chance_without"], row["likely_s"]) == (1.0, 0.0, 1_200.0)
+    assert row["expected_h"] == pytest.approx(24 - 1 / 3)
+    assert (row["begun_s"], row["empty_s"]) == (DAY, DAY + 1_200)
+    assert row["freed_h"] == pytest.approx(24 - 1 / 3)
+
+
+def test_what_comes_to_the_host_is_not_freed() -> None:
+    # A request of 8 cores comes to host b at 30 h for 10 h: b is empty from 24 h 20 min to 30 h, and from 40 h to 48 h.
+    table = _table(_workload([*ROWS, (30 * HOUR, 40 * HOUR, 8.0, 1.0)], n_hosts=2))
+    assert table["freed_h"].iloc[0] == pytest.approx((30 - 24 - 1 / 3) + (48 - 40))
+    assert table["expected_h"].iloc[0] == pytest.approx(24 - 1 / 3)  # it did not know
+
+
+def test_what_ends_soon_after_all_freed_no_more_than_it_would_have_held() -> None:
+    # Request 3 is predicted to stay to 300 h and ends at 26 h: without the migration b was empty from then on.
+    workload = _workload([*ROWS[:3], (HOUR, 26 * HOUR, 3.0, 1.0)])
+    source = sim.Held(workload.request_ids, sim.one_step(np.array([300, 20, 20, 299]) * HOUR))
+    assert _table(workload, source)["freed_h"].iloc[0] == pytest.approx(26 - 24 - 1 / 3)
+
+
+def test_what_the_target_loses_is_taken_off() -> None:
+    # Request 0 ends at 30 h though predicted to stay: from then on host a is held by request 3 alone, and would have
+    # been empty to 48 h, 18 h.
+    workload = _workload([(0, 30 * HOUR, 5.0, 1.0), *ROWS[1:]])
+    source = sim.Held(workload.request_ids, sim.one_step(np.array([300, 20, 20, 299]) * HOUR))
+    assert _table(workload, source)["freed_h"].iloc[0] == pytest.approx(24 - 1 / 3 - 18)
+
+
+def test_a_migration_that_is_dropped_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.simulator.engine import rectifying
+    from sojourn.simulator.rectification import MigrationGroup
+
+    # Host c is empty, and never a target when the time comes.
+    monkeypatch.setattr(rectifying, "RECTIFIERS", {"pdre": lambda view, budget, long_s: [
+        MigrationGroup(1, (int(np.flatnonzero(view.host == 1)[0]),), (2,), math.nan)
+    ] if (view.host == 1).any() else []})
+    workload = _workload(ROWS[:3])
+    table = _table(workload, hour=1)
+    assert table[["begun_s", "empty_s", "freed_h"]].isna().all(axis=None)
+    figures = migration_figures(workload, _result(workload, hour=1))
+    assert (figures["n_dropped"], figures["n_freed_host"], figures["n_freed_none"]) == (len(table), 0, 0)
+
+
+def test_a_request_that_migrates_twice_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.simulator.engine import rectifying
+    from sojourn.simulator.rectification import MigrationGroup
+
+    # First fit: 0 and 1 on host a, 2 on b, 3 on c. Request 0 goes from a to b at 21 h, and on to c at 45 h. Host a
+    # stays in use, and b would have been empty from 30 h on, when 2 ends: 15 h less. Then b is empty
+    # from 45 h 20 min to 69 h.
+    rows = [(0, 300 * HOUR, 3.0, 1.0), (0, 300 * HOUR, 5.0, 1.0), (0, 30 * HOUR, 4.0, 1.0), (0, 300 * HOUR, 5.0, 1.0)]
+    plans = iter([[MigrationGroup(0, (0,), (1,), math.nan)], [MigrationGroup(1, (0,), (2,), math.nan)]])
+    monkeypatch.setattr(rectifying, "RECTIFIERS", {"pdre": lambda view, budget, long_s: next(plans, [])})
+    table = _table(_workload(rows), hour=21)
+    assert table["begun_s"].tolist() == [21 * HOUR, 45 * HOUR]
+    assert table["empty_s"].fillna(-1).tolist() == [-1, 45 * HOUR + 1_200]
+    assert table["freed_h"].tolist() == pytest.approx([-15, 24 - 1 / 3])
+
+
+def test_a_table_without_migrations_can_be_kept() -> None:
+    table = _table(_workload(ROWS), long_s=10_000 * HOUR)
+    assert len(table) == 0
+    assert [str(name) for name, values in migration_arrays(table).items() if values.dtype == object] == []
+
+
+def test_figures_count_what_was_planned_after_the_warm_up() -> None:
+    # 400 h: one migration, planned at 24 h
+    workload, later = _workload(ROWS), _workload(ROWS, warmup_s=25 * HOUR)
+    figures = migration_figures(workload, _result(workload))
+    assert figures["migrations_a_day"] == pytest.approx(24 / 400)
+    assert (figures["n_dropped"], figures["n_freed_host"], figures["n_freed_none"]) == (0, 1, 0)
+    assert (figures["moved_expected_h"], figures["moved_freed_h"]) == pytest.approx((24 - 1 / 3, 24 - 1 / 3))
+    assert migration_figures(later, _result(later))["migrations_a_day"] == 0
+    assert migration_figures(workload, sim.simulate(workload, "first-fit")) == {}
+
+
+def test_what_is_recorded_does_not_change_the_replay() -> None:
+    # It is not kept where other upkeep may migrate too, such as this drain of a host that nothing is on.
+    workload = _workload(ROWS)
+    never = sim.Drain(2, 398 * HOUR, 399 * HOUR)
+    plain = _result(workload)
+    other = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=[never],
+                         rectify=sim.Rectify(budget=1, non_migratable_share=0.0))
+    assert other.migrations is None
+    assert other.metrics.n_migrations == plain.metrics.n_migrations == 1
+
+
+def test_an_explained_request_tells_what_its_migration_was_worth() -> None:
+    workload = _workload(ROWS)
+    rectify = sim.Rectify(budget=1, non_migratable_share=0.0)
+    ids = workload.request_ids
+    found = sim.explain(workload, "first-fit", sim.Oracle(workload), ids[3], rectify=rectify)
+    assert found.host_id == "b"
+    assert found.migrations is not None
+    assert found.migrations[["from_host", "to_host", "chance"]].to_numpy().tolist() == [["b", "a", 1.0]]
+    stays = sim.explain(workload, "first-fit", sim.Oracle(workload), ids[0], rectify=rectify)
+    assert stays.migrations is not None
+    assert len(stays.migrations) == 0
+    assert sim.explain(workload, "first-fit", None, ids[0]).migrations is None
