@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from docs_tables import DOCS, EXAMPLES, FILES, TABLES, with_table
 from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator.measures import COLUMNS
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -27,3 +30,9 @@ def test_every_policy_says_what_it_does() -> None:
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="the markers of readers must stand once in its page, got 0"):
         with_table("# Traces\n", "readers", "")
+
+
+def test_every_metric_has_a_definition_and_its_source() -> None:
+    rows = re.findall(r"^\| (`.+) \| (.+) \| (.+) \|$", (DOCS / "simulator/semantics.md").read_text(), re.MULTILINE)
+    defined = [name for names, _, source in rows if source for name in re.findall("`([a-z_]+)`", names)]
+    assert sorted(defined) == sorted(COLUMNS)
