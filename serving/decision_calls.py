@@ -11,6 +11,7 @@ from sojourn.serving.bundle import load_bundle
 from sojourn.serving.checks import folder_path
 from sojourn.serving.counters import Counted
 from sojourn.serving.decisions import LogSettings, Recorder, Shadow
+from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveRequests
 from sojourn.serving.served import Served
@@ -78,6 +79,9 @@ class DecisionCalls(Counted):
             raise ValueError("folder must be given, since this predictor has no shadow, got None")
         try:
             served = Served.of(load_bundle(source)).following(self._served)
+            if served.instant_s != self._served.instant_s:
+                raise BundleError(f"schema.json: a shadow's instant_s must be that of the champion, whose features it "
+                                  f"is given ({self._served.instant_s}), got {served.instant_s}")
         except Exception as error:
             self.count("shadow_errors")
             self._shadow_reason = str(error)

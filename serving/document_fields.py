@@ -25,6 +25,7 @@ N_TEXT_MAX = 512
 """Characters of a name."""
 HISTORY_MAX: Mapping[str, int] = {
     "window": 10_000, "n_keys_max": 10_000_000, "category_memory": 2**53, "batch_gap_s": 2**53,
+    "instant_s": 2**31 - 1,
 }  # fmt: skip
 
 

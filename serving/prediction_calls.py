@@ -46,6 +46,7 @@ class PredictionCalls(RecalibrationCalls):
         Records nothing; all answers are of one version.
         """
         served = self._served
+        answers: list[float] | None
         try:
             asked, given = _elements(requests, "requests"), _elements(uptimes_s, "uptimes_s")
             if len(asked) != len(given):
@@ -61,7 +62,7 @@ class PredictionCalls(RecalibrationCalls):
         except ValueError:
             self.count("errors")
             raise
-        return np.array(answers)
+        return self.remaining_many(asked, uptimes, now_s) if answers is None else np.array(answers)
 
     def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Attribution:
         """What each group of inputs adds to the request's log10 median remaining seconds, as it was predicted.
@@ -96,6 +97,9 @@ class PredictionCalls(RecalibrationCalls):
         admission = None
         with self._lock:
             history = self._history
+            if served.instant_s != history.definition.instant_s:  # reloaded since: the history is read otherwise now
+                served = self._served
+                first, parsed = served.first, served.parse(request)
             slots, factors = history.slots(parsed.keys), self._factors_of(served)
             if first is None:
                 features = served.encoder.encode(parsed, start_s, history)
@@ -125,12 +129,15 @@ class PredictionCalls(RecalibrationCalls):
         return Lifetime(curve, answer, start_s, unknown, served.version, admission, n_before)
 
     def _predict_many(self, served: Served, first: FirstAnswer, parsed: list[Parsed], uptimes_s: list[float],
-                      now_s: int) -> list[float]:
+                      now_s: int) -> list[float] | None:
+        """Mean remaining seconds of parsed requests; None where a reload meanwhile has the history read otherwise."""
         answers: list[float] = []
         for start in range(0, len(parsed), N_AT_ONCE):
             chunk = parsed[start:start + N_AT_ONCE]
             with self._lock:
                 history = self._history
+                if served.instant_s != history.definition.instant_s:
+                    return None
                 slots = [history.slots(one.keys) for one in chunk]
                 answers += first.remaining(chunk, slots, now_s, history.overall, history.rows,
                                            uptimes_s[start:start + N_AT_ONCE])

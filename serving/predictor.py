@@ -105,8 +105,10 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
         Without a folder, the usage section is loaded again, too, where there is one; see `reload_usage`.
 
         Calls under way end with the version that they began with, and what was admitted keeps its curve. The live
-        owner history goes on, so the bundle's own is not read. BundleError where the bundle is missing, corrupted
-        or of another history definition or clock: the old version serves on.
+        owner history goes on, so the bundle's own is not read. Where the new version sets instant ends apart and the
+        old one did not, or the other way round, the history is read anew (some us for each owner, under the lock), and
+        calls under way end with the new version. BundleError where the bundle is missing, corrupted or of another
+        history definition or clock: the old version serves on.
         """
         source = self._followed() if folder is None else folder_path(folder, "folder")
         with self._reloading:
@@ -117,6 +119,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
                 raise
             with self._lock:
                 self._name_features(fresh)
+                if fresh.encoder.history.instant_s != self._history.definition.instant_s:
+                    self._history.read_as(fresh.encoder.history)
                 is_other = fresh.version != self._served.version
                 self._served = fresh
                 if is_other:

@@ -36,6 +36,8 @@ class RefreshCalls(PredictionCalls):
             now = served.now(now_s)
             start_s = None if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
             with self._lock:
+                if served.instant_s != self._history.definition.instant_s:  # reloaded since
+                    served = self._served
                 one = self._running.find(vm, self._history.token)
                 began_s = one.admission.arrival_s if start_s is None else start_s
                 if began_s < one.admission.arrival_s:

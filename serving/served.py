@@ -29,7 +29,8 @@ class Served:
     retired: columns that a version served before read and this one does not; requests may go on naming them.
     latest_s: now_s beyond it is on another clock than the training trace's, s.
     rare: columns that fewer than USUAL_SHARE of the training requests had, where the bundle says so.
-    refresher: what predicts a running request anew, where the bundle has such a model.
+    refresher: what predicts a running request anew, where the bundle has such a model. instant_s: how its history is
+    read, see `HistoryDefinition`.
     """
 
     version: str
@@ -42,6 +43,7 @@ class Served:
     latest_s: int = LATEST_S
     rare: frozenset[str] = frozenset()
     refresher: Refresher | None = None
+    instant_s: int | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
@@ -56,13 +58,15 @@ class Served:
                          if type(known.get(name)) in (int, float) and known[name] < USUAL_SHARE)
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
                    latest_s=latest_s, rare=rare,
-                   refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh))
+                   refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
+                   instant_s=encoder.history.instant_s)
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.
 
         BundleError where that history would mean something else to it: another definition, a key's column read as
-        a number here and as text there ("2.0" and "2"), another clock. What else it reads may differ.
+        a number here and as text there ("2.0" and "2"), another clock. What else it reads may differ, and whether it
+        sets instant ends apart: the history keeps them all.
         """
         clash = HistoryTerms.of(older.encoder).clash(HistoryTerms.of(self.encoder), f"version {older.version}")
         if clash:

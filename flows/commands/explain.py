@@ -15,7 +15,7 @@ from sojourn.flows.progress import console
 from sojourn.flows.reports.curve_figure import curve_figure, duration
 from sojourn.serving import Bundle, Predictor
 from sojourn.serving.answers import ARRIVAL, Attribution, background_of
-from sojourn.serving.inputs import CATEGORY_FEATURES, OWNER_FEATURES, HistoryKey, Parsed
+from sojourn.serving.inputs import HistoryDefinition, HistoryKey, Parsed
 
 N_ROWS_MAX = 12
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -71,7 +71,7 @@ class RequestExplainer:
         for group in found.groups:
             values = [features[idx] for idx in group.idx]
             if group.name in keys:
-                words.append(history_words(*keys[group.name], values, encoder.history.window))
+                words.append(history_words(*keys[group.name], values, encoder.history))
             elif group.name == ARRIVAL:
                 minutes = int(values[0] * 60.0)
                 words.append(f"{_DAYS[int(values[1])]} {minutes // 60:02d}:{minutes % 60:02d}")
@@ -82,27 +82,31 @@ class RequestExplainer:
         return words
 
 
-def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list[float], window: int) -> str:
+def history_words(key: HistoryKey, names: tuple[str, ...] | None, features: list[float], history: HistoryDefinition,
+                  ) -> str:
     """A key's history as a reader says it: "lately" is the geometric mean of the last lifetimes, and their spread.
 
-    window: where the count of ended requests stops.
+    Where the history sets instant ends apart, counts and lifetimes are of the others, and their share is said.
 
-    >>> history_words(HistoryKey("zone", ("zone",), "category"), ("eu-1",), [math.log1p(16.0), 4.0], 16)
+    >>> zone = HistoryKey("zone", ("zone",), "category")
+    >>> history_words(zone, ("eu-1",), [math.log1p(16.0), 4.0], HistoryDefinition((zone,)))
     'eu-1: 16 or more ended, lately 2.8 h'
-    >>> history_words(HistoryKey("zone", ("zone",), "category"), None, [0.0, 4.0], 16)
+    >>> history_words(zone, None, [0.0, 4.0], HistoryDefinition((zone,)))
     'not given'
     """
     if names is None:
         return "not given"
-    names_of = OWNER_FEATURES if key.kind == "owner" else CATEGORY_FEATURES
+    names_of = [name.removeprefix(f"{key.name}:") for name in key.feature_names(history.instant_s is not None)]
     parts = dict(zip(names_of, features[:len(names_of)], strict=True))  # what stands to the limit follows from these
     n_ended, n_running = (round(math.expm1(parts.get(part, 0.0))) for part in ("ended", "running"))
     counts = [f"{n_running:,} running"] * (n_running > 0)
     if n_ended:
         lately = f"lately {duration(10.0 ** parts['mean'])}"
-        counts = [f"{n_ended:,}{' or more' * (n_ended == window)} ended", lately, *counts]
+        counts = [f"{n_ended:,}{' or more' * (n_ended == history.window)} ended", lately, *counts]
         if parts.get("spread", 0.0) >= 0.05:
             counts[1] += f" ×÷ {10.0 ** parts['spread']:.1f}"
+    if parts.get("instant", 0.0) > 0.0:
+        counts.append(f"{parts['instant']:.0%} of the last at once")
     return f"{' / '.join(name.removesuffix('.0') for name in names)}: {', '.join(counts) or 'never seen'}"
 
 

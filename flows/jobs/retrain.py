@@ -38,6 +38,7 @@ from sojourn.flows.stages.build_features import Features, build_features  # noqa
 from sojourn.flows.stages.candidate import candidate_folder, write_candidate  # noqa: E402
 from sojourn.flows.stages.champion import load_rivals  # noqa: E402
 from sojourn.flows.stages.ingest import Ingested, ingesting  # noqa: E402
+from sojourn.flows.stages.instants import Instants, read_instants  # noqa: E402
 from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
 from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
@@ -89,9 +90,11 @@ def retrain(config: RetrainConfig) -> Retrained:
     # begun before the training: from here on the tracking store is not needed until there is something to keep
     with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
         with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
+            features, instants = read_instants(config.training, features)
             training = train(config.training, features, learner)
         sample = "" if features.sample is None else features.sample.text()
         tags = {**retrain_tags(ingested, training, sample), "kind": RETRAIN, "model": config.registered_name}
+        tags |= instants.tags()
         candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
         evaluation = judge(config.judging, features, training, candidate, rivals)
         whole = None if features.sample is None else score_whole(features.sample, candidate.folder,
@@ -107,7 +110,7 @@ def retrain(config: RetrainConfig) -> Retrained:
                 judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
                                 checked.gates, what)
                 to.log(to_run, None, differences(checked, evaluation, training.candidate))
-                card = version_card(_facts(config, ingested, features, training, tags["window"]), scores,
+                card = version_card(_facts(config, ingested, features, training, instants, tags["window"]), scores,
                                     checked.measures, checked.against_lookup.get(training.candidate),
                                     evaluation.simulation)
                 if features.sample is not None and whole is not None:
@@ -140,10 +143,10 @@ def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
                             error.code, is_away=True) from error
 
 
-def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training,
+def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training, instants: Instants,
            window: str) -> CardFacts:
     split = training.split
-    return CardFacts(config.registered_name, training.candidate, training.choice.text(),
+    return CardFacts(config.registered_name, training.candidate, f"{training.choice.text()} {instants.text()}".rstrip(),
                      training.refreshing.refresh.ages_s, ingested.name, window, len(split.past), len(split.test),
                      features.encoder.feature_names(), ingested.data_hash, __version__)
 

@@ -40,6 +40,7 @@ from sojourn.flows.stage_settings import LogSettings  # noqa: E402
 from sojourn.flows.stages.build_features import build_features  # noqa: E402
 from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
 from sojourn.flows.stages.ingest import ingest  # noqa: E402
+from sojourn.flows.stages.instants import read_instants  # noqa: E402
 from sojourn.flows.stages.learnt_refresh import learnt_refresh  # noqa: E402
 from sojourn.flows.stages.run_windows import run_windows  # noqa: E402
 from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tell_limits, with_fitted  # noqa: E402
@@ -83,10 +84,11 @@ class Study:
     n_owners: how many owners a bootstrap draws from, 0 = requests one by one. intervals: per family and measure, 95 %.
     differences: per baseline and measure, chosen - baseline: the difference and its paired 95 % interval. weeks,
     calibration: per family, as `by_week` and `_calibration` give them. suspects: columns that look as if they were not
-    known at creation, each with its reason. notes: which classes the trace shows. refreshed: of the chosen family,
-    `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served; refresh_said: what was
-    chosen on the validation window. online: calibration by age of the same test rows, recalibrated online, of families
-    whose curves are hazards; online_intervals, online_weeks: the same as intervals and weeks, of the chosen family.
+    known at creation, each with its reason. notes: which classes the trace shows, how instant ends are read. refreshed:
+    of the chosen family, `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served;
+    refresh_said: what was chosen on the validation window. online: calibration by age of the same test rows,
+    recalibrated online, of families whose curves are hazards; online_intervals, online_weeks: the same as intervals and
+    weeks, of the chosen family.
     """
 
     trace: str
@@ -127,6 +129,7 @@ def study(config: RetrainConfig) -> Study:
     ingested = ingest(config.ingestion)
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
+    features, instants = read_instants(config.training, features)
     split = run_windows(config.training, features)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     tell_limits(split, features)
@@ -194,12 +197,13 @@ def study(config: RetrainConfig) -> Study:
         {family: _differences(found[chosen], found[family]) for family in BASELINES
          if family in found and family != chosen},
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
-        {suspect.column: suspect.reason for suspect in asked}, _class_notes(fitted, shown),
+        {suspect.column: suspect.reason for suspect in asked},
+        (*_class_notes(fitted, shown), *instants.tags().values()),
         tuple(gain.document() for gain in refreshed), refreshing.refresh.ages_s, refreshing.refresh.text(),
         online, online_intervals, online_weeks,
     )  # fmt: skip
     with stage("log"):
-        _log(config.logging, tracker, study_found)
+        _log(config.logging, tracker, study_found, instants.tags())
     console.print()
     for printed in study_tables(asdict(study_found)):
         console.print(printed)
@@ -259,10 +263,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log(settings: LogSettings, tracker: Tracker, found: Study) -> None:
+def _log(settings: LogSettings, tracker: Tracker, found: Study, instants: Mapping[str, str]) -> None:
     judged = JudgedOn(found.trace, found.data_hash, f"from {found.test_from_s} s on", found.threshold_s)
     tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], JUDGED_TAG: judged.key,
-            "code_version": found.code_version, CHOICE_TAG: found.said}
+            "code_version": found.code_version, CHOICE_TAG: found.said, **instants}
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
     data = train_and_test(settings.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)

@@ -15,6 +15,7 @@ from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.build_features import Features
+from sojourn.flows.stages.instants import reread
 from sojourn.flows.versions.bundle_bytes import fetched
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
@@ -93,6 +94,7 @@ def _load(settings: PromoteSettings, tracker: Tracker, features: Features,
     try:
         if replace(own, lookup=None) == features.encoder:
             return bundle, features.rows
-        return bundle, build_rows(features.trace, own)
+        rows = reread(features, replace(own, lookup=None))
+        return bundle, build_rows(features.trace, own) if rows is None else rows
     except ValueError as error:  # a column of another type under the same name
         return f"version {version} does not read this trace: {error}"

@@ -48,20 +48,25 @@ class HazardModel:
         self.n_rounds = n_rounds
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        params = {**PARAMS, **(settings.params or {})}
-        limit_place = limit_place_of(train, settings)
-        self._set_axis(train, settings, limit_place)
-        n_varying = len(self.age_features_) + 1
-        self.boosted_ = boost("binary", self._rows(train, settings.seed), self._rows(valid, settings.seed + 1),
-                              n_varying=n_varying, n_rounds=self.n_rounds, n_threads=settings.n_threads,
-                              seed=settings.seed, params=params, learner=settings.learner)
+        self.learn(train, valid, settings)
+        self._set_axis(past, settings, limit_place_of(train, settings))
+        self._boost(past, None, self.boosted_.n_rounds, settings)
+        return self
+
+    def learn(self, train: Examples, valid: Examples, settings: FitSettings) -> Self:
+        """The first half of `fit`: learn from `train` and stop by `valid`, whose curves are kept."""
+        self._set_axis(train, settings, limit_place_of(train, settings))
+        self._boost(train, valid, self.n_rounds, settings)
         self.validation_hazards_ = self.hazards(valid)
         self.validation_table_ = self.axis_.table(self.validation_hazards_, valid)
-        self._set_axis(past, settings, limit_place)
-        self.boosted_ = boost("binary", self._rows(past, settings.seed), None, n_varying=n_varying,
-                              n_rounds=self.boosted_.n_rounds, n_threads=settings.n_threads, seed=settings.seed,
-                              params=params, learner=settings.learner)
         return self
+
+    def _boost(self, train: Examples, valid: Examples | None, n_rounds: int, settings: FitSettings) -> None:
+        valid_rows = None if valid is None else self._rows(valid, settings.seed + 1)
+        self.boosted_ = boost("binary", self._rows(train, settings.seed), valid_rows,
+                              n_varying=len(self.age_features_) + 1, n_rounds=n_rounds, n_threads=settings.n_threads,
+                              seed=settings.seed, params={**PARAMS, **(settings.params or {})},
+                              learner=settings.learner)
 
     def _set_axis(self, examples: Examples, settings: FitSettings, limit_place: int) -> None:
         self.axis_ = Axis.fit(examples, limit_place, self.n_intervals)

@@ -32,7 +32,7 @@ _UNITS_BY_PART = {
     **dict.fromkeys(("arrived", "running", "batch", "ended"), "log1p of a count"),
     **dict.fromkeys(("oldest_age", "mean_age", "since_last", "mean", "last", "mean_2", "longest"), "log10 seconds"),
     "spread": "standard deviation of log10 seconds",
-    **dict.fromkeys(("share_1h", "share_1d", "share_7d"), "share in [0, 1]"),
+    **dict.fromkeys(("share_1h", "share_1d", "share_7d", "instant"), "share in [0, 1]"),
 }
 
 

@@ -66,7 +66,8 @@ class Shadow:
         self._places: dict[str, list[tuple[bool, int]] | None] = {}  # by the champion's version
 
     def answer(self, one: Decision) -> Curve:
-        """The shadow's curve of a request; ValueError where one of its own columns holds no number."""
+        """The shadow's curve of a request; ValueError where one of its own columns holds no number, and where the
+        champion, reloaded since, reads instant ends otherwise."""
         champion = one.served
         if champion.version not in self._places:
             self._places[champion.version] = self._places_in(champion)
@@ -83,6 +84,9 @@ class Shadow:
 
         None where all agree.
         """
+        if self.served.instant_s != champion.instant_s:
+            raise ValueError(f"a shadow's instant_s must be that of the champion ({champion.instant_s}), got "
+                             f"{self.served.instant_s}")
         own, others = self.served.encoder.feature_names(), champion.encoder.feature_names()
         if own == others:
             return None

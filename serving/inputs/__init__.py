@@ -12,13 +12,13 @@ from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows, fill_categ
 from sojourn.serving.inputs.history_terms import HistoryTerms
 from sojourn.serving.inputs.limit import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S, fill_limit_features, has_limit
 from sojourn.serving.inputs.lookup import ROW, Lookup, key_code
-from sojourn.serving.inputs.owner import OWNER_FEATURES, fill_owner_features
+from sojourn.serving.inputs.owner import LONGER_LOG10, OWNER_FEATURES, fill_owner_features
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
 
 __all__ = [
     "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "HISTORY_OF", "LIMIT", "LIMIT_MAX_S", "LIMIT_MIN_S",
-    "OWNER_FEATURES", "ROW", "UNKNOWN", "WEEK_S", "Admission", "Encoder", "HistoryCut", "HistoryDefinition",
-    "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup", "Parsed", "checked_array", "clock_zero_s",
-    "fill_category_features", "fill_limit_features", "fill_owner_features", "has_limit", "key_code", "whole_arrays",
-    "whole_history", "yielding",
+    "LONGER_LOG10", "OWNER_FEATURES", "ROW", "UNKNOWN", "WEEK_S", "Admission", "Encoder", "HistoryCut",
+    "HistoryDefinition", "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup", "Parsed",
+    "checked_array", "clock_zero_s", "fill_category_features", "fill_limit_features", "fill_owner_features",
+    "has_limit", "key_code", "whole_arrays", "whole_history", "yielding",
 ]  # fmt: skip

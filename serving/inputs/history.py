@@ -10,7 +10,7 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +95,7 @@ class HistoryState:
         self._changed: set[OwnerState] | None = None  # owners that are no part of the cut that is being read
         self._is_owner = [key.kind == "owner" for key in definition.keys]
         self._n_features = len(definition.feature_names())
+        self._instant_log10 = definition.instant_log10
 
     def __len__(self) -> int:
         return sum(map(len, self._owners)) + sum(map(len, self._categories))
@@ -176,7 +177,7 @@ class HistoryState:
                     owner = self._thawed(idx, key, owner, self._changed)
                 if owner is not None and owner.end(admission.number, log_lifetime, definition.window,
                                                    definition.batch_gap_s):
-                    self.rows.write(owner.slot, owner.head(definition.window) + owner.ended_part())
+                    self.rows.write(owner.slot, owner.head(definition.window) + owner.ended_part(self._instant_log10))
             else:
                 slot, moments = self._category(self._categories[idx], key)
                 self.rows.order[slot] = self._n_category_ends
@@ -221,6 +222,16 @@ class HistoryState:
         owner = self._owners[idx].pop(name, None)  # type: ignore[arg-type]  # None is no name
         if owner is not None:
             self.rows.free(owner.slot)
+
+    def read_as(self, definition: HistoryDefinition) -> None:
+        """Read instant ends as this definition does; all else of it must be as it is."""
+        if replace(definition, instant_s=self.definition.instant_s) != self.definition:
+            raise ValueError(f"definition must differ from {self.definition!r} in instant_s at most, got "
+                             f"{definition!r}")
+        self.definition, self._instant_log10 = definition, definition.instant_log10
+        for owners in self._owners:
+            for owner in owners.values():
+                self.rows.write(owner.slot, owner.row(definition.window, self._instant_log10))
 
     def renew_token(self) -> None:
         """Tell the admissions from now on from those of another process that goes on from the same state."""
@@ -275,7 +286,7 @@ class HistoryState:
             self._owners[idx][name] = owner
             owner.slot = self.rows.new()
             self.rows.order[owner.slot] = position
-            self.rows.write(owner.slot, owner.row(self.definition.window))
+            self.rows.write(owner.slot, owner.row(self.definition.window, self._instant_log10))
 
     def _enter_categories(self, idx: int, categories: Mapping[tuple[str, ...], Sequence[float]]) -> None:
         for name, moments in categories.items():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.serving.inputs.owner import OWNER_FEATURES
+from sojourn.serving.inputs.owner import ALL_TOGETHER, OWNER_FEATURES, OWNER_FEATURES_APART
 
 HISTORY_OF = "history of "
 CATEGORY_FEATURES = ("ended", "mean")
@@ -33,9 +33,10 @@ class HistoryKey:
         """What its history is called beside the request's columns, which may have the key's name: `history of NAME`."""
         return f"{HISTORY_OF}{self.name}"
 
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of this key's features, in the order in which they are written."""
-        parts = OWNER_FEATURES if self.kind == "owner" else CATEGORY_FEATURES
+    def feature_names(self, is_apart: bool = False) -> tuple[str, ...]:
+        """Names of this key's features, in the order in which they are written. is_apart: of instant ends."""
+        owner_parts = OWNER_FEATURES_APART if is_apart else OWNER_FEATURES
+        parts = owner_parts if self.kind == "owner" else CATEGORY_FEATURES
         return tuple(f"{self.name}:{part}" for part in parts)
 
 
@@ -51,6 +52,8 @@ class HistoryDefinition:
     n_keys_max: owners or categories kept per key. Beyond it the owner whose last arrival is oldest is forgotten, or
         the category of which the last end is oldest, in training too. An owner takes 800 to 900 bytes in a full table
         (1 to 16 ended requests), so one of the default size takes 120 to 136 MB.
+    instant_s: ends within so many seconds are instant: owners' habits are of the others, and their share among the last
+        is a feature (docs/lifetime.md). None = all lifetimes together. How the history is read, not what it keeps.
     """
 
     keys: tuple[HistoryKey, ...]
@@ -59,21 +62,31 @@ class HistoryDefinition:
     category_memory: int = 2_000
     prior_strength: float = 20.0
     n_keys_max: int = 150_000
+    instant_s: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("window", 1), ("n_keys_max", 1), ("category_memory", 1), ("batch_gap_s", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
                 raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        if self.instant_s is not None and (isinstance(self.instant_s, bool) or not isinstance(self.instant_s, int)
+                                           or not 0 <= self.instant_s < 2**31):
+            raise ValueError(f"instant_s must be None or a whole number of seconds >= 0, got {self.instant_s!r}")
         if not isinstance(self.prior_strength, int | float) or not 0.0 <= self.prior_strength < math.inf:
             raise ValueError(f"prior_strength must be finite and >= 0, got {self.prior_strength!r}")
 
     def feature_names(self) -> tuple[str, ...]:
         """Names of all history features, in order."""
-        return tuple(name for key in self.keys for name in key.feature_names())
+        return tuple(name for key in self.keys for name in key.feature_names(self.instant_s is not None))
+
+    @property
+    def instant_log10(self) -> float:
+        """Log10 lifetimes (s) of at most this are instant ends; ALL_TOGETHER = none is. A lifetime is at least 1 s."""
+        return ALL_TOGETHER if self.instant_s is None else math.log10(max(self.instant_s, 1))
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form, as the bundle's schema holds it."""
+        """JSON form, as the bundle's schema holds it; no `instant_s` where there is none."""
+        apart = {} if self.instant_s is None else {"instant_s": self.instant_s}
         return {
             "keys": [{"name": key.name, "columns": list(key.columns), "kind": key.kind} for key in self.keys],
             "window": self.window,
@@ -81,6 +94,7 @@ class HistoryDefinition:
             "category_memory": self.category_memory,
             "prior_strength": self.prior_strength,
             "n_keys_max": self.n_keys_max,
+            **apart,
         }
 
     @classmethod

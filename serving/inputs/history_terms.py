@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.serving.inputs.encoder import WEEK_S, Encoder
@@ -11,8 +11,8 @@ from sojourn.serving.inputs.encoder import WEEK_S, Encoder
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """definition: as `HistoryDefinition.as_dict`. numbers: columns of its keys that are read as numbers. phase_s: of
-    the clock."""
+    """definition: as `HistoryDefinition.as_dict`, but for how instant ends are read. numbers: columns of its keys that
+    are read as numbers. phase_s: of the clock."""
 
     definition: Mapping[str, Any]
     numbers: frozenset[str]
@@ -22,7 +22,8 @@ class HistoryTerms:
     def of(cls, encoder: Encoder) -> HistoryTerms:
         """Those of a model."""
         columns = {column for key in encoder.history.keys for column in key.columns}
-        return cls(encoder.history.as_dict(), frozenset(columns.intersection(encoder.numbers)), encoder.phase_s)
+        kept = replace(encoder.history, instant_s=None)
+        return cls(kept.as_dict(), frozenset(columns.intersection(encoder.numbers)), encoder.phase_s)
 
     def clash(self, other: HistoryTerms, whose: str) -> str:
         """What makes a live history of these terms mean something else in others; "" where nothing does.

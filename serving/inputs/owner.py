@@ -20,7 +20,14 @@ OWNER_FEATURES = (
 `arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
 is and how late it is, and no later row lies where it learnt.
 """
+OWNER_FEATURES_APART = tuple("instant" if part == "mean_2" else part for part in OWNER_FEATURES)
+"""The same where instant ends are kept apart: `instant` is their share of the last that ended, `ended` and all that
+follows it are of the others (NaN where there is none)."""
+ALL_TOGETHER = -1.0
+"""Log10 lifetimes are never below 0: none is at most this, so none is an instant end."""
 _HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = math.log10(3_600.0), math.log10(86_400.0), math.log10(604_800.0)
+LONGER_LOG10 = (_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10)
+"""Log10 seconds of the shares `share_1h`, `share_1d`, `share_7d`."""
 _NAN = math.nan
 _DOUBLE = Struct("=d")
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
@@ -76,9 +83,9 @@ class OwnerState:
         other.running = None if self.running is None else self.running.copy()
         return other
 
-    def row(self, window: int) -> tuple[float, ...]:
+    def row(self, window: int, instant_log10: float) -> tuple[float, ...]:
         """The owner's whole row, whether or not one has ended."""
-        return self.head(window) + (self.ended_part() if self.n_ended else _NOTHING_ENDED)
+        return self.head(window) + (self.ended_part(instant_log10) if self.n_ended else _NOTHING_ENDED)
 
     def head(self, window: int) -> tuple[float, ...]:
         """The first 6 numbers of the owner's row, which arrivals change."""
@@ -92,9 +99,19 @@ class OwnerState:
         return (math.log1p(min(self.n_ended + n_running, window)), math.log1p(n_running), oldest_s, mean_s, last_s,
                 math.log1p(self.batch))  # fmt: skip
 
-    def ended_part(self) -> tuple[float, ...]:
-        """The other 9 numbers of the row, which only ends change; one has ended."""
-        recent = array("d", self.recent)
+    def ended_part(self, instant_log10: float) -> tuple[float, ...]:
+        """The other 9 numbers of the row, which only ends change; one has ended.
+
+        instant_log10: lifetimes of at most this are instant ends, apart from the others; ALL_TOGETHER = none is.
+        """
+        recent: Sequence[float] = array("d", self.recent)
+        share = _NAN
+        if instant_log10 >= 0.0:
+            n_all = len(recent)
+            recent = [value for value in recent if value > instant_log10]
+            share = (n_all - len(recent)) / n_all
+            if not recent:
+                return (0.0, _NAN, _NAN, _NAN, share, _NAN, _NAN, _NAN, _NAN)
         n = len(recent)
         total = 0.0
         for value in recent:
@@ -115,8 +132,10 @@ class OwnerState:
                     if value >= _WEEK_LOG10:
                         n_7d += 1
         last = recent[-1]
-        mean_2 = last if n == 1 else (last + recent[-2]) / 2.0
-        return math.log1p(n), mean, math.sqrt(squares / n), last, mean_2, longest, n_1h / n, n_1d / n, n_7d / n
+        fifth = share
+        if instant_log10 < 0.0:
+            fifth = last if n == 1 else (last + recent[-2]) / 2.0
+        return math.log1p(n), mean, math.sqrt(squares / n), last, fifth, longest, n_1h / n, n_1d / n, n_7d / n
 
     def batch_groups(self) -> list[Group]:
         """The ended requests of the batch in groups; of an owner at rest they are the whole batch."""
