@@ -1,0 +1,86 @@
+"""What a rectifier's migrations were expected to free, and what they freed.
+
+    python benchmarks/freed_hours.py [READER=PATH ...] [--n-requests 60000] [--n-seeds 5] [--budget 5]
+
+Of each trace the earlier part is learnt from (km) and the later one placed by nilas-expected, with pdre and value. On
+the synthetic trace a seed is another trace. In files it is another draw of what can't be migrated, and where the recipe
+draws, another arrangement. Sums over the seeds, a migration: host-hours expected and freed within the day (see
+`Result.migrations`), and freed in the whole replay.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import sojourn.simulator as sim
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.readers import read_trace
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.placement.asked_rows import asked_rows
+from sojourn.flows.placement.simulation import later_workload
+from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.stages.train import fit_family
+from sojourn.flows.stages.windows import windows
+from sojourn.models.lifetime import FitSettings
+from sojourn.models.measures import choose_threshold
+from sojourn.simulator.measures import debt
+from sojourn.simulator.measures.migrations import migration_figures
+
+
+def placed(trace: Trace, config: RetrainConfig,
+           seeds: Sequence[int]) -> Iterator[tuple[int, sim.Workload, sim.LifetimeSource]]:
+    """The later part of a trace as a workload of each seed, with the predictions of km."""
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = windows(rows, config.test_share, config.valid_share)
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
+    model = fit_family("km", split, settings, choose_threshold(split.train)).model
+    for seed in seeds:
+        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
+        asked, request_ids = asked_rows(workload, trace, rows)
+        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
+        yield seed, workload, sim.Held(workload.request_ids, curves)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--n-requests", type=int, default=60_000)
+    parser.add_argument("--n-seeds", type=int, default=5)
+    parser.add_argument("--budget", type=int, default=5)
+    given = parser.parse_args()
+    seeds = range(given.n_seeds)
+    traces: dict[str, Iterator[tuple[int, sim.Workload, sim.LifetimeSource]]] = {}
+    traces["synthetic"] = (each for seed in seeds for each in placed(
+        synthesize(given.n_requests, seed=seed), RetrainConfig(n_requests=given.n_requests, seed=seed), [seed]))
+    for spec in given.files:
+        reader, path = spec.split("=", 1)
+        traces[path] = placed(read_trace(reader, Path(path))[0], RetrainConfig(trace=Path(path), reader=reader), seeds)
+    for name, cases in traces.items():
+        sums: dict[str, list[tuple[float, ...]]] = {}
+        for seed, workload, source in cases:
+            whole_h = debt(workload, sim.simulate(workload, "nilas-expected", source)).host_h
+            for planner in ("pdre", "value"):
+                result = sim.simulate(workload, "nilas-expected", source,
+                                      rectify=sim.Rectify(planner, given.budget, seed=seed))
+                figures = migration_figures(workload, result)
+                sums.setdefault(planner, []).append((
+                    figures["n_freed_host"], figures["n_freed_none"], figures["moved_expected_h"],
+                    figures["moved_freed_h"], whole_h - debt(workload, result).host_h))
+        for planner, rows in sums.items():
+            n_freed, n_none, *hours = np.array(rows).sum(axis=0)
+            expected, freed, whole = (each / max(n_freed + n_none, 1.0) for each in hours)
+            print(f"{name}, {planner}:{given.budget}: {n_freed + n_none:.0f} migrations, {n_freed:.0f} freed their "
+                  f"host; each expected {expected:.1f} h, freed {freed:.1f} h in the day, {whole:.1f} h in all",
+                  flush=True)
+
+
+if __name__ == "__main__":
+    main()
