@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _rows_of(family: str, scores: Mapping[str, float],
 
 
 def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float, digits: int, mark: str) -> str:
-    if value is None:
+    if value is None or math.isnan(value):  # nobody was followed that far
         return "-"
     low, high = ends or (None, None)
     wide = digits if scale == 1.0 else 0  # of %, whole ones: the line must fit into 120 columns

@@ -126,3 +126,10 @@ def test_intervals_and_weeks_of_the_chosen_family_recalibrated_online() -> None:
     titles = [line for line in calibration_markdown(found) if line.startswith("### ")]
     assert titles[1:] == ["### Calibration of hazard by week of arrival",
                           "### Calibration of hazard, recalibrated online, by week of arrival"]
+
+
+def test_a_share_that_nobody_was_followed_to_has_no_interval_either() -> None:
+    found = _found()
+    found["scores"]["hazard"]["creation.coverage_90"] = float("nan")
+    found["intervals"]["hazard"]["creation.coverage_90"] = (1.0, 1.0)  # some draws have owners who were
+    assert calibration_rows(found)[0][6] == "-"
