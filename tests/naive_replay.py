@@ -10,6 +10,7 @@ from typing import Any
 
 import naive_dapp
 import naive_lava
+import naive_min_usage
 from naive import total_at
 from naive_scores import Host, score
 from sojourn.simulator import Defragmentation, Drain, Failure, Maintenance, Migration
@@ -52,6 +53,8 @@ class Replay:
     is_weighted: bool = False
     untagged: set[int] = field(default_factory=set)
     midnight: int = 0
+    # hosts by their placements, for Move To Front
+    fronts: list[int] = field(default_factory=list)
 
     def run(self, policy: str) -> list[int]:
         """The first host of each request, -1 = none; counts and integrals from the warm-up's end on are left in
@@ -64,6 +67,7 @@ class Replay:
         self.first, self.wait = [-1] * n, [0] * n
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
+        self.fronts = []
         self.plan: list[tuple[int, int, int]] = []
         self.host_events = self.known_host_events()
         self.n_arrived = self.n_events = 0
@@ -208,6 +212,7 @@ class Replay:
             naive_lava.came(self, i, host)
         elif self.policy.startswith("dapp"):
             naive_dapp.came(self, i, host)
+        naive_min_usage.came(self, i, host)
 
     def take_off(self, i: int, host: Host) -> None:
         """End on a host."""
@@ -226,6 +231,7 @@ class Replay:
             host.is_updated = True
         host.emptied_for = ""
         naive_lava.emptied(host)
+        naive_min_usage.emptied(host)
 
     def host_of(self, i: int) -> Host | None:
         """Where a request runs."""
@@ -428,7 +434,7 @@ class Replay:
 
     def exit_of(self, i: int) -> int:
         """When the request is predicted to leave: by its first prediction, or by the one at its uptime."""
-        if self.policy in ("la", "la-binary", "nilas-one-shot"):
+        if self.policy in ("la", "la-binary", "nilas-one-shot", "classify-departure", "hybrid"):
             return self.begins[i] + self.breakpoints[i][0][1]
         return self.begins[i] + total_at(self.breakpoints[i], self.now - self.begins[i])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import naive_dapp
 import naive_lava
+import naive_min_usage
 from naive import HOUR, NILAS_BUCKETS, mixed, overhang_at
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Host:
     residuals: set[int] = field(default_factory=set)
     # DAPP's
     tag: int = 0
+    # what its first request opened it for, in MinUsageTime packing
+    opened_for: Any = None
     # a cached exit, and when it is asked for again
     cached: int = 0
     cached_until: float = -math.inf
@@ -93,6 +96,8 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
     if policy == "lava-soft-joint":
         joint = math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1])
         return (naive_lava.class_preference(replay, i, host), joint, *packing)
+    if policy in naive_min_usage.POLICIES:
+        return (naive_min_usage.score(replay, i, host),)
     if policy.startswith("dapp"):
         return (naive_dapp.debt_cost(replay, i, host), *packing)
     if policy.startswith("lava"):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sojourn.simulator.policies.aligned_fit import ALIGNED_FIT
 from sojourn.simulator.policies.best_fit import BEST_FIT
+from sojourn.simulator.policies.classify_departure import CLASSIFY_DEPARTURE
 from sojourn.simulator.policies.dapp import (
     DAPP,
     DAPP_DAILY,
@@ -24,6 +25,7 @@ from sojourn.simulator.policies.dapp import (
 )
 from sojourn.simulator.policies.dapp_rules import DappRules, GroupRules
 from sojourn.simulator.policies.first_fit import FIRST_FIT
+from sojourn.simulator.policies.hybrid import HYBRID
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
@@ -35,6 +37,7 @@ from sojourn.simulator.policies.lava_readings import (
     LAVA_SOFT_EXPECTED,
     LAVA_SOFT_JOINT,
 )
+from sojourn.simulator.policies.move_to_front import MOVE_TO_FRONT
 from sojourn.simulator.policies.nilas import (
     NILAS,
     NILAS_60S,
@@ -53,12 +56,15 @@ from sojourn.simulator.policies.worst_fit import WORST_FIT
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "aligned-fit": ALIGNED_FIT,
     "best-fit": BEST_FIT,
+    "classify-departure": CLASSIFY_DEPARTURE,
     "dapp": DAPP,
     "first-fit": FIRST_FIT,
+    "hybrid": HYBRID,
     "joint-fit": JOINT_FIT,
     "la": LA,
     "la-binary": LA_BINARY,
     "lava": LAVA,
+    "move-to-front": MOVE_TO_FRONT,
     "nilas": NILAS,
     "nilas-expected": NILAS_EXPECTED,
     "random": RANDOM,
