@@ -17,10 +17,12 @@ POLICIES = ("move-to-front", "classify-departure", "hybrid")
 def came(replay: Replay, i: int, host: Host) -> None:
     """What the host's first request opens it for; with any, it is at the front."""
     replay.fronts.append(host.index)
+    found, interval = type_of(replay, i)
     if host.opened_for is None and replay.policy == "classify-departure":
         host.opened_for = max(replay.exit_of(i), replay.now) // (6 * HOUR)
     if host.opened_for is None and replay.policy == "hybrid":
         host.opened_for = type_of(replay, i) if is_of_own(replay, i) else "general"
+    replay.latest[found] = max(interval, replay.latest.get(found, interval))
 
 
 def emptied(host: Host) -> None:
@@ -54,6 +56,8 @@ def type_of(replay: Replay, i: int) -> tuple[int, int]:
 def is_of_own(replay: Replay, i: int) -> bool:
     """Whether there is a host of its type, or those of its type on general hosts would be too much with it."""
     own = type_of(replay, i)
+    if own[1] < replay.latest.get(own[0], own[1]):  # it migrates, and others of its class have come since
+        return 2 * math.sqrt(own[0]) * replay.need[i][0] > replay.capacity[0][0]
     if any(host.opened_for == own for host in replay.hosts):
         return True
     general = [r for host in replay.hosts if host.opened_for == "general" for r in host.running if r != i]

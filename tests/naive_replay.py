@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import naive_dapp
+import naive_joint_exact
 import naive_lava
 import naive_min_usage
 from naive import total_at
@@ -55,6 +56,8 @@ class Replay:
     midnight: int = 0
     # hosts by their placements, for Move To Front
     fronts: list[int] = field(default_factory=list)
+    # latest interval of each class, for the Hybrid Algorithm
+    latest: dict[int, int] = field(default_factory=dict)
 
     def run(self, policy: str) -> list[int]:
         """The first host of each request, -1 = none; counts and integrals from the warm-up's end on are left in
@@ -67,7 +70,7 @@ class Replay:
         self.first, self.wait = [-1] * n, [0] * n
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
-        self.fronts = []
+        self.fronts, self.latest = [], {}
         self.plan: list[tuple[int, int, int]] = []
         self.host_events = self.known_host_events()
         self.n_arrived = self.n_events = 0
@@ -144,6 +147,8 @@ class Replay:
                 self.add_to_plan([which])
         elif kind == DEADLINE and which < 0:
             naive_dapp.pass_time(self)
+        elif kind == DEADLINE and self.policy == "joint-exact":
+            naive_joint_exact.pass_deadline(self, self.hosts[which])
         elif kind == DEADLINE:
             naive_lava.pass_deadline(self, self.hosts[which])
         else:
@@ -212,7 +217,10 @@ class Replay:
             naive_lava.came(self, i, host)
         elif self.policy.startswith("dapp"):
             naive_dapp.came(self, i, host)
-        naive_min_usage.came(self, i, host)
+        elif self.policy == "joint-exact":
+            naive_joint_exact.came(self, i, host)
+        elif self.policy in naive_min_usage.POLICIES:
+            naive_min_usage.came(self, i, host)
 
     def take_off(self, i: int, host: Host) -> None:
         """End on a host."""
@@ -222,6 +230,8 @@ class Replay:
             naive_lava.left(self, i, host)
         elif self.policy.startswith("dapp"):
             naive_dapp.left(self, host)
+        elif self.policy == "joint-exact":
+            naive_joint_exact.left(self, host)
 
     def settle_emptiness(self, host: Host) -> None:
         """What becomes of a host that may have become empty."""
@@ -232,6 +242,7 @@ class Replay:
         host.emptied_for = ""
         naive_lava.emptied(host)
         naive_min_usage.emptied(host)
+        naive_joint_exact.emptied(host)
 
     def host_of(self, i: int) -> Host | None:
         """Where a request runs."""

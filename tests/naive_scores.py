@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import naive_dapp
+import naive_joint_exact
 import naive_lava
 import naive_min_usage
 from naive import HOUR, NILAS_BUCKETS, mixed, overhang_at
@@ -36,6 +37,8 @@ class Host:
     residuals: set[int] = field(default_factory=set)
     # DAPP's
     tag: int = 0
+    # joint-exact's, of each request the logarithms of its chances
+    known: list[list[int]] = field(default_factory=list)
     # what its first request opened it for, in MinUsageTime packing
     opened_for: Any = None
     # a cached exit, and when it is asked for again
@@ -87,6 +90,10 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
         return (packing[0], added_waste(replay, i, host), *packing)
     if policy == "joint-fit":
         return (math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1]), *packing)
+    if policy == "joint-exact":
+        extensions = (expected_extension(replay, i, host), naive_joint_exact.exact_extension(replay, i, host))
+        logarithms = math.log1p(extensions[0] / 7200) + math.log1p(extensions[1] / 7200)
+        return (2 * logarithms + float(packing[1]), *packing)
     if policy == "aligned-fit":
         extension = expected_extension(replay, i, host)
         slack = max(replay.exit_of_host(host) - replay.exit_of(i) + extension, 0)
@@ -162,4 +169,4 @@ def expected_extension(replay: Replay, i: int, host: Host) -> float:
         return extension
     reached = overhang_at(uptimes, replay.overhang[i], age)
     left = replay.exit_of(i) - replay.now
-    return extension * (left / reached) if reached > 0 else max(left - remaining, 0)
+    return extension / reached * left if reached > 0 else max(left - remaining, 0)

@@ -26,6 +26,7 @@ from sojourn.simulator.policies.dapp import (
 from sojourn.simulator.policies.dapp_rules import DappRules, GroupRules
 from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.hybrid import HYBRID
+from sojourn.simulator.policies.joint_exact import JOINT_EXACT
 from sojourn.simulator.policies.joint_fit import JOINT_FIT
 from sojourn.simulator.policies.la import LA
 from sojourn.simulator.policies.la_binary import LA_BINARY
@@ -60,6 +61,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "dapp": DAPP,
     "first-fit": FIRST_FIT,
     "hybrid": HYBRID,
+    "joint-exact": JOINT_EXACT,
     "joint-fit": JOINT_FIT,
     "la": LA,
     "la-binary": LA_BINARY,

@@ -86,7 +86,7 @@ def is_of_own(cluster: Cluster, request: Request, now: int) -> bool:
     found = duration_class(request.exit_s - arrival_s)
     if state.interval[found] != interval_number(found, arrival_s):
         return 2 * math.sqrt(found) * request.need[0] > cluster.capacity[0, 0]
-    load = state.load[found] + request.need[0]
+    load = state.load[found] - state.load_of[request.row] + request.need[0]  # of one that is to migrate once
     return state.n_own[found] > 0 or 2 * math.sqrt(found) * load > cluster.capacity[0, 0]
 
 

@@ -65,7 +65,8 @@ def expected_extension(cluster: Cluster, host: int, request: Request, now: int) 
     if request.age_s == 0:
         return extension_s
     reached_s = overhang_at(request, request.age_s)
-    return extension_s * (left_s / reached_s) if reached_s > 0.0 else float(max(left_s - host_left_s, 0))
+    # the quotient first: at a great age both are near the smallest number there is
+    return extension_s / reached_s * left_s if reached_s > 0.0 else float(max(left_s - host_left_s, 0))
 
 
 @kernel

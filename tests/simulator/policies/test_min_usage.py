@@ -106,6 +106,8 @@ def test_what_came_in_an_earlier_interval_counts_no_more() -> None:
     come(hybrid, hosts, 0, asked(1, 1000 + 900, need=1), now=1000)  # class 4, interval 1
     # 1 + 3 <= 4, though 4 more of the type before run on
     assert not is_of_own(hosts, asked(2, 1000 + 900, need=3), 1000)
+    # one that is to migrate from a general host counts once: 4 <= 4, not 1 + 4
+    assert not is_of_own(hosts, asked(1, 1000 + 900, need=4), 1000)
     go(hybrid, hosts, 0, 0, now=1001)
     # taken away from nothing: still 1
     assert not is_of_own(hosts, asked(2, 1000 + 900, need=3), 1000)

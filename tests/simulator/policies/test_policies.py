@@ -132,6 +132,8 @@ OVERHANG = {"uptimes_s": np.array([0, 3600, 7200]), "overhang_s": np.array([20_0
     # an expired host exit and an empty host's stale one are now
     (-50, 1, 0, 20_000, 20_000),
     (9_999, 0, 0, 20_000, 20_000),
+    # 1,041 h old: an overhang of 5,000 / 2^1,039 = 8e-310 s, halved in each of 10 hours more
+    (36_000, 1, 1_040 * 3600 + 3600, 7_200, 7_200 / 2**10),
     # an hour old, 15,000 s left: reached with probability 10,000 / 15,000; 5,000 x 15,000 / 10,000
     (3600, 1, 3600, 15_000, 7_500),
 ])

@@ -1,0 +1,157 @@
+"""joint-fit by the host's whole distribution as well as by its predicted exit; ours.
+
+joint-fit takes the host's exit for certain: it is the latest of its requests' means. A host with many requests is
+likely to stay longer than each of them, and one whose last request is either short or very long may be empty tomorrow.
+Here a host has the chance to be in use at times ahead, from all its requests' curves, and a request has a second
+extension: the time in which it runs and nothing else on the host does. Both extensions are weighed, and more against
+room than in joint-fit.
+
+The host's chances are kept, not asked at each decision: they gain a request at once, and are found anew the second
+after one has left, and after 15 minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.policies.joint_fit import SCALE_S
+from sojourn.simulator.policies.nilas_expected import expected_extension, overhang_at
+from sojourn.simulator.policies.packing import PACKING, free_share_left
+from sojourn.simulator.policies.policy import Hooks, Policy, kernel
+
+WEIGHT = 2.0
+"""Of the logarithm of each extension, against the free share left of the host."""
+EDGES_S = (0, 900, *(1800 << k for k in range(10)), 3_686_400)
+"""Edges of the cells of time ahead: 15 and 30 min, then doubling to 256 h, and 1,024 h."""
+N_CELLS = len(EDGES_S) - 1
+RENEWED_S = 900
+ONE = 1_000_000
+"""Logarithms of chances are whole millionths, so that their sums do not depend on an order."""
+CERTAIN = 50 * ONE
+
+
+class ExactState(NamedTuple):
+    """edges_s: int64 (N_CELLS + 1,). gone: int64 (n_hosts, N_CELLS), of each cell minus the logarithm of the chance
+    that all requests on the host have left, in millionths. found: the same, while it is found anew. deadline_s
+    (n_hosts,)."""
+
+    edges_s: np.ndarray
+    gone: np.ndarray
+    found: np.ndarray
+    deadline_s: np.ndarray
+
+
+def exact_state(n_hosts: int, n_requests: int) -> ExactState:
+    """All hosts empty.
+
+    >>> exact_state(2, 9).gone.shape
+    (2, 12)
+    """
+    gone, found = (np.zeros((n_hosts, N_CELLS), np.int64) for _ in range(2))
+    return ExactState(np.array(EDGES_S), gone, found, np.full(n_hosts, NEVER))
+
+
+@kernel
+def expected_after(request: Request, now: int, ahead_s: int) -> float:
+    """E[max(remaining - ahead, 0)] of a request now, seconds.
+
+    >>> one = Request(0, np.array([2]), 80, 0, np.array([0, 100, 200]), np.array([80, 40, 20]))
+    >>> [expected_after(one, 0, ahead_s) for ahead_s in (0, 50, 200)], expected_after(Request(0, one.need, 80), 0, 50)
+    ([80.0, 60.0, 20.0], 30.0)
+    """
+    left_s = request.exit_s - now
+    reached_s = overhang_at(request, request.age_s) if len(request.overhang_s) > 0 else 0.0
+    if reached_s <= 0.0:
+        return float(max(left_s - ahead_s, 0))
+    return overhang_at(request, request.age_s + ahead_s) / reached_s * left_s
+
+
+@kernel
+def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) -> None:
+    """Add a request to a host's chances, (N_CELLS,): of each cell its mean chance to have left."""
+    before_s = expected_after(request, now, 0)
+    for k in range(len(chances)):
+        after_s = expected_after(request, now, edges_s[k + 1])
+        gone = 1.0 - min(max((before_s - after_s) / (edges_s[k + 1] - edges_s[k]), 0.0), 1.0)
+        chances[k] += CERTAIN if gone <= 0.0 else min(int(np.rint(-ONE * math.log(gone))), CERTAIN)
+        before_s = after_s
+
+
+@kernel
+def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
+    """The host's chances gain the request."""
+    state = cluster.state
+    count(state.gone[host], state.edges_s, request, now)
+    state.deadline_s[host] = min(state.deadline_s[host], now + RENEWED_S)
+
+
+@kernel
+def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
+    """The host's chances are found anew in a second."""
+    cluster.state.deadline_s[host] = now + 1
+
+
+@kernel
+def emptied(cluster: Cluster, host: int, now: int) -> None:
+    """Nothing is to leave."""
+    cluster.state.gone[host, :] = 0
+    cluster.state.deadline_s[host] = NEVER
+
+
+@kernel
+def resident(cluster: Cluster, host: int, request: Request, now: int) -> None:
+    """A request that runs counts with what is predicted now."""
+    count(cluster.state.found[host], cluster.state.edges_s, request, now)
+
+
+@kernel
+def at_deadline(cluster: Cluster, host: int, now: int) -> None:
+    """After all residents have been asked: the host's chances."""
+    state = cluster.state
+    for k in range(state.gone.shape[1]):
+        state.gone[host, k] = state.found[host, k]
+        state.found[host, k] = 0
+    state.deadline_s[host] = now + RENEWED_S
+
+
+@kernel
+def exact_extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """Expected seconds in which the request runs and no other on the host does: the sum over cells of its own expected
+    time in the cell x the chance that all others have left.
+
+    >>> state = exact_state(2, 9)
+    >>> state.gone[0, :2] = CERTAIN, ONE  # in use for 15 min, then empty with chance 1 / e, then empty
+    >>> two = Cluster(np.full((2, 1), 8), np.full((2, 1), 4), np.array([1, 0]), np.array([1, 0]), state=state)
+    >>> [round(exact_extension(two, host, Request(0, np.array([2]), 2000), 0), 1) for host in (0, 1)]
+    [531.1, 2000.0]
+    """
+    state = cluster.state
+    before_s, total_s = expected_after(request, now, 0), 0.0
+    for k in range(len(state.edges_s) - 1):
+        after_s = expected_after(request, now, state.edges_s[k + 1])
+        alone = np.rint(ONE * math.exp(-state.gone[host, k] / ONE)) / ONE
+        total_s += min(max(before_s - after_s, 0.0), float(state.edges_s[k + 1] - state.edges_s[k])) * alone
+        before_s = after_s
+    return total_s
+
+
+@kernel
+def joint_exact_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """2 log(1 + extension of the predicted exit / 2 h) + 2 log(1 + exact extension / 2 h) + the free share left.
+
+    >>> one = Cluster(np.array([[8]]), np.array([[8]]), np.array([0]), np.array([0]), state=exact_state(1, 9))
+    >>> round(joint_exact_cost(one, 0, Request(0, np.array([2]), 7200), 0), 4)  # 2 log 2 + 2 log 2 + 6/8
+    3.5226
+    """
+    extensions = (math.log1p(expected_extension(cluster, host, request, now) / SCALE_S)
+                  + math.log1p(exact_extension(cluster, host, request, now) / SCALE_S))
+    return WEIGHT * extensions + free_share_left(cluster, host, request, 0)
+
+
+JOINT_EXACT = Policy("joint-exact", (joint_exact_cost, *PACKING), predictions="current",
+                     hooks=Hooks(exact_state, placed, departed, emptied, at_deadline, "", (), resident),
+                     about="as joint-fit, by the whole distribution of the host's exit, too; ours")
