@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import AGES_S, UPTIME_SHARES, label_of
@@ -18,6 +18,8 @@ _PALETTE = ("#8c8c8c", "#d98c3f", "#7b6bb0", "#3b6fb5", "#1b7f79", "#c2a21c", "#
             "#7a5236", "#2b2b2b")  # fmt: skip
 COLOURS: Mapping[str, str] = dict(zip(LIFETIME_MODELS, _PALETTE, strict=False))
 """By family; later families have matplotlib's own colours."""
+_STYLES: Mapping[str, Mapping[str, Any]] = {"hazard": {"linewidth": 3.0}, "mixture": {"linestyle": "--"}}
+"""What differs from a plain line, by family: a mixture that is all hazard lies on its line, and both are to be seen."""
 _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
 
 
@@ -97,7 +99,7 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
         points = [(position, values[key]) for position, key in enumerate(keys) if key in values]
         if points:
             axes.plot(*zip(*points, strict=True), marker="o", label=family, color=COLOURS.get(family),
-                      linewidth=2.6 if family == "hazard" else 1.6)
+                      **_STYLES.get(family, {}))
     axes.set_xticks(range(len(labels)), labels)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("age at which the scheduler asks")
@@ -114,7 +116,7 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
         points = [(100 * share, values[key]) for share, key in keys if key in values]
         if points:
             axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(family),
-                      linewidth=2.6 if family == "hazard" else 1.6)
+                      **_STYLES.get(family, {}))
     axes.set_ylim(0, 1)
     axes.set_xlabel("uptime, % of the request's own lifetime")
     axes.set_ylabel(f"F1 of “outlives {name}” (higher = better)")
