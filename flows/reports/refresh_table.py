@@ -14,9 +14,9 @@ TITLE = "Refresh"
 REFRESH_WORDS = (
     "Refresh: requests seen alive at an age, by the curve of their admission (held) and by a new one from the history "
     "as it stands then (refreshed). Brier: of what remains, integrated over log time (lower = better). +-: standard "
-    "error of the difference, over owners (over requests where there are too few owners). MAE: of log10 of what "
-    "remains, of observed ends (lower = better). Served: "
-    "the ages at which the new curve was better by more than a standard error on the validation window.",
+    "error of the difference, over owners (over requests where there are too few owners).",
+    "MAE: of log10 of what remains, of observed ends (lower = better). Served: the ages at which the new curve was "
+    "better by more than a standard error on the validation window.",
 )
 _TITLES = ("age", "requests", "Brier held", "refreshed", "+-", "MAE held", "refreshed", "served")
 
