@@ -146,7 +146,7 @@ def named_policy(policy: str | Policy) -> Policy:
 
     >>> named_policy("worst")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: policy must be one of aligned-fit, best-fit, dapp, dapp-daily, ..., got 'worst'
+    ValueError: policy must be one of aligned-fit, best-fit, ..., got 'worst'
     """
     if isinstance(policy, Policy):
         return policy

@@ -93,7 +93,7 @@ def test_what_a_preset_reads_wins_over_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (("--policy", "best"), "policy must be one of aligned-fit, best-fit, dapp,"),
+    (("--policy", "best"), "policy must be one of aligned-fit, best-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
     (("--preset", "everything"), f"preset must be one of {', '.join(PRESETS)}, got 'everything'"),
     (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),

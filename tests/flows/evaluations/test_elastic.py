@@ -21,6 +21,7 @@ def rows_of(seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(workload="w", load=0.8, seed=seed)
 
 
+@pytest.mark.slow
 def test_every_way_is_held_against_the_timer_of_its_seed() -> None:
     replays = pd.concat([rows_of(0), rows_of(1)], ignore_index=True)
     # regret asks both predictors, the others none

@@ -71,6 +71,7 @@ def test_hosts_ranked_within_three_types_are_chosen_as_by_a_scan_of_all(policy: 
     assert one.n_moves > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICY_NAMES)
 @settings(deadline=None, max_examples=50)
 @given(case=cases(), data=st.data())

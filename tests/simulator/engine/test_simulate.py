@@ -158,7 +158,7 @@ def test_rescores_of_the_warm_up_do_not_count() -> None:
 
 def test_bad_input_is_refused() -> None:
     workload = workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of((4.0, 4.0)))
-    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, best-fit, dapp, .*, got 'worst'"):
+    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, best-fit, .*, got 'worst'"):
         sim.simulate(workload, "worst")
     with pytest.raises(ValueError, match="source must be given for policy 'nilas'"):
         sim.simulate(workload, "nilas")
