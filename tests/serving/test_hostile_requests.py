@@ -146,6 +146,7 @@ def check_answers(vm: Lifetime) -> None:
     assert 60 < vm.next_change(60) <= math.inf
 
 
+@pytest.mark.slow
 @checked
 @given(request=requests(), now_s=times, arrival_s=st.none() | times)
 def test_an_odd_request_is_answered_or_refused_and_leaves_no_mark(made: Made, predictor: Predictor, request: Any,

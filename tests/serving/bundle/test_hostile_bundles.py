@@ -153,7 +153,8 @@ def owner_key(idx: int) -> dict[str, Any]:
     *[({"history": {"keys": [], name: most + 1}}, f"{name} must be at most {most}")
       for name, most in HISTORY_MAX.items()],
     ({"history": {"keys": [], "prior_strength": 10**400}}, "OverflowError"),
-    ({"background": [[0.0]] * (N_BACKGROUND_MAX + 1)}, "background must have at most 64 elements, got 65"),
+    pytest.param({"background": [[0.0]] * (N_BACKGROUND_MAX + 1)}, "background must have at most 64 elements, got 65",
+                 marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_what_goes_beyond_a_limit_is_refused_with_it(folder: Path, change: dict[str, Any], message: str) -> None:
     schema = json.loads((folder / "schema.json").read_bytes())
