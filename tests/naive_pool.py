@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 import naive_dapp
+import naive_joint_exact
 import naive_lava
 from naive import total_at
 from naive_replay import Replay
@@ -91,6 +92,8 @@ class NaivePool(Replay):
             self.at_host(self.at(which))
         elif which < 0:
             naive_dapp.pass_time(self)
+        elif self.policy == "joint-exact":
+            naive_joint_exact.pass_deadline(self, self.at(which))
         else:
             naive_lava.pass_deadline(self, self.at(which))
 
@@ -105,7 +108,7 @@ class NaivePool(Replay):
 
     def exit_of(self, i: int) -> int:
         """As in a fixed pool; a request that is yet to begin is asked as it will begin."""
-        if self.policy in ("la", "la-binary", "nilas-one-shot"):
+        if self.policy in ("la", "la-binary", "nilas-one-shot", "classify-departure", "hybrid"):
             return self.begins[i] + max(self.breakpoints[i][0][1], 0)
         return self.current(i)
 
