@@ -62,8 +62,9 @@ def test_simulate_a_small_trace(tmp_path: Path) -> None:
     for word in (*POLICIES, "stranded"):
         assert word in out
     n_asking = sum(policy.predictions != "none" for policy in POLICIES.values())
-    rows = [line for line in out.splitlines() if line.startswith("│")]  # a note below names those that reject more
-    assert [sum(word in row for row in rows) for word in ("oracle", "noise 1", "noise 2", "recall 0.8")] == [n_asking] * 4
+    rows = [row for row in out.splitlines() if row.startswith("│")]  # a note below names those that reject more
+    words = ("oracle", "noise 1", "noise 2", "recall 0.8")
+    assert [sum(word in row for row in rows) for word in words] == [n_asking] * 4
     assert (tmp_path / "p.png").stat().st_size > 10_000
 
 
