@@ -1,6 +1,6 @@
 """What a rectifier's migrations were expected to free, and what they freed.
 
-    python benchmarks/freed_hours.py [READER=PATH ...] [--n-requests 60000] [--n-seeds 5] [--budget 5]
+    python -m benchmarks.freed_hours [READER=PATH ...] [--n-requests 60000] [--n-seeds 5] [--budget 5]
 
 Of each trace the earlier part is learnt from (km) and the later one placed by nilas-expected, with pdre and value. On
 the synthetic trace a seed is another trace. In files it is another draw of what can't be migrated, and where the recipe
@@ -12,41 +12,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.placement.asked_rows import asked_rows
-from sojourn.flows.placement.simulation import later_workload
-from sojourn.flows.placement.sources import TableSource
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.measures import choose_threshold
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.migrations import migration_figures
 
 
 def placed(trace: Trace, config: RetrainConfig,
            seeds: Sequence[int]) -> Iterator[tuple[int, sim.Workload, sim.LifetimeSource]]:
-    """The later part of a trace as a workload of each seed, with the predictions of km."""
-    encoder = default_encoder(trace)
-    rows = build_rows(trace, encoder)
-    split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    model = fit_family("km", split, settings, choose_threshold(split.train)).model
-    for seed in seeds:
-        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
-        asked, request_ids = asked_rows(workload, trace, rows)
-        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
-        yield seed, workload, sim.Held(workload.request_ids, curves)
+    """Each seed, and the later part of a trace with it, with the predictions of km."""
+    for seed, (workload, source) in zip(seeds, later_parts(config, trace, seeds, "km"), strict=True):
+        yield seed, workload, source
 
 
 def main() -> None:

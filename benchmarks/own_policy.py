@@ -1,8 +1,8 @@
 """What `joint-fit` and `aligned-fit` gain over NILAS, LAVA and nilas-expected, and what each of their parts is worth.
 
-    python benchmarks/own_policy.py [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
+    python -m benchmarks.own_policy [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
         [--arrangements 10] [--readings] [--cores 96] [--mem 384] [--json PATH.json]
-    python benchmarks/own_policy.py --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
+    python -m benchmarks.own_policy --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
 trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the
@@ -20,27 +20,18 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.later_parts import later_parts
 from scipy.stats import t
 
 import sojourn.simulator as sim
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
-from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import replica
-from sojourn.flows.placement.simulation import later_workload
-from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.placement.truth_source import truth_source
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.measures import choose_threshold
 from sojourn.simulator import Policy
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies import PACKING
@@ -76,28 +67,12 @@ ABLATIONS = (
 Sources = Mapping[str, sim.LifetimeSource]
 
 
-def live_sources(config: RetrainConfig, trace: Trace,
-                 seeds: Sequence[int]) -> Iterator[tuple[sim.Workload, sim.LifetimeSource]]:
-    """The later part of a trace as a workload of each seed, and the hazard model of the earlier part, as the flow
-    `retrain` has."""
-    encoder = default_encoder(trace)
-    rows = build_rows(trace, encoder)
-    split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
-    for seed in seeds:
-        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
-        asked, request_ids = asked_rows(workload, trace, rows)
-        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
-        yield workload, sim.Held(workload.request_ids, curves)
-
-
 def synthetic_groups(n_requests: int, seeds: list[int],
                      n_replicas: int) -> Iterator[list[tuple[sim.Workload, Sources]]]:
     """Per seed, the replicas of one synthetic trace, each with its sources."""
     for seed in seeds:
         trace, mixtures = synthesize_with_truth(n_requests, seed=seed)
-        [(workload, live)] = live_sources(RetrainConfig(n_requests=n_requests, seed=seed), trace, [seed])
+        [(workload, live)] = later_parts(RetrainConfig(n_requests=n_requests, seed=seed), trace, [seed])
         sources = {"hazard": live, "truth": truth_source(trace, mixtures)}
         yield [(replica(workload, moved), sources) for moved in range(n_replicas)]
 
@@ -106,7 +81,7 @@ def file_groups(spec: str, seeds: list[int], cores: float, mem: float) -> Iterat
     """Per seed, one replica of a trace that stands in files."""
     reader, path = spec.split("=", 1)
     config = RetrainConfig(trace=Path(path), reader=reader, host_cpu_cores=cores, host_mem_gib=mem)
-    [(workload, live)] = live_sources(config, read_trace(reader, Path(path))[0], [config.seed])
+    [(workload, live)] = later_parts(config, read_trace(reader, Path(path))[0], [config.seed])
     for seed in seeds:
         yield [(replica(workload, seed), {"hazard": live})]
 
@@ -117,7 +92,7 @@ def arranged_groups(spec: str, seeds: list[int]) -> Iterator[list[tuple[sim.Work
     if reader != "openb":
         raise SystemExit(f"arrangements must be of synthetic or openb=PATH, since a log has only one, got {spec!r}")
     config = RetrainConfig(trace=Path(path), reader=reader)
-    for workload, live in live_sources(config, read_trace(reader, Path(path))[0], seeds):
+    for workload, live in later_parts(config, read_trace(reader, Path(path))[0], seeds):
         yield [(workload, {"hazard": live})]
 
 

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.learning import learn
 from sojourn.flows.compare.learnt_curves import learnt_source
 from sojourn.flows.compare.replay import workload_of
+from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.stages.ingest import ingested_trace
 from sojourn.models.measures.thresholds import label_of
@@ -35,38 +34,35 @@ AGES_S = (0, 600, 3600, 21600)
 def known_from(curves: Curves, total_s: np.ndarray, age_s: int) -> Curves:
     """The curves, and from an age on the true total of each request that reaches it. What was expected of a request at
     its start (overhang) stays, so that only the exits of running requests change. total_s: int64, one per row."""
-    if curves.overhang_s is None:
-        raise ValueError("curves must have overhangs, got those of a predictor that tells one lifetime")
-    uptimes, totals, overhangs, lengths = [], [], [], []
-    for row, curve in enumerate(curves.curve_of()):
-        start, stop = curves.offsets[curve], curves.offsets[curve + 1]
-        uptime, held, over = (array[start:stop] for array in (curves.uptime_s, curves.total_s, curves.overhang_s))
-        end_s = int(total_s[row])
-        if end_s > age_s:
-            grid, held = _cut(uptime, held, (age_s, end_s))
-            held = np.maximum(np.where(grid >= age_s, end_s, held), np.append(grid[1:], 0))
-            uptime, over = grid, np.round(np.interp(grid, uptime, over)).astype(np.int64)
-        uptimes.append(uptime)
-        totals.append(held)
-        overhangs.append(over)
-        lengths.append(len(uptime))
-    return Curves(np.append(0, np.cumsum(lengths)), np.concatenate(uptimes), np.concatenate(totals),
-                  overhang_s=np.concatenate(overhangs))
+    def told(end_s: int, uptime: np.ndarray, held: np.ndarray, over: np.ndarray) -> tuple[np.ndarray, ...]:
+        if end_s <= age_s:
+            return uptime, held, over
+        grid, held = _cut(uptime, held, (age_s, end_s))
+        held = np.maximum(np.where(grid >= age_s, end_s, held), np.append(grid[1:], 0))
+        return grid, held, np.round(np.interp(grid, uptime, over)).astype(np.int64)
+
+    return _each(curves, total_s, told)
 
 
 def own_known(curves: Curves, total_s: np.ndarray) -> Curves:
     """The curves with the true total in place of what was expected of a request at its start. total_s: int64, a row."""
-    uptimes, totals, overhangs, lengths = [], [], [], []
-    for row, curve in enumerate(curves.curve_of()):
-        start, stop = curves.offsets[curve], curves.offsets[curve + 1]
-        end_s = int(total_s[row])
-        uptime, held = _cut(curves.uptime_s[start:stop], curves.total_s[start:stop], (end_s, end_s + 1))
-        uptimes.append(uptime)
-        totals.append(held)
-        overhangs.append(np.maximum(end_s - uptime, 0))
-        lengths.append(len(uptime))
-    return Curves(np.append(0, np.cumsum(lengths)), np.concatenate(uptimes), np.concatenate(totals),
-                  overhang_s=np.concatenate(overhangs))
+    def told(end_s: int, uptime: np.ndarray, held: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, ...]:
+        grid, held = _cut(uptime, held, (end_s, end_s + 1))
+        return grid, held, np.maximum(end_s - grid, 0)
+
+    return _each(curves, total_s, told)
+
+
+def _each(curves: Curves, total_s: np.ndarray, told: Callable[..., tuple[np.ndarray, ...]]) -> Curves:
+    """Curves of what is told of each row's true total, uptimes, totals and overhangs: the three anew."""
+    if curves.overhang_s is None:
+        raise ValueError("curves must have overhangs, got those of a predictor that tells one lifetime")
+    own = [told(int(end_s), *(array[curves.offsets[curve]:curves.offsets[curve + 1]] for array in (
+        curves.uptime_s, curves.total_s, curves.overhang_s)))
+        for end_s, curve in zip(total_s, curves.curve_of(), strict=True)]
+    uptimes, totals, overhangs = (np.concatenate(parts) for parts in zip(*own, strict=True))
+    lengths = [len(uptime) for uptime, _, _ in own]
+    return Curves(np.append(0, np.cumsum(lengths)), uptimes, totals, overhang_s=overhangs)
 
 
 def _cut(uptime: np.ndarray, held: np.ndarray, at_s: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +116,7 @@ def main() -> None:
     print("|---|---:|---:|")
     for name in wide:
         more = wide[name] - wide["held"]
-        half = student.ppf(0.975, len(more) - 1) * more.std() / math.sqrt(len(more)) if len(more) > 1 else math.nan
+        half = float(t_half_width(more.to_numpy()[:, None])[0])
         print(f"| {name} | {wide[name].mean():+.2f} | {more.mean():+.2f} [{more.mean() - half:+.2f} to "
               f"{more.mean() + half:+.2f}] |")
     asked.json.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """What the groups of classes of DVLA's placement are worth where owners' habits drift, and what updating them is.
 
-    python benchmarks/regrouping.py [--n-requests 60000] [--days 84] [--seeds 0 1 2 3 4] [--drift none step:3 ...]
+    python -m benchmarks.regrouping [--n-requests 60000] [--days 84] [--seeds 0 1 2 3 4] [--drift none step:3 ...]
 
 Of a synthetic trace the first third is learnt from (km) and the rest replayed, 28 days in; the drift begins half way
 through the rest. All readings take dapp-weighted's classes and tags and differ in the groups alone: none, the first
@@ -15,20 +15,13 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
+from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_drift import Drift
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.intervals import t_half_width
-from sojourn.flows.placement.asked_rows import asked_rows
-from sojourn.flows.placement.simulation import later_workload
-from sojourn.flows.placement.sources import TableSource
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.measures import choose_threshold
 
 WINDOW_DAYS = 14
 READINGS = {
@@ -53,15 +46,7 @@ def replays(text: str, seed: int, n_requests: int, days: float) -> dict[tuple[st
     """The result of each predictor and reading, of one trace."""
     trace = synthesize(n_requests, seed=seed, days=days, drifts=drifts_of(text, days * 2 / 3))
     config = RetrainConfig(n_requests=n_requests, seed=seed, test_share=2 / 3)
-    encoder = default_encoder(trace)
-    rows = build_rows(trace, encoder)
-    split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    model = fit_family("km", split, settings, choose_threshold(split.train)).model
-    workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
-    asked, request_ids = asked_rows(workload, trace, rows)
-    learnt = sim.Held(workload.request_ids, TableSource(model.curve_table(asked), request_ids).curves(
-        workload.trace.requests))
+    [(workload, learnt)] = later_parts(config, trace, [seed], "km")
     rules = sim.DappRules(bounds_s=(600, 3_600, 21_600, 86_400, 259_200), long_class=5, tag_rule="weighted")
     found = {}
     for predictor, source in (("oracle", sim.Oracle(workload)), ("km", learnt)):

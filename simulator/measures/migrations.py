@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sojourn.simulator.engine import Result
 from sojourn.simulator.measures.measure import Measure
+from sojourn.simulator.rectification import DAY_S
 from sojourn.simulator.workloads import Workload
-
-DAY_S = 86_400
 
 
 def migration_figures(workload: Workload, result: Result) -> dict[str, float]:

@@ -1,0 +1,33 @@
+"""The later part of a trace as workloads, with a model of its earlier part, both as the flow `retrain` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import sojourn.simulator as sim
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.trace import Trace
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.placement.asked_rows import asked_rows
+from sojourn.flows.placement.simulation import later_workload
+from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.stages.train import fit_family
+from sojourn.flows.stages.windows import windows
+from sojourn.models.lifetime import FitSettings
+from sojourn.models.measures import choose_threshold
+
+
+def later_parts(config: RetrainConfig, trace: Trace, seeds: Sequence[int],
+                family: str = "hazard") -> Iterator[tuple[sim.Workload, sim.LifetimeSource]]:
+    """A workload of each seed, and what the family says of it; it is fitted once."""
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    split = windows(rows, config.test_share, config.valid_share)
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
+    model = fit_family(family, split, settings, choose_threshold(split.train)).model
+    for seed in seeds:
+        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
+        asked, request_ids = asked_rows(workload, trace, rows)
+        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
+        yield workload, sim.Held(workload.request_ids, curves)
