@@ -28,6 +28,7 @@ RULES = {
     "dapp-opens": replace(SHORT, empty="scored"),
     "dapp-figure-9": replace(SHORT, groups=GroupRules(window_days=14)),
     "dapp-ungrouped": replace(SHORT, tag_rule="weighted", groups=GroupRules("off")),
+    "dapp-ungrouped-events": replace(SHORT, tag_rule="weighted", tags="events", groups=GroupRules("off")),
     "dapp-timer": replace(SHORT, tag_rule="weighted",
                           groups=GroupRules("timer", window_days=1, warmup_days=1, timer_days=1)),
 }

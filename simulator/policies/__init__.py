@@ -20,6 +20,7 @@ from sojourn.simulator.policies.dapp import (
     DAPP_SYMMETRIC,
     DAPP_TIMER,
     DAPP_UNGROUPED,
+    DAPP_UNGROUPED_EVENTS,
     DAPP_WEIGHTED,
     dapp_policy,
 )
@@ -86,6 +87,7 @@ VARIANTS: Mapping[str, Policy] = MappingProxyType({
     "dapp-symmetric": DAPP_SYMMETRIC,
     "dapp-timer": DAPP_TIMER,
     "dapp-ungrouped": DAPP_UNGROUPED,
+    "dapp-ungrouped-events": DAPP_UNGROUPED_EVENTS,
     "dapp-weighted": DAPP_WEIGHTED,
     "lava-95": LAVA_95,
     "lava-any-class": LAVA_ANY_CLASS,

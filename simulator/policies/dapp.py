@@ -237,6 +237,9 @@ DAPP_EVENTS = dapp_policy("dapp-events", replace(_SHORT, tags="events"),
                           "dapp-short: tags are not renewed at midnight")
 DAPP_UNGROUPED = dapp_policy("dapp-ungrouped", replace(_SHORT, tag_rule="weighted", groups=GroupRules("off")),
                              "dapp-weighted: without groups")
+DAPP_UNGROUPED_EVENTS = dapp_policy(
+    "dapp-ungrouped-events", replace(_SHORT, tag_rule="weighted", tags="events", groups=GroupRules("off")),
+    "dapp-ungrouped: tags are not renewed at midnight")
 DAPP_TIMER = dapp_policy("dapp-timer", replace(_SHORT, tag_rule="weighted", groups=GroupRules("timer", timer_days=1,
                          window_days=1, warmup_days=1)), "dapp-weighted: a new group every day")
 DAPP_FIGURE_9 = dapp_policy("dapp-figure-9", replace(_SHORT, groups=GroupRules(window_days=14)),
