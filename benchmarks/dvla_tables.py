@@ -5,8 +5,8 @@
 
 Cells are those of `sojourn compare` in the store, under the same keys: what is there is not replayed again, and with
 --kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --few takes fewer of them. Figures
-are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the seeds; beside the paper's
-figures also in packing density, which is its measure.
+are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the seeds; beside the
+paper's figures also in packing density, which is its measure.
 """
 
 from __future__ import annotations
