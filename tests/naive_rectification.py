@@ -41,3 +41,39 @@ def values(chances: np.ndarray, order: list[int], host: list[int], weight_s: lis
             total += weight * empty[at, j]
         found[place] = total
     return found, empty
+
+
+def empty_spells(stays: list[tuple[int, int, int]], now_s: int) -> list[tuple[int, int, int]]:
+    """Host, begin and end of each spell in which a host that had been in use was empty. stays: host, from, to."""
+    found = []
+    for host in sorted({host for host, _, _ in stays}):
+        held_to_s = None
+        for _, from_s, to_s in sorted(stay for stay in stays if stay[0] == host):
+            if held_to_s is not None and from_s > held_to_s:
+                found.append((host, held_to_s, from_s))
+            held_to_s = to_s if held_to_s is None else max(held_to_s, to_s)
+        if held_to_s is not None and held_to_s < now_s:
+            found.append((host, held_to_s, now_s))
+    return found
+
+
+def still(spells: list[tuple[int, int, int]], from_s: int, now_s: int, knots_s: list[int]) -> list[list[int]]:
+    """Of hosts that became empty a day ago or earlier, how many were empty so much later, and how many there were."""
+    asked = [(host, since) for host, since, _ in spells if from_s <= since <= now_s - 86_400]
+    return [[sum(any(other == host and a <= since + knot and (since + knot < b or b == now_s) for other, a, b in spells)
+                 for host, since in asked), len(asked)] for knot in knots_s]
+
+
+def left(stays: list[tuple[int, int, int]], at_s: int, edges_s: list[int]) -> list[list[int]]:
+    """Of hosts in use at a time, how many were empty when all who ran there had left, and how many there were."""
+    found = [[0, 0] for _ in range((len(edges_s) - 1) // 4)]
+    for host in {host for host, _, _ in stays}:
+        own = [(a, b) for other, a, b in stays if other == host]
+        there = [b for a, b in own if a <= at_s < b]
+        if not there or max(there) > at_s + 86_400:
+            continue
+        last_s = max(there)
+        cell = max([k for k in range(len(edges_s) - 1) if edges_s[k] <= last_s - at_s], default=0) // 4
+        found[cell][0] += not any(at_s < a < last_s < b for a, b in own)
+        found[cell][1] += 1
+    return found

@@ -37,7 +37,8 @@ def print_migrations(table: pd.DataFrame) -> None:
                   caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
                           "them. Likely empty after: when they are done and it is first as likely empty as not; a "
                           "migration takes 20 minutes, 3 go at a time, in this order. Gain: host-hours expected "
-                          "within a day, less what the targets lose; of all migrations from that host together.")
+                          "within a day, less what the targets lose, if nothing new is placed on these hosts; of all "
+                          "migrations from that host together.")
     for title in ("request", "from", "to"):
         shown.add_column(title, no_wrap=True)
     for title in ("predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %", "likely empty\nafter, h",

@@ -7,24 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.loop import NOT_PLACED
-from sojourn.simulator.rectification import DAY_S, MigrationGroup, PoolView, Worth
+from sojourn.simulator.engine.stays import Stays, gaps
+from sojourn.simulator.rectification import DAY_S, MigrationGroup, PoolView, RefillRecord, Worth
 from sojourn.simulator.workloads import Workload
 
 NOT_BEGUN = -1
 
 
 class MigrationRecord:
-    """Migrations as they are planned, and when each began."""
+    """Migrations as they are planned, and when each began. refills: what the pool has shown so far."""
 
     def __init__(self) -> None:
+        self.refills = RefillRecord()
         self._planned: list[dict[str, float]] = []
+        self._begun: list[tuple[int, int, int]] = []
         self._n_groups = self._n_noted = 0
 
     def note_begun(self, plan: np.ndarray) -> None:
         """Take over when those that were added last began. plan: theirs, in the order in which they were added."""
         for own, begun_s in zip(self._planned[self._n_noted:], plan["begun_s"].tolist(), strict=True):
             own["begun_s"] = begun_s
+            if begun_s != NOT_BEGUN:
+                self._begun.append((int(own["row"]), int(own["target"]), begun_s))
         self._n_noted = len(self._planned)
 
     def add(self, now_s: int, view: PoolView, rows: np.ndarray, groups: Sequence[MigrationGroup],
@@ -39,6 +43,10 @@ class MigrationRecord:
                     "chance_without": own.chance_without, "likely_s": own.likely_s, "expected_h": own.gain_h,
                     "begun_s": NOT_BEGUN})
             self._n_groups += 1
+
+    def begun(self) -> np.ndarray:
+        """Row, target and begin of each migration of which it was noted that it began, int64 (n, 3)."""
+        return np.array(self._begun, np.int64).reshape(-1, 3)
 
     def table(self, workload: Workload, requests: np.ndarray, duration_s: int) -> pd.DataFrame:
         """One row a migration, the first planned first; see `Result.migrations`. requests: the loop's, at its end."""
@@ -62,7 +70,8 @@ def _results(found: pd.DataFrame, requests: np.ndarray, duration_s: int,
              horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
     """When the source of each migration was first empty, and the host-hours that its group freed; NaN where none."""
     empty_s, freed_h = np.full(len(found), np.nan), np.full(len(found), np.nan)
-    stays = _Stays(found[found["begun_s"] != NOT_BEGUN], requests, duration_s)
+    is_begun = found["begun_s"] != NOT_BEGUN
+    stays = Stays(found.loc[is_begun, ["row", "target", "begun_s"]].to_numpy(np.int64), requests, duration_s)
     for _, group in found.groupby("group"):
         begun = group[group["begun_s"] != NOT_BEGUN]
         if len(begun) == 0:
@@ -71,51 +80,12 @@ def _results(found: pd.DataFrame, requests: np.ndarray, duration_s: int,
         done_s = int(begun["begun_s"].max()) + duration_s
         rows, source = begun["row"].tolist(), int(begun["source"].iloc[0])
         held_to_s = max(int(requests["ends_s"][row]) for row in rows)
-        gaps = _gaps(stays.of(source), done_s, until_s)
-        gained_s = sum(max(min(to_s, held_to_s) - from_s, 0) for from_s, to_s in gaps)
+        spans = gaps(stays.of(source), done_s, until_s)
+        gained_s = sum(max(min(to_s, held_to_s) - from_s, 0) for from_s, to_s in spans)
         for target in dict.fromkeys(begun["target"].tolist()):
-            without = _gaps(stays.of(target, rows), int(begun["begun_s"].min()), until_s)
+            without = gaps(stays.of(target, rows), int(begun["begun_s"].min()), until_s)
             gained_s -= sum(to_s - from_s for from_s, to_s in without) - sum(
-                to_s - from_s for from_s, to_s in _gaps(stays.of(target), int(begun["begun_s"].min()), until_s))
-        empty_s[begun.index] = gaps[0][0] if gaps else np.nan
+                to_s - from_s for from_s, to_s in gaps(stays.of(target), int(begun["begun_s"].min()), until_s))
+        empty_s[begun.index] = spans[0][0] if spans else np.nan
         freed_h[begun.index] = gained_s / 3_600
     return empty_s, freed_h
-
-
-class _Stays:
-    """From when to when each request held room on which host, migrations in between."""
-
-    def __init__(self, begun: pd.DataFrame, requests: np.ndarray, duration_s: int) -> None:
-        rows = np.flatnonzero(requests["first_host"] != NOT_PLACED)
-        from_s = (requests["arrival_s"] + requests["wait_s"])[rows]
-        host, to_s = requests["first_host"][rows].copy(), requests["ends_s"][rows].copy()
-        further = np.zeros((len(begun), 4), np.int64)
-        last = {int(row): int(np.searchsorted(rows, row)) for row in set(begun["row"])}
-        for k, (row, target, begun_s) in enumerate(zip(begun["row"], begun["target"], begun["begun_s"], strict=True)):
-            ends_s, at = int(requests["ends_s"][row]), last[int(row)]
-            if at < len(rows):
-                to_s[at] = min(ends_s, begun_s + duration_s)
-            else:
-                further[at - len(rows), 3] = min(ends_s, begun_s + duration_s)
-            further[k] = row, target, begun_s, ends_s
-            last[int(row)] = len(rows) + k
-        self._row = np.append(rows, further[:, 0])
-        host = np.append(host, further[:, 1])
-        order = np.argsort(host, kind="stable")
-        self._host, self._row = host[order], self._row[order]
-        self._from_s = np.append(from_s, further[:, 2])[order]
-        self._to_s = np.append(to_s, further[:, 3])[order]
-
-    def of(self, host: int, but: Sequence[int] = ()) -> np.ndarray:
-        """Stays on a host, int64 (n, 2), from and to, by the first; but: without those of these requests."""
-        own = slice(*np.searchsorted(self._host, [host, host + 1]))
-        stays = np.stack([self._from_s[own], self._to_s[own]], axis=1)[~np.isin(self._row[own], list(but))]
-        return np.asarray(stays[np.argsort(stays[:, 0], kind="stable")])
-
-
-def _gaps(stays: np.ndarray, from_s: int, to_s: int) -> list[tuple[int, int]]:
-    """The spans of a time in which no stay holds; stays by their begin."""
-    stays = stays[(stays[:, 1] > from_s) & (stays[:, 0] < to_s)]
-    ends = np.maximum.accumulate(np.append(from_s, stays[:, 1]))
-    begins = np.append(stays[:, 0], max(to_s, from_s))
-    return [(int(end), int(begin)) for end, begin in zip(ends, begins, strict=True) if begin > end]

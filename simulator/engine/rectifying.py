@@ -9,11 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.simulator.engine.migration_record import NOT_BEGUN, MigrationRecord
+from sojourn.simulator.engine.stays import Stays
 from sojourn.simulator.loop import NOT_PLACED, OPEN, PLAN, World
-from sojourn.simulator.rectification import RECTIFIERS, PoolView, Rectify, worth
+from sojourn.simulator.rectification import (
+    DAY_S,
+    RECTIFIERS,
+    SAMPLE_S,
+    PoolView,
+    Rectify,
+    Refill,
+    count_left,
+    count_still,
+    worth,
+)
 
 
-def pool_view(world: World, now_s: int, cpu: int) -> tuple[PoolView, np.ndarray]:
+def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tuple[PoolView, np.ndarray]:
     """The pool of a paused replay, and the row of each of the view's requests, int64 (n,)."""
     requests, cluster = world.requests, world.cluster
     rows = np.flatnonzero(requests["host"] != NOT_PLACED)
@@ -23,7 +34,7 @@ def pool_view(world: World, now_s: int, cpu: int) -> tuple[PoolView, np.ndarray]
         cluster.capacity.copy(), cluster.free.copy(), cpu, cluster.closed == OPEN, cluster.n_running.copy(),
         world.hosts["kind"].copy(), running["host"].copy(), world.need[rows], now_s - running["start_s"], is_fixed,
         running["kind"].copy(), running["group"].copy(), running["curve_start"].copy(), running["curve_end"].copy(),
-        world.uptime_s, world.total_s, world.overhang_s)
+        world.uptime_s, world.total_s, world.overhang_s, refill)
     return view, rows
 
 
@@ -32,13 +43,16 @@ def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationR
     expected to free; what is left of the day before is struck off."""
     counts = world.counts[0]
     now_s = int(counts["time_s"])
-    view, rows = pool_view(world, now_s, cpu)
+    refill = None
+    if record is not None:
+        record.note_begun(world.plan[:counts["plan_to"]])
+        refill = _refill(world, record, now_s)
+    view, rows = pool_view(world, now_s, cpu, refill)
     found = RECTIFIERS[rectify.planner](view, rectify.budget, rectify.long_s)
     moves = [(rows[position], group.source, target, NOT_BEGUN) for group in found
              for position, target in zip(group.requests, group.targets, strict=True)]
     kept = _kept(world)
     if record is not None:
-        record.note_begun(world.plan[:counts["plan_to"]])
         record.add(now_s, view, rows, found, worth(view, found))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
@@ -46,6 +60,16 @@ def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationR
     world.plan[:len(whole)] = whole
     counts["plan_from"], counts["plan_to"] = 0, len(whole)
     counts["n_planned"] += len(moves)
+
+
+def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
+    """How soon hosts were in use again, by all that happened up to now."""
+    requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
+    if begin_s >= 0:
+        stays = Stays(record.begun(), requests, int(world.settings["duration_s"][0]), from_s=begin_s, until_s=now_s)
+        left = [count_left(*stays.all(), at_s) for at_s in range(begin_s, begin_s + DAY_S, SAMPLE_S)]
+        record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s))
+    return record.refills.refill()
 
 
 def _kept(world: World) -> np.ndarray:

@@ -3,14 +3,15 @@
 May import: `workloads` and what lies below it. A planner knows nothing of the loop that carries out its moves.
 """
 
+from sojourn.simulator.rectification.cells import edges_s
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.planners import RECTIFIERS, Planner
 from sojourn.simulator.rectification.pool_view import PoolView
+from sojourn.simulator.rectification.refill import SAMPLE_S, Refill, RefillRecord, Spells, count_left, count_still
 from sojourn.simulator.rectification.settings import BUDGET_MAX, DAY_S, Rectify, non_migratable
-from sojourn.simulator.rectification.value import edges_s
 from sojourn.simulator.rectification.worth import Worth, worth
 
 __all__ = [
-    "BUDGET_MAX", "DAY_S", "RECTIFIERS", "MigrationGroup", "Planner", "PoolView", "Rectify", "Worth", "edges_s",
-    "non_migratable", "worth",
+    "BUDGET_MAX", "DAY_S", "RECTIFIERS", "SAMPLE_S", "MigrationGroup", "Planner", "PoolView", "Rectify", "Refill",
+    "RefillRecord", "Spells", "Worth", "count_left", "count_still", "edges_s", "non_migratable", "worth",
 ]  # fmt: skip

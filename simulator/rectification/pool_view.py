@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sojourn.simulator.rectification.refill import Refill
+
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
@@ -19,6 +21,8 @@ class PoolView:
         group on one host, -1 = none.
     curve_start, curve_end: (n,), each request's curve in the flat arrays breakpoint_s, total_s and overhang_s (empty
         where the predictor tells one lifetime alone); see `predictions.Curves`.
+    refill: how soon others take what is left or freed, by what the pool has shown so far; None where that is not known,
+        and then nobody comes.
     """
 
     capacity: np.ndarray
@@ -38,6 +42,7 @@ class PoolView:
     breakpoint_s: np.ndarray
     total_s: np.ndarray
     overhang_s: np.ndarray
+    refill: Refill | None = None
 
     def remaining_s(self) -> np.ndarray:
         """Predicted remaining time of each request at its uptime, seconds, int64 (n,), above 0: higher = stays longer.

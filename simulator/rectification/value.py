@@ -13,33 +13,27 @@ import heapq
 import numpy as np
 
 from sojourn.simulator.rectification._value_kernels import fill_ended, fill_values
+from sojourn.simulator.rectification.cells import (
+    HORIZON_S,
+    MIGRATION_S,
+    N_CELLS,
+    done_s,
+    edges_s,
+    share_after,
+)
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.pool_view import PoolView
+from sojourn.simulator.rectification.refill import weights_s
 
-MIGRATION_S = 1_200
-"""A migration takes so long, and holds room on both hosts (LAVA, section 4.4): nothing is freed before."""
-HORIZON_S = 86_400
-"""What is freed later than this counts for nothing: by then the pool is another, and migrations are planned anew.
-Chosen with LEAST_GAIN_S on four synthetic seeds and openb (docs/simulator/rectification.md)."""
 SHORTEST_S = 6 * MIGRATION_S
 """A request predicted to end within this is not moved."""
-LEAST_GAIN_S = 6 * 3_600
-"""Host-seconds that a migration must be expected to free."""
-N_CELLS = 24
+LEAST_GAIN_S = 7 * 3_600
+"""Host-seconds that a migration must be expected to free, of a host that would stay empty to the horizon; less as an
+emptied host is refilled. Chosen with HORIZON_S."""
 _SAME_LOSS_S = 60
 """Targets that lose the same but for this are alike; then the fuller host is taken."""
 _MOST_LOOKED_AT = 2_000
 """Sets of requests that are weighed with their targets, besides as many again for each migration of the budget."""
-
-
-def edges_s() -> np.ndarray:
-    """Edges of the cells, seconds from now, int64 (N_CELLS + 1,): from the end of a migration to the horizon, each by
-    the same factor longer.
-
-    >>> edges_s()[[0, 1, -1]].tolist()
-    [1200, 1434, 86400]
-    """
-    return np.rint(np.geomspace(MIGRATION_S, HORIZON_S, N_CELLS + 1)).astype(np.int64)
 
 
 def chances(view: PoolView) -> np.ndarray:
@@ -66,7 +60,8 @@ class _Plan:
     def __init__(self, view: PoolView) -> None:
         n_hosts = len(view.capacity)
         self.view, self.free = view, view.free.copy()
-        self.weight_s = np.diff(edges_s()).astype(np.float64)
+        self.weight_s = weights_s(view.refill)
+        self.least_s = LEAST_GAIN_S * float(self.weight_s.sum()) / (HORIZON_S - MIGRATION_S)
         self.ended, self.empty = chances(view), np.ones((n_hosts, N_CELLS))
         self.is_source, self.is_target = np.zeros(n_hosts, bool), np.zeros(n_hosts, bool)
         left_s = view.remaining_s()
@@ -88,8 +83,8 @@ class _Plan:
             if n > n_left or self.is_source[source] or self.is_target[source]:
                 continue
             if group is None or n_chosen < len(found):
-                group = self._weighed(first, n)
-                if group is not None and group.gain_s >= n * LEAST_GAIN_S:
+                group = self._weighed(first, n, budget - n_left)
+                if group is not None and group.gain_s >= n * self.least_s:
                     heapq.heappush(heap, (-group.gain_s / n, first, n, len(found), group))
                 continue
             self._take(group)
@@ -107,21 +102,20 @@ class _Plan:
         n = place - first + 1  # a set that ends with this request
         without = np.where(np.append(is_first[1:], True), self.weight_s.sum(), np.append(self.values[1:], 0.0))
         gain = (without - self.values[first]) / n
-        is_set = ~self.is_staying[self.order] & (n <= budget) & (gain >= LEAST_GAIN_S)
+        is_set = ~self.is_staying[self.order] & (n <= budget) & (gain >= self.least_s)
         places = np.flatnonzero(is_set)
         places = places[np.argsort(-gain[places], kind="stable")][:_MOST_LOOKED_AT * (1 + budget)]
         return [(-float(gain[at]), int(first[at]), int(n[at]), -1, None) for at in places]
 
-    def _weighed(self, first: int, n: int) -> MigrationGroup | None:
-        """The set of a host's first n requests with a target for each and what they gain together; None where one finds
-        none."""
+    def _weighed(self, first: int, n: int, n_before: int) -> MigrationGroup | None:
+        """The set of a host's first n requests with a target for each and what they gain together, after n_before other
+        migrations; None where one finds none."""
         view, requests = self.view, self.order[first:first + n]
-        source = int(view.host[requests[0]])
-        stays = self.values[first + n] if self._is_followed(first + n, source) else self.weight_s.sum()
-        gain, free = float(stays - self.values[first]), self.free.copy()
+        source, free = int(view.host[requests[0]]), self.free.copy()
+        gain = self._gain(first, n, done_s(n_before + n - 1))
         empty: dict[int, np.ndarray] = {}
         targets: list[int] = []
-        for position in requests.tolist():
+        for k, position in enumerate(requests.tolist()):
             may = view.may_take(position, free) & ~self.is_source
             group = int(view.group[position])
             may[[target for other, target in zip(requests.tolist(), targets, strict=False)
@@ -129,19 +123,33 @@ class _Plan:
             hosts = np.flatnonzero(may)
             if len(hosts) == 0:
                 return None
-            still = self.weight_s * (1.0 - self.ended[position])
+            begun_s = done_s(n_before + k) - MIGRATION_S
+            still = self.weight_s * share_after(begun_s) * (1.0 - self.ended[position])
             chance = self.empty[hosts]
             for target, own in empty.items():
                 chance[hosts == target] = own
             loss = (chance * still).sum(axis=1)
             left = free[hosts, 0] - view.need[position, 0]
-            k = int(np.lexsort((hosts, left, np.floor(loss / _SAME_LOSS_S)))[0])
-            target = int(hosts[k])
-            gain -= float(loss[k])
+            best = int(np.lexsort((hosts, left, np.floor(loss / _SAME_LOSS_S)))[0])
+            target = int(hosts[best])
+            gain -= float(loss[best])
             free[target] -= view.need[position]
-            empty[target] = chance[k] * self.ended[position]
+            empty[target] = chance[best] * self.ended[position]
             targets.append(target)
         return MigrationGroup(source, tuple(requests.tolist()), tuple(targets), gain)
+
+    def _gain(self, first: int, n: int, from_s: int) -> float:
+        """Seconds for which a host is expected to be empty without its first n requests from a time on, less those for
+        which it is with them."""
+        source = int(self.view.host[self.order[first]])
+        if from_s <= MIGRATION_S:
+            without = self.values[first + n] if self._is_followed(first + n, source) else self.weight_s.sum()
+            return float(without - self.values[first])
+        last = first + n
+        while self._is_followed(last, source):
+            last += 1
+        more = self.ended[self.order[first + n:last]].prod(axis=0) - self.ended[self.order[first:last]].prod(axis=0)
+        return float((self.weight_s * share_after(from_s) * more).sum())
 
     def _is_followed(self, place: int, host: int) -> bool:
         return place < len(self.order) and int(self.view.host[self.order[place]]) == host

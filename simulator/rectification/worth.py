@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.rectification._value_kernels import fill_ended
+from sojourn.simulator.rectification.cells import MIGRATION_S, done_s, share_after
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.pool_view import PoolView
+from sojourn.simulator.rectification.refill import weights_s
 from sojourn.simulator.rectification.settings import DAY_S
-from sojourn.simulator.rectification.value import MIGRATION_S, chances, edges_s
+from sojourn.simulator.rectification.value import chances
 
-N_AT_ONCE = 3
-"""Migrations at a time (LAVA, section 4.4), in the order of the list."""
 STEP_S = 600
 """Chances from curves are means over so long."""
 Ended = Callable[[int, float], float]
@@ -26,10 +26,10 @@ Ended = Callable[[int, float], float]
 class Worth:
     """Of one group of migrations, with those before it.
 
-    chance, chance_without: that the source is empty a day from now, with the migrations and without them, 0..1.
-    likely_s: when all its migrations are done and it is first at least as likely empty as not, seconds from now; NaN
-    where that is not within a day. gain_h: host-hours that the source is expected to gain within a day, less what the
-    targets lose.
+    chance, chance_without: that all who run on the source now have left it a day from now, with the migrations and
+    without them, 0..1. likely_s: when all its migrations are done and that is first at least as likely as not, seconds
+    from now; NaN where that is not within a day. gain_h: host-hours that the source is expected to gain within a day,
+    less what the targets lose, by the view's refill.
     """
 
     chance: float
@@ -50,30 +50,24 @@ def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None 
     place = {position: k for k, position in enumerate(positions.tolist())}
     holds, found, n_before = 1.0 - chances(seen), [], 0  # the chance that a request holds its host, over each cell
     ended = ended or _by_curves(seen, place)
-    weight_s = np.diff(edges_s())
+    weight_s = weights_s(view.refill)
     for group in groups:
         hosts = dict.fromkeys([group.source, *group.targets])
         without = positions[host == group.source].tolist()
         before = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
         leaving = [place[position] for position in group.requests]
-        done_s = [MIGRATION_S * (k // N_AT_ONCE + 1) for k in range(n_before, n_before + len(group))]
+        ends_s = [done_s(k) for k in range(n_before, n_before + len(group))]
         n_before += len(group)
-        still = holds[leaving] * (1.0 - np.stack([_after(each_s) for each_s in done_s]))
-        holds[leaving] *= np.stack([_after(each_s - MIGRATION_S) for each_s in done_s])
+        still = holds[leaving] * (1.0 - np.stack([share_after(each_s) for each_s in ends_s]))
+        holds[leaving] *= np.stack([share_after(each_s - MIGRATION_S) for each_s in ends_s])
         host[leaving] = group.targets
         after = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
         after[group.source] *= (1.0 - still).prod(axis=0)
         gain_s = sum(float((weight_s * (after[at] - before[at])).sum()) for at in hosts)
-        gone_s = dict(zip(group.requests, done_s, strict=True))
+        gone_s = dict(zip(group.requests, ends_s, strict=True))
         found.append(Worth(_empty(ended, without, gone_s, DAY_S), _empty(ended, without, {}, DAY_S),
                            _likely_s(ended, without, gone_s), gain_s / 3_600))
     return found
-
-
-def _after(time_s: int) -> np.ndarray:
-    """The share of each cell that is after a time, float64 (n_cells,)."""
-    edges = edges_s()
-    return np.asarray(np.clip((edges[1:] - time_s) / np.diff(edges), 0.0, 1.0))
 
 
 def _by_curves(seen: PoolView, place: dict[int, int]) -> Ended:

@@ -17,7 +17,7 @@ import sojourn.simulator as sim
 from made_workloads import check_full, full_cases
 from naive_replay import Replay
 from sojourn.simulator.engine import rectifying
-from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView
+from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView, Refill
 
 HOUR = 3_600
 
@@ -133,3 +133,43 @@ def planned(workload: sim.Workload, source: sim.LifetimeSource) -> list[Migratio
         patched.setattr(rectifying, "RECTIFIERS", {"pdre": noted})
         sim.simulate(workload, "first-fit", source, rectify=sim.Rectify(non_migratable_share=0.0))
     return found
+
+
+def refills(rows: list[Any]) -> list[Refill | None]:
+    """What a rectifier is told of refills each day: predictions of 300 h for all."""
+    found: list[Refill | None] = []
+    workload = workload_of(rows, 3, 120 * HOUR)
+
+    def noted(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
+        found.append(view.refill)
+        return []
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rectifying, "RECTIFIERS", {"pdre": noted})
+        source = sim.Held(workload.request_ids, sim.one_step(np.full(len(rows), 300 * HOUR)))
+        sim.simulate(workload, "first-fit", source, rectify=sim.Rectify())
+    return found
+
+
+def test_what_a_pool_has_shown_is_told_a_day_later() -> None:
+    # Host 0 is in use to 5 h, from 6 h to 100 h. It becomes empty once, at 5 h, and is in use again from 1 h after on.
+    found = refills([(0, 5 * HOUR, 5.0, 1.0), (6 * HOUR, 100 * HOUR, 5.0, 1.0)])
+    told = [np.round(each.still_empty[[0, -1]], 3).tolist() for each in found if each is not None]
+    assert len(found) == len(told) == 6
+    # At 0 h and 24 h nothing is known of a whole day; from 48 h on that host, and one that is taken to stay empty.
+    assert told == [[1.0, 1.0]] * 2 + [[1.0, 0.5]] * 4
+    left = [each.left_empty[[0, -1]].tolist() for each in found if each is not None]
+    assert left == [[1.0, 1.0]] * 6  # when the request of 0 h left nobody else was there
+
+
+def test_what_is_told_of_refills_does_not_see_the_future() -> None:
+    # Alike up to 48 h, when the second day is counted: in one of them the last request ends at 49 h, in the other late,
+    # and another comes at 50 h.
+    rows = [(0, 5 * HOUR, 5.0, 1.0), (6 * HOUR, 20 * HOUR, 5.0, 1.0), (7 * HOUR, 30 * HOUR, 5.0, 1.0)]
+    one = refills([*rows, (9 * HOUR, 49 * HOUR, 3.0, 1.0)])
+    other = refills([*rows, (9 * HOUR, 110 * HOUR, 3.0, 1.0), (50 * HOUR, 60 * HOUR, 8.0, 1.0)])
+    told = [[None if each is None else (each.left_empty.tolist(), each.still_empty.tolist()) for each in found[:3]]
+            for found in (one, other)]
+    assert told[0] == told[1]
+    assert one[2] is not None
+    assert one[2].still_empty[-1] < 1.0

@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 
 import naive_rectification
 from made_views import pool_of
-from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView
-from sojourn.simulator.rectification.value import (
-    HORIZON_S,
-    LEAST_GAIN_S,
-    MIGRATION_S,
-    _Plan,
-    chances,
-    edges_s,
-)
+from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView, Refill, edges_s
+from sojourn.simulator.rectification.cells import HORIZON_S, MIGRATION_S
+from sojourn.simulator.rectification.value import LEAST_GAIN_S, _Plan, chances
 
 DAY_S, HOUR = 86_400, 3_600
 WHOLE_S = float(HORIZON_S - MIGRATION_S)
@@ -75,6 +69,29 @@ def test_an_emptied_host_is_no_target_and_a_target_is_not_emptied() -> None:
 def test_of_targets_that_lose_nothing_the_fullest_is_taken() -> None:
     requests = [(0, 2, 900), (1, 2, 900, "fixed"), (2, 5, 900, "fixed"), (3, 4, 900, "fixed")]
     assert [each.targets for each in value(pool_of(requests, 4))] == [(2,)]
+
+
+def test_what_begins_later_gains_later() -> None:
+    # Each request goes to host 0, which is in use throughout. Hosts 1 to 4 have one each; the fourth migration is done
+    # at minute 40. So are both of host 5, which is empty 20 minutes later than were it the first.
+    requests = [(0, 2, 900, "fixed"), *((at, 1, 900) for at in range(1, 5)), (5, 1, 900), (5, 1, 900)]
+    assert [(each.source, each.gain_s) for each in value(pool_of(requests, 6))] == [
+        (1, WHOLE_S), (2, WHOLE_S), (3, WHOLE_S), (4, pytest.approx(WHOLE_S - MIGRATION_S)),
+        (5, pytest.approx(WHOLE_S - MIGRATION_S))]
+
+
+def test_where_freed_hosts_are_soon_in_use_again_the_time_of_freeing_says_less() -> None:
+    # Host 0 is free at once without request 0 (24 h), host 1 after 12 h without request 1 (12 h left of the day).
+    requests = [(0, 2, 900), (1, 2, 900), (1, 1, 12), (2, 4, 900, "fixed")]
+    nobody = value(pool_of(requests, 3))
+    assert [each.gain_s for each in nobody] == pytest.approx([WHOLE_S, 12 * HOUR], rel=0.2)
+    # If every host that became empty is in use again within 20 minutes, both free as much.
+    soon = Refill(np.ones(25), np.append(1.0, np.zeros(25)))
+    both = value(pool_of(requests, 3, refill=soon))
+    assert [each.gain_s for each in both] == pytest.approx([MIGRATION_S / 2] * 2)
+    # If others always come to a host before it is left, nothing is freed but by the first, and least of all is little.
+    never = Refill(np.append(1.0, np.zeros(24)), np.ones(26))
+    assert [(each.source, each.gain_s) for each in value(pool_of(requests, 3, refill=never))] == [(0, WHOLE_S)]
 
 
 @pytest.mark.parametrize("n_hosts", [1, 3])
@@ -143,7 +160,7 @@ def worth(view: PoolView, moved: dict[int, int]) -> float:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_gain_that_is_told_is_that_of_the_pool_afterwards(seed: int) -> None:
     view = curve_view(seed, 4)
-    found = value(view, 4)
+    found = value(view, 3)  # all at once
     moved = {r: t for each in found for r, t in zip(each.requests, each.targets, strict=True)}
     assert sum(each.gain_s for each in found) == pytest.approx(worth(view, moved), rel=1e-9, abs=1e-6)
 
