@@ -1,12 +1,12 @@
 """The tables of docs/simulator/dvla.md: parts of the preset `dvla`, replayed where they are not kept yet, and printed.
 
     python -m benchmarks.dvla_tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
-        [--few] [--kept]
+        [--policy NAME ...] [--predictor NAME ...] [--kept]
 
 Cells are those of `sojourn compare` in the store, under the same keys: what is there is not replayed again, and with
---kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --few takes fewer of them. Figures
-are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the seeds; beside the
-paper's figures also in packing density, which is its measure.
+--kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --policy and --predictor take
+some of them. Figures are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the
+seeds; beside the paper's figures also in packing density, which is its measure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from sojourn.simulator.experiments import BASELINE, label_of
 
 PDRE, VALUE = "pdre:5", "value:5"
 RECTIFIERS = ("", PDRE, VALUE)
-FEW = ("nilas", "nilas-expected", "lava", "joint-fit", "joint-exact", "dapp", "dapp-short")
 SWEPT = ("nilas", "joint-fit", "joint-exact", "dapp")
 RECALLED = ("nilas", "joint-fit", "joint-exact", "dapp", "dapp-short")
 RECALLS = ("recall:0.4", "recall:0.6", "recall:0.8", "recall:1")
@@ -61,13 +60,12 @@ PARTS = MappingProxyType({
     "cold": Part(("oracle",), start="cold"),
     "cold-recall": Part((*RECALLS, *OF_OWNERS[:-1]), RECALLED, start="cold"),
 })
-OF_FEW = MappingProxyType({
-    "live": Part(("hazard", "oracle"), FEW),
-    "recall": Part((*RECALLS, *OF_OWNERS[:-1]), ("nilas", "joint-exact", "dapp")),
-    "loads": PARTS["loads"],
-    "cold": replace(PARTS["cold"], policies=FEW),
-    "cold-recall": Part((*RECALLS, *OF_OWNERS[:-1]), ("nilas", "joint-exact", "dapp"), start="cold"),
-})
+
+
+def some_of(part: Part, policies: Sequence[str] | None, predictors: Sequence[str] | None) -> Part:
+    """The part with these of its policies and predictors alone, all where None is given."""
+    return replace(part, policies=tuple(each for each in part.policies if policies is None or each in policies),
+                   predictors=tuple(each for each in part.predictors if predictors is None or each in predictors))
 
 
 def cells_of(part: Part, trace: str, store: Path, n_seeds: int) -> list[Cell]:
@@ -216,13 +214,15 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path(".sojourn"))
     parser.add_argument("--part", action="append", choices=tuple(PARTS))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--policy", action="append")
+    parser.add_argument("--predictor", action="append")
     parser.add_argument("--kept", action="store_true")
     asked = parser.parse_args()
     for trace in asked.traces:
-        for name, part in (OF_FEW if asked.few else PARTS).items():
+        for name, whole in PARTS.items():
             if asked.part and name not in asked.part:
                 continue
+            part = some_of(whole, asked.policy, asked.predictor)
             grid = cells_of(part, trace, asked.store, asked.seeds)
             failed = {} if asked.kept else run_cells(grid, local_workers(1))
             store = CellStore(asked.store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from sojourn.flows.compare.comparison import comparison_data, run_cells
 from sojourn.flows.compare.comparison_log import as_document
 from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.compare.grid import Cell
+from sojourn.flows.intervals import t_half_width
 from sojourn.flows.outside.workers import local_workers
 from sojourn.flows.reports.comparison_report import comparison_markdown
 
@@ -116,6 +118,25 @@ def test_a_best_fit_that_failed_takes_its_seed_out_of_the_gains_only() -> None:
     assert [row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]] == pytest.approx([1.5, -4.8531, 7.8531], abs=1e-4)
     # best-fit's mean at these two is 21, the bound 33: 1.5 of 12
     assert row["gap_closed_pct"] == pytest.approx(12.5)
+
+
+def test_differences_have_the_numbers_of_each_pair_alone() -> None:
+    rng = np.random.default_rng(0)
+    rows = [(workload, load, label, seed, rng.normal(30.0))
+            for workload in ("cold", "warm") for load in (0.6, 0.8) for label in "abcdef" for seed in range(5)
+            if (label != "f" and (label, seed) not in (("b", 0), ("c", 3), ("c", 4))) or (label, seed) == ("f", 0)]
+    table = pd.DataFrame(rows, columns=["workload", "load", "label", "seed", "empty_hosts_pct"])
+    found = differences_table(table)
+    expected = []
+    for (workload, load), group in table.groupby(["workload", "load"], sort=False):
+        by_seed = {label: own.set_index("seed")["empty_hosts_pct"] for label, own in group.groupby("label", sort=False)}
+        for label, other in combinations(by_seed, 2):
+            both = (by_seed[label] - by_seed[other]).dropna().to_numpy()
+            if len(both):  # b has no seed 0, and f no other
+                mean, half = both.mean(), t_half_width(both[:, None])[0]
+                expected.append((workload, load, label, other, len(both), mean, mean - half, mean + half))
+    assert len(found) == 4 * (15 - 1)
+    pd.testing.assert_frame_equal(found, pd.DataFrame(expected, columns=list(found)))
 
 
 def test_one_seed_has_no_interval() -> None:
