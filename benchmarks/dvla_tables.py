@@ -1,18 +1,19 @@
 """The tables of docs/simulator/dvla.md: parts of the preset `dvla`, replayed where they are not kept yet, and printed.
 
     python -m benchmarks.dvla_tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
-        [--policy NAME ...] [--predictor NAME ...] [--kept]
+        [--policy NAME ...] [--predictor NAME ...] [--alone] [--kept]
 
 Cells are those of `sojourn compare` in the store, under the same keys: what is there is not replayed again, and with
---kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --policy and --predictor take
-some of them. Figures are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the
+--kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --policy and --predictor take some of
+them, and --alone no migrations. Tables have whatever is kept of the traces and parts that are named, with a column for
+each trace. Figures are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the
 seeds; beside the paper's figures also in packing density, which is its measure.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.cell_store import CellStore
+from sojourn.flows.compare.cell_store import CellResult, CellStore
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.comparison_tables import cells_table
@@ -31,6 +32,7 @@ from sojourn.flows.intervals import t_half_width
 from sojourn.flows.outside.workers import local_workers
 from sojourn.simulator.experiments import BASELINE, label_of
 
+EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"
 PDRE, VALUE = "pdre:5", "value:5"
 RECTIFIERS = ("", PDRE, VALUE)
 SWEPT = ("nilas", "joint-fit", "joint-exact", "dapp")
@@ -40,7 +42,9 @@ OF_OWNERS = ("owner-recall:0.4", "owner-recall:0.6", "owner-recall:0.8", "recall
 DVLA = ("dapp", PDRE)
 OWN = tuple((policy, rectifier) for rectifier in (PDRE, VALUE)
             for policy in ("nilas-expected", "joint-fit", "joint-exact"))
-"""Our pairs; nilas-expected is the weakest of ours, and pdre is DVLA's."""
+"""Our pairs; pdre is DVLA's own list."""
+Placing = tuple[str, str, str]
+"""Policy, rectifier and predictor; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,41 +72,37 @@ def some_of(part: Part, policies: Sequence[str] | None, predictors: Sequence[str
                    predictors=tuple(each for each in part.predictors if predictors is None or each in predictors))
 
 
-def cells_of(part: Part, trace: str, store: Path, n_seeds: int) -> list[Cell]:
+def cells_of(part: Part, trace: str, store: Path, n_seeds: int, rectifiers: tuple[str, ...]) -> list[Cell]:
     """The grid of a part, without the oracle where it is not asked for."""
     reader, _, path = trace.partition("=")
     read: dict[str, Any] = {"reader": reader, "trace": Path(path)} if path else {}
-    config = CompareConfig(store=store, policies=part.policies, predictors=part.predictors, rectifiers=(PDRE, VALUE),
+    config = CompareConfig(store=store, policies=part.policies, predictors=part.predictors, rectifiers=rectifiers,
                            loads=part.loads, starts=(part.start,), n_seeds=n_seeds, **read)
     asked = {*part.predictors}
     return [cell for cell in config.cells() if cell.predictor is None or cell.predictor.name in asked]
 
 
 class Cells:
-    """The figures of cells by what they are."""
+    """The figures of a trace's cells of one start, by what they are."""
 
     def __init__(self, table: pd.DataFrame) -> None:
-        self._table = table
         self._by_cell = {key: own.set_index("seed") for key, own in table.groupby(["load", "label"])}
 
-    def values(self, figure: str, load: float, policy: str, rectifier: str, predictor: str) -> pd.Series | None:
+    def values(self, figure: str, policy: str, rectifier: str, predictor: str, load: float = 0.8) -> pd.Series | None:
         """A figure by seed; None where there is no such cell. Best-fit without migrations asks no predictor."""
         placing = f"{policy} + {rectifier}" if rectifier else policy
-        predictor = "" if placing == BASELINE else predictor
-        own = self._by_cell.get((load, label_of(placing, predictor)))
+        own = self._by_cell.get((load, label_of(placing, "" if placing == BASELINE else predictor)))
         return None if own is None else own[figure].astype(float)
 
-    def differs(self, of: tuple[str, str, str], less: tuple[str, str, str] = (BASELINE, "", ""), load: float = 0.8,
-                figure: str = "empty_hosts_pct") -> np.ndarray | None:
-        """What the first policy, rectifier and predictor has above the other, by seed."""
-        one, other = self.values(figure, load, *of), self.values(figure, load, *less)
-        if one is None or other is None:
-            return None
-        both = (one - other).dropna().to_numpy()
-        return both if len(both) else None
+    def differs(self, of: Placing, less: Placing = (BASELINE, "", ""), load: float = 0.8,
+                figure: str = EMPTY) -> np.ndarray | None:
+        """What the first policy, rectifier and predictor has above the other, by seed that has both."""
+        one, other = self.values(figure, *of, load), self.values(figure, *less, load)
+        both = None if one is None or other is None else (one - other).dropna().to_numpy()
+        return None if both is None or len(both) == 0 else both
 
 
-def interval(values: np.ndarray | None, digits: int = 2) -> str:
+def interval(values: np.ndarray | None) -> str:
     """Mean and 95 % t-interval.
 
     >>> interval(np.array([1.0, 2.0, 3.0]))
@@ -111,43 +111,51 @@ def interval(values: np.ndarray | None, digits: int = 2) -> str:
     if values is None:
         return "-"
     mean = float(values.mean())
-    if len(values) < 2:
-        return f"{mean:+.{digits}f}"
     half = float(t_half_width(values[:, None])[0])
-    return f"{mean:+.{digits}f} [{mean - half:+.{digits}f}, {mean + half:+.{digits}f}]"
+    return f"{mean:+.2f}" if len(values) < 2 else f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
 
 
-def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Markdown; rows in which nothing was replayed are left out."""
-    kept = [row for row in rows if any(each != "-" for each in row[1:])]
-    if not kept:
-        return
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in kept:
-        print(f"| {' | '.join(row)} |")
+def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], n_titles: int = 1) -> None:
+    """Markdown, without the columns and rows in which nothing was replayed. n_titles: columns that name a row."""
+    shown = [k for k in range(len(head)) if k < n_titles or any(row[k] != "-" for row in rows)]
+    kept = [row for row in rows if any(each != "-" for each in row[n_titles:])]
+    if kept:
+        print(f"\n{title}\n\n| {' | '.join(head[k] for k in shown)} |\n|{'---|' * len(shown)}")
+        for row in kept:
+            print(f"| {' | '.join(row[k] for k in shown)} |")
 
 
-def print_gains(cells: Cells, predictors: Sequence[str], policies: Sequence[str], load: float = 0.8) -> None:
-    for predictor in predictors:
-        print_table(
-            f"Gain over best-fit, pp, {predictor}, load {load:g}", ("policy", "no migrations", PDRE, VALUE),
-            [(f"`{policy}`", *(interval(cells.differs((policy, each, predictor), load=load)) for each in RECTIFIERS))
-             for policy in (BASELINE, *policies)])
+def words(policy: str, rectifier: str) -> str:
+    return f"`{policy}`, `{rectifier}`" if rectifier else f"`{policy}`"
 
 
-def print_recalls(cells: Cells, policies: Sequence[str]) -> None:
-    for words, predictors in (("of single requests", RECALLS), ("of whole owners", OF_OWNERS)):
-        for figure, unit in (("packing_density_pct", "packing density"), ("empty_hosts_pct", "empty hosts")):
-            rows = []
-            for policy in policies:
-                for rectifier in RECTIFIERS:
-                    gains = [cells.differs((policy, rectifier, each), figure=figure) for each in predictors]
-                    rise = cells.differs((policy, rectifier, predictors[-1]), (policy, rectifier, predictors[0]),
-                                         figure=figure)
-                    rows.append((f"`{policy}`{f', `{rectifier}`' if rectifier else ''}", *map(interval, gains),
-                                 interval(rise)))
-            print_table(f"Recall {words}: gain over best-fit, {unit}, pp",
-                        ("", "40 %", "60 %", "80 %", "100 %", "100 % less 40 %"), rows)
+def print_gains(traces: Mapping[str, Cells], predictor: str, policies: Sequence[str]) -> None:
+    placings = [(policy, rectifier, predictor) for policy in (BASELINE, *policies) for rectifier in RECTIFIERS]
+    print_table(f"Gain over best-fit, pp, {predictor}", ("", *traces),
+                [(words(*each[:2]), *(interval(cells.differs(each)) for cells in traces.values()))
+                 for each in placings[1:]])
+
+
+def print_loads(traces: Mapping[str, Cells], policies: Sequence[str], loads: Sequence[float]) -> None:
+    placings = [(policy, rectifier, "hazard") for policy in (BASELINE, *policies) for rectifier in RECTIFIERS]
+    for name, cells in traces.items():
+        print_table(f"Gain over best-fit, pp, by load, hazard, {name}", ("", *(f"{load:g}" for load in loads)),
+                    [(words(*each[:2]), *(interval(cells.differs(each, load=load)) for load in loads))
+                     for each in placings[1:]])
+
+
+def print_recalls(traces: Mapping[str, Cells], policies: Sequence[str]) -> None:
+    """Gains by recall, and the paired rise from 40 to 100 %."""
+    for name, cells in traces.items():
+        for kind, predictors in (("single requests", RECALLS), ("whole owners", OF_OWNERS)):
+            for figure, unit in ((DENSITY, "packing density"), (EMPTY, "empty hosts")):
+                rows = [(words(policy, rectifier),
+                         *(interval(cells.differs((policy, rectifier, each), figure=figure)) for each in predictors),
+                         interval(cells.differs((policy, rectifier, predictors[-1]), (policy, rectifier, predictors[0]),
+                                                figure=figure)))
+                        for policy in policies for rectifier in RECTIFIERS]
+                print_table(f"Recall of {kind}, {name}: gain over best-fit, {unit}, pp",
+                            ("", "40 %", "60 %", "80 %", "100 %", "100 % less 40 %"), rows)
 
 
 ALONE = (
@@ -155,9 +163,9 @@ ALONE = (
     ("PDRE (`dapp-short` with and without)", "0.31", ("dapp-short", PDRE), ("dapp-short", "")),
     ("daily tags (`dapp-short` less `dapp-events`)", "0.21", ("dapp-short", PDRE), ("dapp-events", PDRE)),
     ("event tags (`dapp-short` less `dapp-daily`)", "0.14", ("dapp-short", PDRE), ("dapp-daily", PDRE)),
-    ("weighted mean in place of the longest", "+0.5 or -0.2", ("dapp-weighted", PDRE), ("dapp-max", PDRE)),
+    ("weighted mean in place of the longest", "+0.5, -0.2", ("dapp-weighted", PDRE), ("dapp-max", PDRE)),
     ("tags that are always right", "", ("dapp-exact", PDRE), ("dapp-short", PDRE)),
-    ("algorithm 1 by figure 9 (14 days) in place of 20", "", ("dapp-figure-9", PDRE), ("dapp-short", PDRE)),
+    ("an observation of 14 days in place of 20", "", ("dapp-figure-9", PDRE), ("dapp-short", PDRE)),
     ("a new group every day in place of algorithm 1", "", ("dapp-timer", PDRE), ("dapp-weighted", PDRE)),
     ("a symmetric score", "", ("dapp-symmetric", PDRE), ("dapp-short", PDRE)),
     ("a long request may open a host", "", ("dapp-opens", PDRE), ("dapp-short", PDRE)),
@@ -170,42 +178,58 @@ SEQUENCE = (
     ("less daily tags", "1.14", ("dapp-ungrouped-events", "")),
     ("less event tags: best-fit", "1.00", (BASELINE, "")),
 )
-"""The paper's figures: total and what each part takes away, second-hand; the sums are ours."""
+"""What a part is worth, and what is left; the paper's figures are second-hand, and what is left is our subtraction."""
 
 
-def print_ablations(cells: Cells, predictors: Sequence[str]) -> None:
-    for predictor in predictors:
-        rows = [(what, paper or " ", *(interval(cells.differs((*one, predictor), (*other, predictor), figure=figure))
-                                       for figure in ("packing_density_pct", "empty_hosts_pct")))
-                for what, paper, one, other in ALONE]
-        rows += [(what, paper, *(interval(cells.differs((*one, predictor), figure=figure))
-                                 for figure in ("packing_density_pct", "empty_hosts_pct")))
-                 for what, paper, one in SEQUENCE]
-        print_table(f"Ablations, {predictor}: alone, then in sequence as gain over best-fit",
-                    ("", "paper, density", "density, pp", "empty hosts, pp"),
-                    [row for row in rows if row[2] != "-"])
+def print_ablations(traces: Mapping[str, Cells], predictor: str) -> None:
+    columns = [(cells, figure) for cells in traces.values() for figure in (DENSITY, EMPTY)]
+    head = [f"{name}, {unit}" for name in traces for unit in ("density", "empty hosts")]
+    rows = [(what, paper, *(interval(cells.differs((*one, predictor), (*other, predictor), figure=figure))
+                            for cells, figure in columns)) for what, paper, one, other in ALONE]
+    print_table(f"A part of DVLA alone, pp, {predictor}", ("", "paper, density", *head), rows, 2)
+    rows = [(what, paper, *(interval(cells.differs((*one, predictor), figure=figure)) for cells, figure in columns))
+            for what, paper, one in SEQUENCE]
+    print_table(f"One part less after another: gain over best-fit, pp, {predictor}", ("", "paper, density", *head),
+                rows, 2)
 
 
-def print_targets(cells: Cells) -> None:
-    oracle, rows = ("nilas", "", "oracle"), []
-    bar = cells.differs(oracle)
-    for policy, rectifier in (DVLA, *OWN):
-        own = (policy, rectifier, "hazard")
-        gain = cells.differs(own)
-        share = "-" if gain is None or bar is None else f"{100 * gain.mean() / bar.mean():.0f} %"
-        rows.append((f"`{policy}`, `{rectifier}`", interval(gain), interval(cells.differs(own, (*DVLA, "hazard"))),
-                     share, interval(cells.differs(own, oracle)), *(
-                         _mean(cells.values(each, 0.8, *own)) for each in ("stranded_hosts_pct", "n_rejected"))))
-    rows.append(("`nilas`, oracle, no migrations", interval(bar), "-", "100 %", "-", *(
-        _mean(cells.values(each, 0.8, *oracle)) for each in ("stranded_hosts_pct", "n_rejected"))))
-    rows.append(("best-fit, no migrations", "-", "-", "-", "-", *(
-        _mean(cells.values(each, 0.8, BASELINE, "", "")) for each in ("stranded_hosts_pct", "n_rejected"))))
-    print_table("Live (hazard) against DVLA and oracle NILAS", (
-        "", "gain, pp", "less DVLA", "of oracle NILAS", "less oracle NILAS", "stranded, %", "rejected"), rows)
+def print_targets(traces: Mapping[str, Cells]) -> None:
+    """Pairs with the live model beside DVLA's and beside NILAS with perfect lifetimes."""
+    perfect = ("nilas", "", "oracle")
+    own = [(policy, rectifier, "hazard") for policy, rectifier in OWN]
+    dvla = (*DVLA, "hazard")
+    print_table("Less DVLA, pp, hazard", ("", *traces), [
+        (words(*each[:2]), *(interval(cells.differs(each, dvla)) for cells in traces.values())) for each in own])
+    print_table("Less NILAS with perfect lifetimes and no migrations, pp, and the share of its gain", ("", *traces), [
+        (words(*each[:2]), *(_share(cells, each, perfect) for cells in traces.values())) for each in (dvla, *own)])
+    for figure, title in (("stranded_hosts_pct", "Stranded, % of the hosts in use"),
+                          ("stranded_hosts_whole_pct", "Stranded by all use, % of the hosts in use"),
+                          ("n_rejected", "Rejected requests")):
+        rows = [(f"{words(*each[:2])}, {each[2] or 'none'}",
+                 *(_mean(cells.values(figure, *each)) for cells in traces.values()))
+                for each in ((BASELINE, "", ""), perfect, dvla, *own)]
+        print_table(f"{title}, mean of the seeds", ("", *traces), rows)
+
+
+def _share(cells: Cells, placing: Placing, perfect: Placing) -> str:
+    less, gain, whole = cells.differs(placing, perfect), cells.differs(placing), cells.differs(perfect)
+    if less is None or gain is None or whole is None:
+        return "-"
+    return f"{interval(less)}, {100 * gain[:len(less)].mean() / whole[:len(less)].mean():.0f} %"
 
 
 def _mean(values: pd.Series | None) -> str:
     return "-" if values is None else f"{values.mean():.1f}"
+
+
+def name_of(trace: str) -> str:
+    """A column's head.
+
+    >>> name_of("swf=data/SDSC-BLUE-2000-4.2-cln.swf.gz"), name_of("openb=data")
+    ('SDSC-BLUE', 'openb')
+    """
+    reader, _, path = trace.partition("=")
+    return Path(path).name.split("-20")[0] if reader == "swf" else reader
 
 
 def main() -> None:
@@ -216,34 +240,36 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--policy", action="append")
     parser.add_argument("--predictor", action="append")
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--kept", action="store_true")
     asked = parser.parse_args()
+    store, parts = CellStore(asked.store), {name: PARTS[name] for name in asked.part or PARTS}
+    starts: dict[str, dict[str, Cells]] = {"warm": {}, "cold": {}}
     for trace in asked.traces:
-        for name, whole in PARTS.items():
-            if asked.part and name not in asked.part:
-                continue
+        found: dict[str, list[tuple[Cell, CellResult]]] = {"warm": [], "cold": []}
+        for name, whole in parts.items():
             part = some_of(whole, asked.policy, asked.predictor)
-            grid = cells_of(part, trace, asked.store, asked.seeds)
+            grid = cells_of(part, trace, asked.store, asked.seeds, () if asked.alone else (PDRE, VALUE))
             failed = {} if asked.kept else run_cells(grid, local_workers(1))
-            store = CellStore(asked.store)
-            found = [(cell, kept) for cell in grid if (kept := store.read(cell.key())) is not None]
-            print(f"\n## {trace}, {name}: {len(found)} of {len(grid)} cells, {len(failed)} failed", flush=True)
+            own = [(cell, kept) for cell in grid if (kept := store.read(cell.key())) is not None]
+            print(f"{trace}, {name}: {len(own)} of {len(grid)} cells, {len(failed)} failed", flush=True)
             for reason in dict.fromkeys(failed.values()):
                 print(f"failed: {reason}")
-            if not found:
-                continue
-            for text in dict.fromkeys(kept.about["description"] for _, kept in found):
-                print(text)
-            cells = Cells(cells_table(found))
-            if "recall" in name:
-                print_recalls(cells, part.policies)
-                continue
-            for load in part.loads:
-                print_gains(cells, part.predictors, part.policies, load)
-            if name in ("live", "cold"):
-                print_ablations(cells, part.predictors)
-            if name == "live":
-                print_targets(cells)
+            found[part.start] += own
+        for start, own in found.items():
+            if own:
+                print(*dict.fromkeys(f"{start}: {kept.about['description']}" for _, kept in own), sep="\n")
+                cells = {cell.key(): (cell, kept) for cell, kept in own}  # parts overlap
+                starts[start][name_of(trace)] = Cells(cells_table(list(cells.values())))
+    for start, traces in starts.items():
+        if traces:
+            print(f"\n{start} start")
+        for predictor in PARTS["live"].predictors:
+            print_gains(traces, predictor, PARTS["live"].policies)
+            print_ablations(traces, predictor)
+        print_recalls(traces, RECALLED)
+    print_loads(starts["warm"], SWEPT, (0.6, 0.7, 0.8, 0.9))
+    print_targets(starts["warm"])
 
 
 if __name__ == "__main__":
