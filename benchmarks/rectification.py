@@ -27,18 +27,21 @@ def made_view(n_hosts: int, seed: int = 0) -> PoolView:
     need = np.stack([rng.integers(1, 4, n), rng.integers(1, 12, n)], axis=1)
     capacity = np.tile(np.array([96, 384]), (n_hosts, 1))
     used = np.stack([np.bincount(host, need[:, d], n_hosts) for d in range(2)], axis=1).astype(np.int64)
-    grid_s = np.concatenate([[0], np.geomspace(600, 60 * DAY_S, N_BREAKPOINTS - 1)])
-    # a curve a class: exponential with a mean of 1 h to 30 d; E[max(T - u, 0)] = mean exp(-u / mean)
-    means_s = np.geomspace(3_600, 30 * DAY_S, 64)
-    overhang = np.rint(means_s[:, None] * np.exp(-grid_s / means_s[:, None])).astype(np.int64)
     curve = np.where(rng.random(n) < 0.02, rng.integers(48, 64, n), rng.integers(0, 8, n))
+    return PoolView(capacity, capacity - used, 0, np.ones(n_hosts, bool), np.full(n_hosts, PER_HOST),
+                    np.zeros(n_hosts, np.int64), host, need, rng.integers(0, 7_200, n), rng.random(n) < 0.4,
+                    np.full(n, -1), np.full(n, -1), *made_curves(curve))
+
+
+def made_curves(curve: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A view's fields of curves, for requests with one of 64 exponential curves, int64 (n,): means of 1 h to 30 d."""
+    grid_s = np.concatenate([[0], np.geomspace(600, 60 * DAY_S, N_BREAKPOINTS - 1)])
+    means_s = np.geomspace(3_600, 30 * DAY_S, 64)  # E[max(T - u, 0)] = mean exp(-u / mean)
+    overhang = np.rint(means_s[:, None] * np.exp(-grid_s / means_s[:, None])).astype(np.int64)
     uptimes = np.tile(np.rint(grid_s).astype(np.int64), 64)
     totals = (uptimes.reshape(64, -1) + np.rint(means_s)[:, None]).astype(np.int64)
     totals[:, :-1] = np.maximum(totals[:, :-1], uptimes.reshape(64, -1)[:, 1:])
-    return PoolView(capacity, capacity - used, 0, np.ones(n_hosts, bool), np.full(n_hosts, PER_HOST),
-                    np.zeros(n_hosts, np.int64), host, need, rng.integers(0, 7_200, n), rng.random(n) < 0.4,
-                    np.full(n, -1), np.full(n, -1), curve * N_BREAKPOINTS, (curve + 1) * N_BREAKPOINTS, uptimes,
-                    totals.reshape(-1), overhang.reshape(-1))
+    return curve * N_BREAKPOINTS, (curve + 1) * N_BREAKPOINTS, uptimes, totals.reshape(-1), overhang.reshape(-1)
 
 
 def main() -> None:
