@@ -55,6 +55,8 @@ def _against(found: Difference | None) -> str:
 
 
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
+_MAX_LETTERS = 32
+"""Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
 
 
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
@@ -68,7 +70,8 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     for title in ("policy", "predictor"):
         table.add_column(title, no_wrap=True)
     stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
-    has_speed = not (stranded and has_interval)  # it would not fit on a line
+    n_letters = sum(int(simulation[name].str.len().max()) for name in ("policy", "predictor"))
+    has_speed = not (has_interval and (stranded or n_letters > _MAX_LETTERS))  # it would not fit on a line
     titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", *stranded,
               "rejected", *(["events/s"] if has_speed else []))
     for title in titles:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
@@ -306,6 +307,20 @@ def test_a_printed_table_says_what_must_be_held_against_it() -> None:
     assert tuple(str(placement.caption).split("\n")[-3:]) == CAVEATS
     rejected = next(column for column in placement.columns if column.header == "rejected")
     assert list(rejected.cells) == ["0", "0", "12 (more)"]
+
+
+def test_long_names_leave_the_interval_whole_on_a_line_of_120() -> None:
+    long = {"policy": "dapp-ungrouped-events + value:5", "predictor": "hazard", "gain_low_pp": -11.27,
+            "gain_high_pp": 15.58, "n_rejected": 2_308, "rejected_pct": 0.5}
+    for rows, has_speed in ((caveat_rows(), True), ([*caveat_rows(), {**caveat_rows()[0], **long}], False)):
+        table = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[0]
+        assert isinstance(table, Table)
+        assert any(column.header == "events/s" for column in table.columns) == has_speed
+        console = Console(width=120)
+        with console.capture() as printed:
+            console.print(table, crop=False)
+        assert "…" not in printed.get()
+    assert "-11.27 +15.58" in printed.get()
 
 
 def test_a_section_of_the_results_page_says_it_too() -> None:
