@@ -61,7 +61,7 @@ PARTS = MappingProxyType({
     "live": Part(("hazard", "oracle", "noise:1")),
     "recall": Part((*RECALLS, *OF_OWNERS[:-1]), RECALLED),
     "loads": Part(("hazard",), SWEPT, (0.6, 0.7, 0.9)),
-    "cold": Part(("oracle",), start="cold"),
+    "cold": Part(("oracle", "noise:1"), start="cold"),
     "cold-recall": Part((*RECALLS, *OF_OWNERS[:-1]), RECALLED, start="cold"),
 })
 
@@ -131,9 +131,11 @@ def words(policy: str, rectifier: str) -> str:
 
 def print_gains(traces: Mapping[str, Cells], predictor: str, policies: Sequence[str]) -> None:
     """A few policies with every rectifier over all traces, and all policies."""
-    few = [(policy, rectifier, predictor) for policy in (BASELINE, *SWEPT) for rectifier in RECTIFIERS]
-    print_table(f"Gain over best-fit, pp, {predictor}", ("", *traces),
-                [(words(*each[:2]), *(interval(cells.differs(each)) for cells in traces.values())) for each in few[1:]])
+    few = [(policy, rectifier, predictor) for policy in (BASELINE, *SWEPT, DAILY[0]) for rectifier in RECTIFIERS]
+    for figure, title in ((EMPTY, "Gain over best-fit, pp"), (DENSITY, "Gain over best-fit in packing density, pp")):
+        print_table(f"{title}, {predictor}", ("", *traces),
+                    [(words(*each[:2]), *(interval(cells.differs(each, figure=figure)) for cells in traces.values()))
+                     for each in few[1:]])
     print_table(f"Gain over best-fit, pp, {predictor}, all policies",
                 ("", *(f"{name}{f', `{each}`' if each else ''}" for name in traces for each in RECTIFIERS)),
                 [(f"`{policy}`", *(interval(cells.differs((policy, each, predictor)))
@@ -151,16 +153,15 @@ def print_loads(traces: Mapping[str, Cells], policies: Sequence[str], loads: Seq
 
 def print_recalls(traces: Mapping[str, Cells], policies: Sequence[str]) -> None:
     """Gains by recall, and the paired rise from 40 to 100 %."""
-    for name, cells in traces.items():
-        for kind, predictors in (("single requests", RECALLS), ("whole owners", OF_OWNERS)):
-            for figure, unit in ((DENSITY, "packing density"), (EMPTY, "empty hosts")):
-                rows = [(words(policy, rectifier),
-                         *(interval(cells.differs((policy, rectifier, each), figure=figure)) for each in predictors),
-                         interval(cells.differs((policy, rectifier, predictors[-1]), (policy, rectifier, predictors[0]),
-                                                figure=figure)))
-                        for policy in policies for rectifier in RECTIFIERS]
-                print_table(f"Recall of {kind}, {name}: gain over best-fit, {unit}, pp",
-                            ("", "40 %", "60 %", "80 %", "100 %", "100 % less 40 %"), rows)
+    for figure, unit in ((DENSITY, "packing density"), (EMPTY, "empty hosts")):
+        rows = [(f"{name}, {kind}, {words(policy, rectifier)}",
+                 *(interval(cells.differs((policy, rectifier, each), figure=figure)) for each in predictors),
+                 interval(cells.differs((policy, rectifier, predictors[-1]), (policy, rectifier, predictors[0]),
+                                        figure=figure)))
+                for name, cells in traces.items() for kind, predictors in (("requests", RECALLS), ("owners", OF_OWNERS))
+                for policy in policies for rectifier in RECTIFIERS]
+        print_table(f"Gain over best-fit by recall, {unit}, pp",
+                    ("trace, what is missed, policy", "40 %", "60 %", "80 %", "100 %", "100 % less 40 %"), rows)
 
 
 ALONE = (
@@ -206,23 +207,35 @@ def print_targets(traces: Mapping[str, Cells]) -> None:
     for reading in (dvla, daily):
         print_table(f"Less {words(*reading[:2])}, pp, hazard", ("", *traces), [
             (words(*each[:2]), *(interval(cells.differs(each, reading)) for cells in traces.values())) for each in own])
+    both = [(each or "none", ("joint-exact", each, "hazard"), ("joint-fit", each, "hazard")) for each in RECTIFIERS]
+    print_table("`joint-exact` less `joint-fit`, pp, hazard", ("migrations", *traces), [
+        (each, *(interval(cells.differs(one, other)) for cells in traces.values())) for each, one, other in both])
     print_table("Less NILAS with perfect lifetimes and no migrations, pp, and the share of its gain", ("", *traces), [
         (words(*each[:2]), *(_share(cells, each, perfect) for cells in traces.values()))
         for each in (dvla, daily, *own)])
+
+
+def print_stranded(traces: Mapping[str, Cells], predictor: str) -> None:
+    """Stranded hosts by both readings, and rejections."""
+    placings = [(BASELINE, "", ""), ("nilas", "", "oracle"), (*DVLA, predictor), (*DAILY, predictor),
+                *((*pair, predictor) for pair in OWN)]
     for figure, title in (("stranded_hosts_pct", "Stranded, % of the hosts in use"),
                           ("stranded_hosts_whole_pct", "Stranded by all use, % of the hosts in use"),
                           ("n_rejected", "Rejected requests")):
         rows = [(f"{words(*each[:2])}, {each[2] or 'none'}",
-                 *(_mean(cells.values(figure, *each)) for cells in traces.values()))
-                for each in ((BASELINE, "", ""), perfect, dvla, daily, *own)]
-        print_table(f"{title}, mean of the seeds", ("", *traces), rows)
+                 *(_mean(cells.values(figure, *each)) for cells in traces.values())) for each in placings]
+        print_table(f"{title}, mean of the seeds, {predictor}", ("", *traces), rows)
 
 
 def _share(cells: Cells, placing: Placing, perfect: Placing) -> str:
-    less, gain, whole = cells.differs(placing, perfect), cells.differs(placing), cells.differs(perfect)
-    if less is None or gain is None or whole is None:
+    """The difference, and the share of the perfect one's gain over the seeds that have all three."""
+    three = [cells.values(EMPTY, *each) for each in (placing, perfect, (BASELINE, "", ""))]
+    if any(each is None for each in three):
         return "-"
-    return f"{interval(less)}, {100 * gain[:len(less)].mean() / whole[:len(less)].mean():.0f} %"
+    own, best, base = pd.concat([each for each in three if each is not None], axis=1).dropna().to_numpy().T
+    whole = float((best - base).mean())
+    share = f", {100 * (own - base).mean() / whole:.0f} %" if whole > 0 else ""
+    return f"{interval(own - best)}{share}"
 
 
 def _mean(values: pd.Series | None) -> str:
@@ -272,6 +285,7 @@ def main() -> None:
         if traces:
             print(f"\n{start} start")
         for predictor in PARTS["live"].predictors:
+            print_stranded(traces, predictor)
             print_gains(traces, predictor, PARTS["live"].policies)
             print_ablations(traces, predictor)
         print_recalls(traces, RECALLED)
