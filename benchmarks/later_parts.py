@@ -28,6 +28,7 @@ def later_parts(config: RetrainConfig, trace: Trace, seeds: Sequence[int],
     model = fit_family(family, split, settings, choose_threshold(split.train)).model
     for seed in seeds:
         workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
-        asked, request_ids = asked_rows(workload, trace, rows)
-        curves = TableSource(model.curve_table(asked), request_ids).curves(workload.trace.requests)
+        asked = asked_rows(workload, trace, rows)
+        source = TableSource(model.curve_table(asked.rows), asked.request_ids, idx=asked.idx)
+        curves = source.curves(workload.trace.requests)
         yield workload, sim.Held(workload.request_ids, curves)

@@ -65,7 +65,8 @@ def main() -> None:
     part = later_part(trace, split.test_from_s)
     known = part.select(part.is_start_known())
     workload = sim.build_workload("synthetic", beside(known, asked.copies))
-    examples, ids = asked_rows(workload, trace, rows)
+    asked_of = asked_rows(workload, trace, rows)
+    examples, ids = asked_of.rows.take(asked_of.idx), asked_of.request_ids  # each request asks, as it would live
     n = len(workload.trace)
     print(f"{workload.description}, load {workload.load:.3f}")
     build_s, curves = [], None

@@ -70,7 +70,7 @@ class RetrainConfig(SharedSettings):
     n_draws: int = Field(200, ge=0)
     """Draws of owners for a study's intervals; 0 = none."""
     n_threads: int = Field(2, ge=1)
-    """Threads of LightGBM; the result does not depend on it."""
+    """Threads of LightGBM, and replays at once; the result does not depend on it."""
     n_fit_workers: int = Field(1, ge=1, le=64)
     """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
     a little with it."""
@@ -193,7 +193,7 @@ class RetrainConfig(SharedSettings):
     @property
     def judging(self) -> JudgeSettings:
         """Of the stage `judge`."""
-        return JudgeSettings(self.placement if self.is_simulated else None, self.seed)
+        return JudgeSettings(self.placement if self.is_simulated else None, self.seed, self.n_threads)
 
     @property
     def gates(self) -> GateSettings:

@@ -59,10 +59,11 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Of `judge`. placement: None = nothing is simulated. seed: of the draws of owners."""
+    """Of `judge`. placement: None = nothing is simulated. seed: of the draws of owners. n_threads: replays at once."""
 
     placement: PlacementSettings | None
     seed: int = 0
+    n_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

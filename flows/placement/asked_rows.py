@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -12,8 +14,20 @@ from sojourn.flows.placement.simulation import positions_of
 from sojourn.simulator import Workload
 
 
-def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> tuple[Examples, pd.Series]:
-    """The feature rows of a workload's requests, and the request that each belongs to.
+@dataclass(frozen=True, slots=True)
+class AskedRows:
+    """Feature rows that a workload's requests ask with, each once: parts of a job and copies share theirs.
+
+    rows: k of them, in the trace's order. request_ids: (n,). idx: int64 (n,), the row of each request.
+    """
+
+    rows: Examples
+    request_ids: pd.Series
+    idx: np.ndarray
+
+
+def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> AskedRows:
+    """The feature rows of a workload's requests.
 
     Rows are the trace's, with all the history that came before. A recipe's copy has the row of its original: a
     history replayed over the copies would see each request's own near-copies end before it.
@@ -22,4 +36,5 @@ def asked_rows(workload: Workload, trace: Trace, rows: FeatureRows) -> tuple[Exa
     idx = positions_of(asked, trace.requests["request_id"].iloc[rows.idx_request])
     is_found = idx >= 0
     everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-    return everything.take(idx[is_found]), asked[is_found]
+    distinct, of_request = np.unique(idx[is_found], return_inverse=True)
+    return AskedRows(everything.take(distinct), asked[is_found], of_request)

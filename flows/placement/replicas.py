@@ -7,6 +7,7 @@ arrivals and lifetimes a little, every policy sees the same ones, and gains are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,21 +92,29 @@ class Replicated:
 
 
 def compare_replicas(workload: Workload, pairings: Callable[[Workload], Sequence[Pairing]], n_replicas: int,
-                     progress: Callable[[int, int], None] | None = None) -> Replicated:
-    """Every pairing on every replica. pairings: those of a workload (an oracle needs its own truth)."""
-    first: Comparison | None = None  # of the others only the tables are kept: a result holds all hosts at 96 moments
-    tables, bounds_pct = [], []
-    for seed in range(n_replicas):
-        moved = replica(workload, seed)
-        listed = pairings(moved)
-        if progress is not None:
-            progress(seed, n_replicas)
-        comparison = compare(moved, listed)
-        first = comparison if first is None else first
-        tables.append(comparison.table)
-        bounds_pct.append(comparison.bound_empty_hosts_pct)
-    if first is None:
+                     progress: Callable[[int, int], None] | None = None, n_threads: int = 1) -> Replicated:
+    """Every pairing on every replica. pairings: those of a workload (an oracle needs its own truth).
+
+    n_threads: so many replicas at once, after the first, which compiles what is not compiled yet.
+    """
+    if n_replicas < 1:
         raise ValueError(f"n_replicas must be at least 1, got {n_replicas!r}")
+    if progress is not None:
+        progress(0, n_replicas)
+    first = compare(workload, pairings(workload))
+    tables, bounds_pct = [first.table], [first.bound_empty_hosts_pct]
+
+    def compared(seed: int) -> tuple[pd.DataFrame, float]:  # only the table: a result holds all hosts at 96 moments
+        moved = replica(workload, seed)
+        comparison = compare(moved, pairings(moved))
+        return comparison.table, comparison.bound_empty_hosts_pct
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        for done, (table, bound_pct) in enumerate(threads.map(compared, range(1, n_replicas)), 1):
+            if progress is not None:
+                progress(done, n_replicas)
+            tables.append(table)
+            bounds_pct.append(bound_pct)
     numbers = [str(name) for name in tables[0] if tables[0][name].dtype.kind in "if"]
     mean = tables[0].copy()
     mean[numbers] = np.stack([table[numbers].to_numpy(np.float64) for table in tables]).mean(axis=0)

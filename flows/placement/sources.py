@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from sojourn.flows.placement.held_answers import held_answers
@@ -20,13 +21,17 @@ class TableSource:
     each interval's geometric middle. A held total is raised to the next uptime where it would be outlived.
     """
 
-    def __init__(self, table: CurveTable, request_ids: pd.Series, anew: Sequence[Anew] = ()) -> None:
-        """request_ids: the request that each row of the table belongs to, shape (n,). anew: later curves of these rows.
+    def __init__(self, table: CurveTable, request_ids: pd.Series, anew: Sequence[Anew] = (),
+                 idx: np.ndarray | None = None) -> None:
+        """request_ids: (n,), the requests. anew: later curves of the table's rows. idx: int64 (n,), the row of each
+        request; None = the table has one for each, in their order.
         """
-        if len(table) != len(request_ids):
-            raise ValueError(f"request_ids must have {len(table)} elements, got {len(request_ids)}")
+        n = len(table) if idx is None else len(idx)
+        if n != len(request_ids):
+            raise ValueError(f"request_ids must have {n} elements, got {len(request_ids)}")
         self._known = pd.Index(request_ids)
-        self._held = Held(self._known, held_curves(table) if not anew else refreshed_curves(table, anew))
+        curves = held_curves(table) if not anew else refreshed_curves(table, anew)
+        self._held = Held(self._known, curves if idx is None else curves.take(idx))
 
     def curves(self, requests: pd.DataFrame) -> Curves:
         """The curves of requests, by `request_id`; ValueError for one that the table has no row of."""

@@ -82,22 +82,24 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
         workload = later_workload(settings.placement, features.trace,
                                   int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
         tell_doubts(workload.doubts())
-        replicated = _simulate(settings.placement, workload, features, training, models, report)
+        replicated = _simulate(settings, settings.placement, workload, features, training, models, report)
     return Evaluation(scores, briers, replicated, workload, refreshed)
 
 
-def _simulate(settings: PlacementSettings, workload: Workload, features: Features, training: Training,
-              models: tuple[ServedModel, ...], report: Report) -> Replicated:
+def _simulate(settings: JudgeSettings, placement: PlacementSettings, workload: Workload, features: Features,
+              training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
     """models: the candidate first."""
     sources: dict[str, LifetimeSource] = {}
     for model in models:
         own_rows = features.rows if model.rows is None else model.rows
-        asked, request_ids = asked_rows(workload, features.trace, own_rows)
-        asked_features = model.schema.encoder.with_row(asked.features, asked.keys)
-        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked_features), request_ids)
-    asked, request_ids = asked_rows(workload, features.trace, features.rows)
+        asked = asked_rows(workload, features.trace, own_rows)
+        asked_features = model.schema.encoder.with_row(asked.rows.features, asked.rows.keys)
+        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked_features), asked.request_ids,
+                                           idx=asked.idx)
     if LOOKUP not in sources:
-        sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked), request_ids)
+        asked = asked_rows(workload, features.trace, features.rows)
+        sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked.rows), asked.request_ids,
+                                      idx=asked.idx)
     candidate = models[0].label
     first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read totals alone
 
@@ -114,10 +116,10 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
             ("nilas", "oracle", oracle),
         ]
 
-    first = compare_replicas(workload, pairings, settings.n_replicas, report)
+    first = compare_replicas(workload, pairings, placement.n_replicas, report, settings.n_threads)
     others = [model.label for model in models[1:]] or [LOOKUP]
     pairs = judged_pairs(first, candidate, [label for label in others if label != candidate])
-    return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
+    return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, placement.max_replicas, report)
 
 
 def simulation_scores(evaluation: Evaluation, label: str) -> dict[str, float]:

@@ -44,6 +44,9 @@ from sojourn.simulator.loop import (
 from sojourn.simulator.policies import Policy
 from sojourn.source_closure import NoSource
 
+_LOOP_OPTIONS = {**KERNEL_OPTIONS, "nogil": True}
+"""Replays of one process may run in threads beside each other: a loop touches nothing but its own world."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -150,17 +153,17 @@ def _written(path: Path | None, text: str) -> Path | None:
 
 
 def _environment() -> str:
-    return f"{numba.__version__} {np.__version__} {sys.version} {platform.machine()}"
+    return f"{numba.__version__} {np.__version__} {sys.version} {platform.machine()} {_LOOP_OPTIONS}"
 
 
 def _jitted(replay: Any, is_cached: bool) -> Callable[..., int]:
     compiled: Any = numba.njit
     if is_cached:
         try:
-            return compiled(cache=True, **KERNEL_OPTIONS)(replay)
+            return compiled(cache=True, **_LOOP_OPTIONS)(replay)
         except (OSError, RuntimeError):
             pass  # numba found no folder that it may write to
-    return compiled(**KERNEL_OPTIONS)(replay)
+    return compiled(**_LOOP_OPTIONS)(replay)
 
 
 def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +69,13 @@ class Curves:
     def curve_of(self) -> np.ndarray:
         """The curve of each row, int64 (n_rows,)."""
         return np.arange(len(self.offsets) - 1) if self.index is None else self.index
+
+    def take(self, rows: np.ndarray) -> Curves:
+        """The curves of `rows`, int64 (k,), each in 0..len(self) - 1: these share their breakpoints with this, which
+        were checked when this was made."""
+        taken = copy(self)
+        object.__setattr__(taken, "index", self.curve_of()[rows])
+        return taken
 
     def total_at(self, row: int, uptime_s: int) -> int:
         """Predicted total lifetime of one row at an uptime >= 0, in seconds; above the uptime."""
@@ -199,8 +207,7 @@ class Held:
         rows = self._ids.get_indexer(pd.Index(requests["request_id"]))
         if (rows < 0).any():
             raise KeyError(f"request_id must be known, got {requests['request_id'].iloc[int(np.argmin(rows))]!r}")
-        whole = self._curves
-        return Curves(whole.offsets, whole.uptime_s, whole.total_s, whole.curve_of()[rows], whole.overhang_s)
+        return self._curves.take(rows)
 
 
 def one_step(total_s: np.ndarray) -> Curves:

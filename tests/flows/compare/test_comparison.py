@@ -92,8 +92,9 @@ def test_curves_are_those_that_retrain_would_ask_with(tmp_path: Path) -> None:
     assert (workload.trace.start_s() >= 0).any()
     model = KaplanMeierModel().fit(split.train, split.valid, split.past, FitSettings(
         backoff_keys(encoder), names=rows.names))
-    asked, ids = asked_rows(workload, trace, rows)
-    expected = TableSource(model.curve_table(asked), ids).curves(workload.trace.requests)
+    asked = asked_rows(workload, trace, rows)
+    source = TableSource(model.curve_table(asked.rows), asked.request_ids, idx=asked.idx)
+    expected = source.curves(workload.trace.requests)
     kept = learnt_source(workload, spec.trace, parse_predictor("km")).curves(workload.trace.requests)
     assert len(kept.offsets) < len(expected.offsets)  # equal ones are kept once
     assert expected.overhang_s is not None

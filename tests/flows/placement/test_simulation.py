@@ -88,11 +88,12 @@ def test_the_workload_holds_nothing_that_arrived_before_but_what_still_runs() ->
     end = workload.trace.end_s()
     assert (end[start < 0] > 0).all()
     rows = build_rows(trace, default_encoder(trace))
-    asked, request_ids = asked_rows(workload, trace, rows)
-    assert set(request_ids) == set(workload.trace.requests["request_id"])
+    asked = asked_rows(workload, trace, rows)
+    assert set(asked.request_ids) == set(workload.trace.requests["request_id"])
     # the features are those of the whole trace's replay: history from before the cut is in them
-    position = int(np.flatnonzero(rows.idx_request == asked.idx_row[0])[0])
-    np.testing.assert_array_equal(asked.features[0], rows.features[position])
+    np.testing.assert_array_equal(asked.rows.features, rows.features[asked.rows.idx_row])
+    ids = trace.requests["request_id"].iloc[rows.idx_request[asked.rows.idx_row[asked.idx]]]
+    assert ids.tolist() == asked.request_ids.tolist()
 
 
 def test_copies_of_a_recipe_have_the_row_of_their_original() -> None:
@@ -103,10 +104,10 @@ def test_copies_of_a_recipe_have_the_row_of_their_original() -> None:
     trace = Trace(table, OPENB_START_S + 100, Roles(owners=("user",)))
     rows = build_rows(trace, default_encoder(trace))
     workload = build_workload("openb", trace, n_copies=2, n_laps=2)
-    asked, request_ids = asked_rows(workload, trace, rows)
-    assert len(request_ids) == len(workload.trace) == 8
-    for position, name in enumerate(request_ids):
-        np.testing.assert_array_equal(asked.features[position], rows.features[0 if name.startswith("a#") else 1])
+    asked = asked_rows(workload, trace, rows)
+    assert len(asked.request_ids) == len(asked.idx) == len(workload.trace) == 8
+    np.testing.assert_array_equal(asked.rows.features, rows.features)  # each once: two, for eight requests
+    assert asked.idx.tolist() == [0 if name.startswith("a#") else 1 for name in asked.request_ids]
 
 
 def test_replicas_move_a_little_and_the_first_not_at_all() -> None:
@@ -175,3 +176,12 @@ def test_gains_are_paired_within_replicas() -> None:
     assert row["gap_closed_pct"] == pytest.approx(100.0 * gains.mean() / np.mean(gaps))  # not the mean of ratios
     mean, low, high = found.difference("nilas (oracle)", "best-fit")
     assert (mean, low, high) == pytest.approx((row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"]))
+
+
+def test_replicas_in_threads_are_those_of_one() -> None:
+    workload = build_workload("synthetic", synthesize(1_500, seed=0))
+    one, three = (compare_replicas(workload, lambda moved: [("nilas", "oracle", Oracle(moved))], 4, n_threads=n_threads)
+                  for n_threads in (1, 3))
+    np.testing.assert_array_equal(one.gain_pp, three.gain_pp)
+    timed = ["decision_us", "events_per_s"]
+    pd.testing.assert_frame_equal(one.table.drop(columns=timed), three.table.drop(columns=timed))

@@ -107,3 +107,15 @@ def test_kaplan_meier_equals_the_slow_twin(rows: list[tuple[int, bool, int]]) ->
     expected = naive.kaplan_meier(total, is_event, entry)
     assert times.tolist() == list(expected)
     assert survival == pytest.approx([float(value) for value in expected.values()])
+
+
+def test_taken_rows_share_what_was_checked() -> None:
+    whole = sim.Curves(np.array([0, 1, 3]), np.array([0, 0, 60]), np.array([10, 90, 120]), np.array([1, 0, 1]),
+                   np.array([9, 80, 70]))
+    taken = whole.take(np.array([2, 1, 1, 2]))
+    assert taken.curve_of().tolist() == [1, 0, 0, 1]
+    assert taken.total_s is whole.total_s
+    assert [taken.total_at(row, 60) for row in range(4)] == [120, 80, 80, 120]  # 10 doubles until it is above 60
+    assert whole.curve_of().tolist() == [1, 0, 1]
+    with pytest.raises(IndexError):
+        whole.take(np.array([3]))
