@@ -16,6 +16,7 @@ from sojourn.simulator.rectification._value_kernels import fill_ended, fill_valu
 from sojourn.simulator.rectification.cells import (
     HORIZON_S,
     MIGRATION_S,
+    N_AT_ONCE,
     N_CELLS,
     done_s,
     edges_s,
@@ -34,6 +35,9 @@ _SAME_LOSS_S = 60
 """Targets that lose the same but for this are alike; then the fuller host is taken."""
 _MOST_LOOKED_AT = 2_000
 """Sets of requests that are weighed with their targets, besides as many again for each migration of the budget."""
+
+_MOST_LATE = 50
+"""Sets in a row that would free too little since they would begin late; then no more are looked at."""
 
 
 def chances(view: PoolView) -> np.ndarray:
@@ -76,20 +80,25 @@ class _Plan:
         found: list[MigrationGroup] = []
         heap = self._promises(budget)
         heapq.heapify(heap)
-        n_left = budget
-        while heap and n_left > 0:
+        n_left, n_late = budget, 0
+        while heap and n_left > 0 and n_late < _MOST_LATE:
             _, first, n, n_chosen, group = heapq.heappop(heap)
             source = int(self.view.host[self.order[first]])
             if n > n_left or self.is_source[source] or self.is_target[source]:
                 continue
             if group is None or n_chosen < len(found):
-                group = self._weighed(first, n, budget - n_left)
+                group = self._weighed(first, n, 0)  # all begin later together: that changes no order
                 if group is not None and group.gain_s >= n * self.least_s:
                     heapq.heappush(heap, (-group.gain_s / n, first, n, len(found), group))
                 continue
+            if budget - n_left + n > N_AT_ONCE:
+                group = self._weighed(first, n, budget - n_left)
+                if group is None or group.gain_s < n * self.least_s:
+                    n_late += 1
+                    continue
             self._take(group)
             found.append(group)
-            n_left -= n
+            n_left, n_late = n_left - n, 0
         return found
 
     def _promises(self, budget: int) -> list[tuple[float, int, int, int, MigrationGroup | None]]:
