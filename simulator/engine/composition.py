@@ -13,7 +13,7 @@ from sojourn.simulator.engine.likeness import are_empty_hosts_alike
 from sojourn.simulator.engine.part_names import names_of_parts, top_level_names
 from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.loop import EXPIRED, PARTS, violation
-from sojourn.simulator.policies import PACKING, PerResource, Policy
+from sojourn.simulator.policies import PACKING, PerResource, Policy, free_share_left
 
 _NAMED_BY_CHAINS = """
 import numpy as np
@@ -65,6 +65,8 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
             calls.append(f"scorer_{i}(cluster, host, request, now)")
     if policy.filter is not None:
         names["may_take"] = policy.filter
+    if is_ranked and is_above_share(policy):
+        names["share_left"] = free_share_left
     lines = (_chain(policy, calls, n_resources, is_ranked, extent) if policy.host_scores is None
              else _asking_python(policy))
     lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
@@ -153,6 +155,8 @@ def _chain(policy: Policy, calls: list[str], n_resources: int, is_ranked: bool, 
         lines += [f"    for host in range({n_scanned}):"]
     lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
               "            continue"]
+    if is_ranked and is_above_share(policy):  # so are all that come after it
+        lines += ["        if share_left(cluster, host, request, 0) > best_0:", "            break"]
     if policy.predictions != "none" and not policy.refresh_s:
         lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
     if policy.filter is not None:
@@ -194,6 +198,11 @@ def _asking_python(policy: Policy) -> list[str]:
     return [*lines, "    address = world.cluster.state.address[0]",
             "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
             "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
+
+
+def is_above_share(policy: Policy) -> bool:
+    """Whether the first score is never below the free share left of the binding resource."""
+    return policy.above_share is not None and policy.scorers[:1] == (policy.above_share,)
 
 
 def is_packing_last(policy: Policy) -> bool:

@@ -56,15 +56,22 @@ def exact_state(n_hosts: int, n_requests: int) -> ExactState:
 
 
 @kernel
-def expected_after(request: Request, now: int, ahead_s: int) -> float:
-    """E[max(remaining - ahead, 0)] of a request now, seconds.
+def reached(request: Request) -> float:
+    """E[max(T - age, 0)] of a request, seconds; 0 where one lifetime alone is predicted."""
+    return overhang_at(request, request.age_s) if len(request.overhang_s) > 0 else 0.0
+
+
+@kernel
+def left_after(request: Request, left_s: int, reached_s: float, ahead_s: int) -> float:
+    """E[max(remaining - ahead, 0)] of a request now, seconds. left_s: predicted remaining. reached_s: what `reached`
+    gives; both are the same for all cells.
 
     >>> one = Request(0, np.array([2]), 80, 0, np.array([0, 100, 200]), np.array([80, 40, 20]))
-    >>> [expected_after(one, 0, ahead_s) for ahead_s in (0, 50, 200)], expected_after(Request(0, one.need, 80), 0, 50)
-    ([80.0, 60.0, 20.0], 30.0)
+    >>> [left_after(one, 80, reached(one), ahead_s) for ahead_s in (0, 50, 200)]
+    [80.0, 60.0, 20.0]
+    >>> left_after(Request(0, one.need, 80), 80, 0.0, 50)
+    30.0
     """
-    left_s = request.exit_s - now
-    reached_s = overhang_at(request, request.age_s) if len(request.overhang_s) > 0 else 0.0
     if reached_s <= 0.0:
         return float(max(left_s - ahead_s, 0))
     return overhang_at(request, request.age_s + ahead_s) / reached_s * left_s
@@ -73,9 +80,10 @@ def expected_after(request: Request, now: int, ahead_s: int) -> float:
 @kernel
 def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) -> None:
     """Add a request to a host's chances, (N_CELLS,): of each cell its mean chance to have left."""
-    before_s = expected_after(request, now, 0)
+    left_s, reached_s = request.exit_s - now, reached(request)
+    before_s = left_after(request, left_s, reached_s, 0)
     for k in range(len(chances)):
-        after_s = expected_after(request, now, edges_s[k + 1])
+        after_s = left_after(request, left_s, reached_s, edges_s[k + 1])
         gone = 1.0 - min(max((before_s - after_s) / (edges_s[k + 1] - edges_s[k]), 0.0), 1.0)
         chances[k] += CERTAIN if gone <= 0.0 else min(int(np.rint(-ONE * math.log(gone))), CERTAIN)
         before_s = after_s
@@ -130,9 +138,10 @@ def exact_extension(cluster: Cluster, host: int, request: Request, now: int) -> 
     [531.1, 2000.0]
     """
     state = cluster.state
-    before_s, total_s = expected_after(request, now, 0), 0.0
+    left_s, reached_s = request.exit_s - now, reached(request)
+    before_s, total_s = left_after(request, left_s, reached_s, 0), 0.0
     for k in range(len(state.edges_s) - 1):
-        after_s = expected_after(request, now, state.edges_s[k + 1])
+        after_s = left_after(request, left_s, reached_s, state.edges_s[k + 1])
         alone = np.rint(ONE * math.exp(-state.gone[host, k] / ONE)) / ONE
         total_s += min(max(before_s - after_s, 0.0), float(state.edges_s[k + 1] - state.edges_s[k])) * alone
         before_s = after_s
@@ -152,6 +161,6 @@ def joint_exact_cost(cluster: Cluster, host: int, request: Request, now: int) ->
     return WEIGHT * extensions + free_share_left(cluster, host, request, 0)
 
 
-JOINT_EXACT = Policy("joint-exact", (joint_exact_cost, *PACKING), predictions="current",
+JOINT_EXACT = Policy("joint-exact", (joint_exact_cost, *PACKING), predictions="current", above_share=joint_exact_cost,
                      hooks=Hooks(exact_state, placed, departed, emptied, at_deadline, "", (), resident),
                      about="as joint-fit, by the whole distribution of the host's exit, too; ours")

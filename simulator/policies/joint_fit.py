@@ -33,5 +33,5 @@ def joint_cost(cluster: Cluster, host: int, request: Request, now: int) -> float
     return math.log1p(extension_s / SCALE_S) + free_share_left(cluster, host, request, 0)
 
 
-JOINT_FIT = Policy("joint-fit", (joint_cost, *PACKING), predictions="current",
+JOINT_FIT = Policy("joint-fit", (joint_cost, *PACKING), predictions="current", above_share=joint_cost,
                    about="expected extension of the host's exit and room left, in one score; ours")

@@ -82,6 +82,9 @@ class Policy:
     hooks: the state that it keeps of hosts; None = no state.
     host_scores: a NumPy function in place of scorers and filter.
     is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
+    above_share: its first scorer, where that never gives less than the free share left of the binding resource, so that
+        a ranked scan ends where that share alone is above the best score so far. None, or another function than the
+        first scorer: all hosts are scored.
     about: which host it takes, one line for the docs.
 
     >>> Policy("any").predictions
@@ -99,6 +102,7 @@ class Policy:
     hooks: Hooks | None = None
     host_scores: HostScores | None = None
     is_queueing: bool = False
+    above_share: Scorer | None = None
     about: str = ""
 
     def __post_init__(self) -> None:

@@ -35,7 +35,6 @@ _SAME_LOSS_S = 60
 """Targets that lose the same but for this are alike; then the fuller host is taken."""
 _MOST_LOOKED_AT = 2_000
 """Sets of requests that are weighed with their targets, besides as many again for each migration of the budget."""
-
 _MOST_LATE = 50
 """Sets in a row that would free too little since they would begin late; then no more are looked at."""
 

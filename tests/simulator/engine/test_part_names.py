@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import pytest
 
 from sojourn.simulator.engine import composition
 from sojourn.simulator.engine.part_names import names_of_parts
 from sojourn.simulator.loop import PARTS
-from sojourn.simulator.policies import POLICIES
+from sojourn.simulator.policies import POLICIES, opens_host
 from sojourn.simulator.policies.policy import Policy
 
 
@@ -18,6 +19,14 @@ def test_every_policy_replaces_only_what_it_may(policy: Policy) -> None:
     text, names = composition.composed(policy, 2, is_ranked=False, extent="full", is_checked=True)
     composition.composed(policy, 2, is_ranked=composition.is_packing_last(policy), extent="plain", is_checked=False)
     assert "def choose(" in text and "violation" in names
+
+
+def test_a_scan_ends_early_only_for_the_scorer_that_it_was_declared_for() -> None:
+    joint = POLICIES["joint-fit"]
+    other = replace(joint, scorers=(opens_host, *joint.scorers))
+    for policy, is_ranked, ends_early in ((joint, True, True), (joint, False, False), (other, True, False)):
+        names = composition.composed(policy, 2, is_ranked=is_ranked, extent="plain", is_checked=False)[1]
+        assert ("share_left" in names) == ends_early
 
 
 def test_what_may_be_replaced_is_there_to_be_replaced() -> None:
