@@ -94,8 +94,9 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         if policy.hooks.sampled:
             lines += ["", "@inner", "def note_state(world, timeline, now):",
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
-        lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
-                  "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
+        if "at_deadline" in given:
+            lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
+                      "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
     check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))], parts)
     # The names are part of the source, and so of its hash: policies differ in them alone.
     told = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"

@@ -126,7 +126,10 @@ def _check_state(policy: Policy, state: Any) -> None:
     assert policy.hooks is not None
     fields = getattr(state, "_fields", ())
     rule = f"state of policy {policy.name!r} must be a NamedTuple of NumPy arrays with a field"
-    for field in ("deadline_s", *([policy.hooks.sampled] if policy.hooks.sampled else [])):
+    if not fields and policy.hooks.at_deadline is None:
+        raise ValueError(f"{rule.removesuffix(' with a field')}, got {type(state).__name__}")
+    needed = ["deadline_s"] if policy.hooks.at_deadline is not None else []
+    for field in [*needed, *([policy.hooks.sampled] if policy.hooks.sampled else [])]:
         if field not in fields:
             raise ValueError(f"{rule} {field!r}, got {', '.join(fields) or type(state).__name__}")
     for field, value in zip(fields, state, strict=True):

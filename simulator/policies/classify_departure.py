@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 INTERVAL_S = 6 * 3600
@@ -20,11 +20,9 @@ INTERVAL_S = 6 * 3600
 
 
 class IntervalState(NamedTuple):
-    """interval: int64 (n_hosts,), in which the request that opened each host is to leave. deadline_s (n_hosts,):
-    NEVER."""
+    """interval: int64 (n_hosts,), in which the request that opened each host is to leave."""
 
     interval: np.ndarray
-    deadline_s: np.ndarray
 
 
 def interval_state(n_hosts: int, n_requests: int) -> IntervalState:
@@ -33,7 +31,7 @@ def interval_state(n_hosts: int, n_requests: int) -> IntervalState:
     >>> interval_state(2, 9).interval.tolist()
     [-1, -1]
     """
-    return IntervalState(np.full(n_hosts, -1), np.full(n_hosts, NEVER))
+    return IntervalState(np.full(n_hosts, -1))
 
 
 @kernel
@@ -55,11 +53,6 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 
 @kernel
-def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """Never called."""
-
-
-@kernel
 def interval_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """0 on a host of the interval in which the request is to leave, 1 on an empty one, 2 on any other.
 
@@ -75,5 +68,5 @@ def interval_mismatch(cluster: Cluster, host: int, request: Request, now: int) -
 
 
 CLASSIFY_DEPARTURE = Policy("classify-departure", (interval_mismatch,), predictions="initial",
-                            hooks=Hooks(interval_state, placed, departed, emptied, at_deadline),
+                            hooks=Hooks(interval_state, placed, departed, emptied),
                             about="a host whose requests leave in the same 6 h (MinUsageTime packing, Ren and Tang)")

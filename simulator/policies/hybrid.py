@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 SHORTEST_S = 60
@@ -28,7 +28,7 @@ UNUSED, GENERAL, OWN = range(3)
 class HybridState(NamedTuple):
     """Per class, int64 (N_CLASSES,), of the latest interval: interval, its number; load, what its requests on general
     hosts need of the binding resource; n_own, hosts of its own. Per host, int64 (n_hosts,): kind, UNUSED, GENERAL or
-    OWN; host_class, host_interval, the type of an own one; deadline_s, NEVER. Per request, int64 (n_requests,):
+    OWN; host_class, host_interval, the type of an own one. Per request, int64 (n_requests,):
     class_of, interval_of, load_of, as it was counted on a general host; load_of is 0 where it was not."""
 
     interval: np.ndarray
@@ -37,7 +37,6 @@ class HybridState(NamedTuple):
     kind: np.ndarray
     host_class: np.ndarray
     host_interval: np.ndarray
-    deadline_s: np.ndarray
     class_of: np.ndarray
     interval_of: np.ndarray
     load_of: np.ndarray
@@ -52,7 +51,7 @@ def hybrid_state(n_hosts: int, n_requests: int) -> HybridState:
     per_class, per_host, per_request = (np.zeros((3, n), np.int64) for n in (N_CLASSES, n_hosts, n_requests))
     before_any = np.full(N_CLASSES, np.iinfo(np.int64).min)
     return HybridState(before_any, per_class[0], per_class[1], per_host[0], per_host[1], per_host[2],
-                       np.full(n_hosts, NEVER), per_request[0], per_request[1], per_request[2])
+                       per_request[0], per_request[1], per_request[2])
 
 
 @kernel
@@ -130,11 +129,6 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 
 @kernel
-def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """Never called."""
-
-
-@kernel
 def kind_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """0 on a general host, or on one of the type's own where it has such; 1 on an empty host, 2 on any other.
 
@@ -156,5 +150,5 @@ def kind_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> fl
 
 
 HYBRID = Policy("hybrid", (kind_mismatch,), predictions="initial",
-                hooks=Hooks(hybrid_state, placed, departed, emptied, at_deadline),
+                hooks=Hooks(hybrid_state, placed, departed, emptied),
                 about="few requests of one length and age share hosts with all, many have their own (Azar, Vainstein)")

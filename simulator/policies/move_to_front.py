@@ -11,17 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 
 class FrontState(NamedTuple):
-    """n_placed: int64 (1,), placements so far. last: int64 (n_hosts,), the number of each host's last one. deadline_s
-    (n_hosts,): NEVER."""
+    """n_placed: int64 (1,), placements so far. last: int64 (n_hosts,), the number of each host's last one."""
 
     n_placed: np.ndarray
     last: np.ndarray
-    deadline_s: np.ndarray
 
 
 def front_state(n_hosts: int, n_requests: int) -> FrontState:
@@ -30,7 +28,7 @@ def front_state(n_hosts: int, n_requests: int) -> FrontState:
     >>> front_state(2, 9).last.tolist()
     [0, 0]
     """
-    return FrontState(np.zeros(1, np.int64), np.zeros(n_hosts, np.int64), np.full(n_hosts, NEVER))
+    return FrontState(np.zeros(1, np.int64), np.zeros(n_hosts, np.int64))
 
 
 @kernel
@@ -52,11 +50,6 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 
 @kernel
-def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """Never called."""
-
-
-@kernel
 def places_behind(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """Placements since the host's last one; all of them and one more on an empty host.
 
@@ -73,5 +66,5 @@ def places_behind(cluster: Cluster, host: int, request: Request, now: int) -> fl
 
 
 MOVE_TO_FRONT = Policy("move-to-front", (places_behind,),
-                       hooks=Hooks(front_state, placed, departed, emptied, at_deadline),
+                       hooks=Hooks(front_state, placed, departed, emptied),
                        about="the host that took a request last (MinUsageTime packing, Kamali and López-Ortiz)")

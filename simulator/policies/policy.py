@@ -38,12 +38,12 @@ is better, 0 or more; inf keeps a host out. Hosts without room, or closed, are l
 class Hooks:
     """The state that a policy keeps of hosts, and the functions that update it, compiled by numba.
 
-    state: the arrays for a number of hosts and of requests, a NamedTuple; scorers find them in `cluster.state`. A field
-        `deadline_s` (n_hosts,) is asked for with at_deadline: the time at which the engine calls it, or NEVER.
+    state: the arrays for a number of hosts and of requests, a NamedTuple; scorers find them in `cluster.state`. With
+        at_deadline it needs a field `deadline_s` (n_hosts,): the time at which the engine calls it, or NEVER.
     placed: (cluster, host, request, now), once the request has its room on the host.
     departed: (cluster, host, row, now), when a request has left the host, or has begun to migrate away from it.
     emptied: (cluster, host, now), when nothing holds room there any more.
-    at_deadline: (cluster, host, now).
+    at_deadline: (cluster, host, now), when the host's deadline has come; None = there are no deadlines.
     sampled: a field of the state, int64 (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its
         values 0, 1, ...
     resident: (cluster, host, request, now), for each request on the host just before at_deadline, with its prediction
@@ -56,10 +56,14 @@ class Hooks:
     placed: Callable[[Cluster, int, Request, int], None]
     departed: Callable[[Cluster, int, int, int], None]
     emptied: Callable[[Cluster, int, int], None]
-    at_deadline: Callable[[Cluster, int, int], None]
+    at_deadline: Callable[[Cluster, int, int], None] | None = None
     sampled: str = ""
     sampled_names: tuple[str, ...] = ()
     resident: Callable[[Cluster, int, Request, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.resident is not None and self.at_deadline is None:
+            raise ValueError("resident must come with at_deadline, got it alone")
 
     def given(self) -> dict[str, Callable[..., None]]:
         """Its functions by name, those that it has."""

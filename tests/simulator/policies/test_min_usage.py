@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.engine.policy_check import check_compiled
 from sojourn.simulator.policies import classify_departure, hybrid, move_to_front
 from sojourn.simulator.policies.classify_departure import interval_mismatch, interval_state
 from sojourn.simulator.policies.hybrid import duration_class, hybrid_state, is_of_own, kind_mismatch
@@ -126,3 +128,18 @@ def test_it_takes_the_first_host_of_a_kind() -> None:
     assert sim.simulate(workload, "hybrid", sim.Oracle(workload)).host.tolist() == [0, 1, 1, 2]
     # all leave in the first 6 h
     assert sim.simulate(workload, "classify-departure", sim.Oracle(workload)).host.tolist() == [0, 0, 0, 0]
+
+
+def test_residents_are_asked_only_before_a_deadline() -> None:
+    hooks = sim.POLICIES["joint-exact"].hooks
+    assert hooks is not None
+    with pytest.raises(ValueError, match="resident must come with at_deadline, got it alone"):
+        replace(hooks, at_deadline=None)
+
+
+def test_a_state_without_deadlines_is_a_named_tuple_all_the_same() -> None:
+    policy = sim.POLICIES["move-to-front"]
+    assert policy.hooks is not None
+    other = replace(policy, hooks=replace(policy.hooks, state=lambda n_hosts, n_requests: np.zeros(n_hosts)))
+    with pytest.raises(ValueError, match="must be a NamedTuple of NumPy arrays, got ndarray"):
+        check_compiled(other, 1, np.zeros(1))
