@@ -143,11 +143,9 @@ class Recalibration:
         numbers = checked_array(arrays, "pending:numbers", np.float64)
         if counts.shape != (2 * N_AGES, N_BANDS) or not ((counts >= 0.0) & np.isfinite(counts)).all():
             raise ValueError(f"counts must be finite, >= 0 and of shape ({2 * N_AGES}, {N_BANDS}), got {counts.shape}")
-        if turns.ndim != 2 or turns.shape[1] != 2 or counted_s.shape != turns.shape[:1] or not (counted_s >= 0.0).all():
+        if turns.ndim != 2 or turns.shape[1] != 2 or counted_s.shape != turns.shape[:1] or not _is_uptime(counted_s):
             raise ValueError(f"turns must be rows of two with a time each, got {turns.shape} and {counted_s.shape}")
-        if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * len(pending), 1) > 0:
-            raise ValueError(f"pending must be rows of three with a curve each, got {pending.shape} and "
-                             f"{numbers.shape}")
+        curves = _pending_curves(pending, numbers)
         own = cls()
         own.ends, own.expected = counts[:N_AGES].copy(), counts[N_AGES:].copy()
         own.factors = factors_of(own.ends, own.expected)
@@ -159,7 +157,6 @@ class Recalibration:
             own._counted_to_s = counted_to[0] if counted_to else None
         for (number, start_s), one_s in zip(turns.tolist(), counted_s.tolist(), strict=True):
             own.follow(number, start_s, one_s)
-        curves = numbers.reshape(len(pending), 2, -1) if len(pending) else ()
         for (from_s, to_s, is_end), curve in zip(pending.tolist(), curves, strict=True):
             own._pending.append(_Exposure(curve, from_s, to_s, bool(is_end)))
             own._n_ends += bool(is_end)
@@ -196,6 +193,24 @@ class Recalibration:
         return found
 
 
+def _is_uptime(values_s: np.ndarray) -> bool:
+    return bool((np.isfinite(values_s) & (values_s >= 0.0)).all())
+
+
+def _pending_curves(pending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Curves of the pending rows of a snapshot, float64 (n, 2, J + 1); ValueError where they are not such as
+    `to_arrays` gives."""
+    n = len(pending)
+    if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * n, 1) > 0 or 0 < n and len(numbers) < 4 * n:
+        raise ValueError(f"pending must be rows of three with a curve each, got {pending.shape} and {numbers.shape}")
+    if not _is_uptime(pending) or (pending[:, 2] > 1.0).any():
+        raise ValueError("pending must be two uptimes and 0 or 1, got other values")
+    curves: np.ndarray = numbers.reshape(n, 2, -1) if n else np.empty((0, 2, 2))
+    if not _is_uptime(curves) or (np.diff(curves[:, 0]) < 0.0).any():
+        raise ValueError("pending:numbers must be rising edges and rates >= 0, got other values")
+    return curves
+
+
 def factors_of(ends: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Factors, float64 (N_AGES, N_BANDS), from ends and expected ends by cell; 1 where nothing was expected.
 
@@ -211,12 +226,16 @@ def factors_of(ends: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def counted(exposures: list[_Exposure]) -> tuple[np.ndarray, np.ndarray]:
-    """Ends and expected ends by cell, float64 (N_AGES, N_BANDS) each, of exposures of curves with as many intervals.
+    """Ends and expected ends by cell, float64 (N_AGES, N_BANDS) each, of exposures.
 
     What lies beyond a curve's last edge is in no cell.
     """
     if not exposures:
         return np.zeros((N_AGES, N_BANDS)), np.zeros((N_AGES, N_BANDS))
+    widths = {one.numbers.shape for one in exposures}
+    if len(widths) > 1:  # only a snapshot that somebody made has such
+        parts = [counted([one for one in exposures if one.numbers.shape == width]) for width in sorted(widths)]
+        return np.sum([ends for ends, _ in parts], axis=0), np.sum([expected for _, expected in parts], axis=0)
     numbers = np.array([one.numbers for one in exposures])
     from_s, to_s = (np.array([getattr(one, name) for one in exposures])[:, None] for name in ("from_s", "to_s"))
     is_end = np.array([one.is_end for one in exposures])

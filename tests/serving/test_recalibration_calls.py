@@ -1,5 +1,6 @@
 """A predictor that recalibrates itself: its factors are those of the rows in order, kept by handles and snapshots."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,6 +123,38 @@ def test_a_damaged_snapshot_is_refused(made: Made) -> None:
                         ("turns", np.ones((2, 3), int)), ("pending", np.ones((1, 2))), ("pending:numbers", np.ones(7))):
         with pytest.raises(ValueError, match=name.removesuffix(":numbers")):
             Recalibration.from_arrays({**arrays, name: wrong})
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("counts", math.nan), ("turns:counted", math.nan), ("turns:counted", math.inf), ("turns:counted", -1.0),
+    ("pending", math.nan), ("pending", math.inf), ("pending", -1.0), ("pending:numbers", math.nan),
+    ("pending:numbers", math.inf), ("pending:numbers", -1e9),
+])
+def test_a_forged_number_is_refused(made: Made, name: str, value: float) -> None:
+    # with right hashes it reached the factors, and answers were NaN
+    predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
+    _run(predictor, made, range(31))
+    assert predictor._recalibration is not None
+    arrays = {key: array.copy() for key, array in predictor._recalibration.to_arrays().items()}
+    assert arrays[name].size
+    Recalibration.from_arrays(arrays)
+    arrays[name].flat[0] = value
+    with pytest.raises(ValueError, match=name.partition(":")[0]):
+        Recalibration.from_arrays(arrays)
+
+
+def test_forged_curves_of_other_intervals_are_counted(made: Made) -> None:
+    predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
+    _run(predictor, made, range(31))
+    assert predictor._recalibration is not None
+    arrays = predictor._recalibration.to_arrays()
+    n = len(arrays["pending"])
+    assert n
+    forged = np.tile([0.0, 60.0, 0.001, 0.001], n)  # edges and rates of one interval
+    own = Recalibration.from_arrays({**arrays, "pending:numbers": forged})
+    steps = np.array([[0.0, 600.0, 6_000.0], [0.002, 0.001, 0.001]])
+    own.count(10**9, lambda _: steps)
+    assert np.isfinite(own.factors).all()
 
 
 def test_another_version_begins_anew_and_the_same_goes_on(made: Made) -> None:
