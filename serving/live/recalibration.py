@@ -201,7 +201,7 @@ def _pending_curves(pending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Curves of the pending rows of a snapshot, float64 (n, 2, J + 1); ValueError where they are not such as
     `to_arrays` gives."""
     n = len(pending)
-    if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * n, 1) > 0 or (n > 0 and len(numbers) < 4 * n):
+    if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * n, 1) > 0 or len(numbers) < 4 * n:
         raise ValueError(f"pending must be rows of three with a curve each, got {pending.shape} and {numbers.shape}")
     if not _is_uptime(pending) or (pending[:, 2] > 1.0).any():
         raise ValueError("pending must be two uptimes and 0 or 1, got other values")
