@@ -19,7 +19,7 @@ import numpy as np
 
 from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.policies.joint_fit import SCALE_S
-from sojourn.simulator.policies.nilas_expected import expected_extension, overhang_at
+from sojourn.simulator.policies.nilas_expected import expected_extension, overhang_at, overhang_from
 from sojourn.simulator.policies.packing import PACKING, free_share_left
 from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
@@ -36,13 +36,20 @@ CERTAIN = 50 * ONE
 
 class ExactState(NamedTuple):
     """edges_s: int64 (N_CELLS + 1,). gone: int64 (n_hosts, N_CELLS), of each cell minus the logarithm of the chance
-    that all requests on the host have left, in millionths. found: the same, while it is found anew. deadline_s
-    (n_hosts,)."""
+    that all requests on the host have left, in millionths. alone: float64, of the same shape, these chances. found: as
+    gone, while it is found anew. deadline_s (n_hosts,).
+
+    asked: int64 (4,), whom own_s is of: row, time, predicted exit and age. own_s: float64 (N_CELLS,), the request's own
+    expected time in each cell: the same for all hosts that are scored for it.
+    """
 
     edges_s: np.ndarray
     gone: np.ndarray
+    alone: np.ndarray
     found: np.ndarray
     deadline_s: np.ndarray
+    asked: np.ndarray
+    own_s: np.ndarray
 
 
 def exact_state(n_hosts: int, n_requests: int) -> ExactState:
@@ -52,7 +59,8 @@ def exact_state(n_hosts: int, n_requests: int) -> ExactState:
     (2, 12)
     """
     gone, found = (np.zeros((n_hosts, N_CELLS), np.int64) for _ in range(2))
-    return ExactState(np.array(EDGES_S), gone, found, np.full(n_hosts, NEVER))
+    return ExactState(np.array(EDGES_S), gone, np.ones((n_hosts, N_CELLS)), found, np.full(n_hosts, NEVER),
+                      np.full(4, -1), np.zeros(N_CELLS))
 
 
 @kernel
@@ -81,11 +89,42 @@ def left_after(request: Request, left_s: int, reached_s: float, ahead_s: int) ->
 def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) -> None:
     """Add a request to a host's chances, (N_CELLS,): of each cell its mean chance to have left."""
     left_s, reached_s = request.exit_s - now, reached(request)
-    before_s = left_after(request, left_s, reached_s, 0)
+    before_s, low, last = left_after(request, left_s, reached_s, 0), 0, len(request.overhang_s) - 1
     for k in range(len(chances)):
-        after_s = left_after(request, left_s, reached_s, edges_s[k + 1])
+        if before_s <= 0.0:
+            break  # it has left for certain
+        ahead_s = edges_s[k + 1]
+        if reached_s <= 0.0:
+            after_s = float(max(left_s - ahead_s, 0))
+        else:  # as `left_after`, with the breakpoint found from that of the cell before
+            while low < last and request.uptimes_s[low + 1] <= request.age_s + ahead_s:
+                low += 1
+            after_s = overhang_from(request, request.age_s + ahead_s, low) / reached_s * left_s
         gone = 1.0 - min(max((before_s - after_s) / (edges_s[k + 1] - edges_s[k]), 0.0), 1.0)
-        chances[k] += CERTAIN if gone <= 0.0 else min(int(np.rint(-ONE * math.log(gone))), CERTAIN)
+        if gone < 1.0:
+            chances[k] += CERTAIN if gone <= 0.0 else min(int(np.rint(-ONE * math.log(gone))), CERTAIN)
+        before_s = after_s
+
+
+@kernel
+def weigh(state: ExactState, host: int) -> None:
+    """The chances of a host from their logarithms."""
+    for k in range(state.gone.shape[1]):
+        state.alone[host, k] = np.rint(ONE * math.exp(-state.gone[host, k] / ONE)) / ONE
+
+
+@kernel
+def ask(state: ExactState, request: Request, now: int) -> None:
+    """Find a request's own expected time in each cell, if it is not of this request now already."""
+    asked = state.asked
+    if asked[0] == request.row and asked[1] == now and asked[2] == request.exit_s and asked[3] == request.age_s:
+        return
+    asked[0], asked[1], asked[2], asked[3] = request.row, now, request.exit_s, request.age_s
+    left_s, reached_s = request.exit_s - now, reached(request)
+    before_s = left_after(request, left_s, reached_s, 0)
+    for k in range(len(state.own_s)):
+        after_s = left_after(request, left_s, reached_s, state.edges_s[k + 1])
+        state.own_s[k] = min(max(before_s - after_s, 0.0), float(state.edges_s[k + 1] - state.edges_s[k]))
         before_s = after_s
 
 
@@ -94,6 +133,7 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     """The host's chances gain the request."""
     state = cluster.state
     count(state.gone[host], state.edges_s, request, now)
+    weigh(state, host)
     state.deadline_s[host] = min(state.deadline_s[host], now + RENEWED_S)
 
 
@@ -107,6 +147,7 @@ def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
 def emptied(cluster: Cluster, host: int, now: int) -> None:
     """Nothing is to leave."""
     cluster.state.gone[host, :] = 0
+    cluster.state.alone[host, :] = 1.0
     cluster.state.deadline_s[host] = NEVER
 
 
@@ -123,6 +164,7 @@ def at_deadline(cluster: Cluster, host: int, now: int) -> None:
     for k in range(state.gone.shape[1]):
         state.gone[host, k] = state.found[host, k]
         state.found[host, k] = 0
+    weigh(state, host)
     state.deadline_s[host] = now + RENEWED_S
 
 
@@ -133,18 +175,15 @@ def exact_extension(cluster: Cluster, host: int, request: Request, now: int) -> 
 
     >>> state = exact_state(2, 9)
     >>> state.gone[0, :2] = CERTAIN, ONE  # in use for 15 min, then empty with chance 1 / e, then empty
+    >>> weigh(state, 0)
     >>> two = Cluster(np.full((2, 1), 8), np.full((2, 1), 4), np.array([1, 0]), np.array([1, 0]), state=state)
     >>> [round(exact_extension(two, host, Request(0, np.array([2]), 2000), 0), 1) for host in (0, 1)]
     [531.1, 2000.0]
     """
-    state = cluster.state
-    left_s, reached_s = request.exit_s - now, reached(request)
-    before_s, total_s = left_after(request, left_s, reached_s, 0), 0.0
-    for k in range(len(state.edges_s) - 1):
-        after_s = left_after(request, left_s, reached_s, state.edges_s[k + 1])
-        alone = np.rint(ONE * math.exp(-state.gone[host, k] / ONE)) / ONE
-        total_s += min(max(before_s - after_s, 0.0), float(state.edges_s[k + 1] - state.edges_s[k])) * alone
-        before_s = after_s
+    state, total_s = cluster.state, 0.0
+    ask(state, request, now)
+    for k in range(len(state.own_s)):
+        total_s += state.own_s[k] * state.alone[host, k]
     return total_s
 
 

@@ -24,15 +24,22 @@ def overhang_at(request: Request, uptime_s: int) -> float:
     >>> [overhang_at(one, uptime_s) for uptime_s in (0, 50, 200, 300)]
     [80.0, 60.0, 20.0, 10.0]
     """
-    uptimes_s, overhang_s = request.uptimes_s, request.overhang_s
-    last = len(overhang_s) - 1
-    low, high = 0, last + 1
+    uptimes_s = request.uptimes_s
+    low, high = 0, len(request.overhang_s)
     while high - low > 1:
         middle = (low + high) // 2
         if uptimes_s[middle] <= uptime_s:
             low = middle
         else:
             high = middle
+    return overhang_from(request, uptime_s, low)
+
+
+@kernel
+def overhang_from(request: Request, uptime_s: int, low: int) -> float:
+    """`overhang_at`, where the last breakpoint at or before the uptime is known: low."""
+    uptimes_s, overhang_s = request.uptimes_s, request.overhang_s
+    last = len(overhang_s) - 1
     value, beyond_s = float(overhang_s[low]), uptime_s - uptimes_s[low]
     if low < last:
         return value - (value - overhang_s[low + 1]) * (beyond_s / (uptimes_s[low + 1] - uptimes_s[low]))
