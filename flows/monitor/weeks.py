@@ -11,7 +11,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.flows.monitor.followed import Followed
 from sojourn.models.drift import DAY_S, DailyExits
-from sojourn.models.measures import BrierOverAges, KaplanMeier, OwnerDraws, Pit, interval, score_model
+from sojourn.models.measures import BrierOverAges, KaplanMeier, OwnerDraws, Pit, interval, parts_by_age, score_model
 from sojourn.models.training_reference import feature_reference, stability_index
 from sojourn.serving.inputs import WEEK_S
 
@@ -93,11 +93,12 @@ def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: D
 
 def _accuracy(followed: Followed, own: Examples, at: np.ndarray, threshold_s: int, seed: int) -> dict[str, float]:
     table = followed.table.take(at)
-    found = score_model(table, own, threshold_s)
+    parts = parts_by_age(table, own)
+    found = score_model(table, own, threshold_s, parts)
     scores = {name: found.get(source, math.nan) for name, source in (
         ("mae_log10", "creation.mae_log10_lifetime"), ("mae_log10_ipcw", "creation.mae_log10_lifetime_ipcw"),
         ("ap_long", "creation.ap_long"), ("ibs", "ages.ibs"))}
-    brier = BrierOverAges.of(table, own)
+    brier = BrierOverAges.of_parts(parts, len(own))
     low, high = interval([brier.score(weight) for weight in OwnerDraws(own.keys[0], N_DRAWS, seed=seed)])
     cover = Pit.of(table, own, np.random.default_rng(seed)).distribution(np.array([0.5, 0.9]))
     scores |= {"ibs_low": low, "ibs_high": high, "cover_50": float(cover[0]), "cover_90": float(cover[1])}

@@ -29,17 +29,15 @@ class TableSource:
         n = len(table) if idx is None else len(idx)
         if n != len(request_ids):
             raise ValueError(f"request_ids must have {n} elements, got {len(request_ids)}")
-        self._known = pd.Index(request_ids)
         curves = held_curves(table) if not anew else refreshed_curves(table, anew)
-        self._held = Held(self._known, curves if idx is None else curves.take(idx))
+        self._held = Held(request_ids, curves if idx is None else curves.take(idx))
 
     def curves(self, requests: pd.DataFrame) -> Curves:
         """The curves of requests, by `request_id`; ValueError for one that the table has no row of."""
-        is_missing = ~requests["request_id"].isin(self._known)
-        if is_missing.any():
-            raise ValueError("every request must have a prediction, got none for "
-                             f"{requests['request_id'].to_numpy()[is_missing.to_numpy()][0]!r}")
-        return self._held.curves(requests)
+        try:
+            return self._held.curves(requests)
+        except KeyError as error:
+            raise ValueError(f"every request must have a prediction: {error.args[0]}") from None
 
 
 def held_curves(table: CurveTable) -> Curves:

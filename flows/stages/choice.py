@@ -84,7 +84,7 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
     codes, n_owners = drawn_owners(valid, history)
-    briers = {trained.family: BrierOverAges.of(trained.model.validation_table_, valid) for trained in servable}
+    briers = {trained.family: trained.brier for trained in servable}
     family, rival, behind, error = simplest_within_error(
         briers, {name: LIFETIME_MODELS[name].complexity for name in briers}, OwnerDraws(codes, seed=seed))
     return Choice(family, rival, briers[family].score(), behind, error, len(valid), int(valid.is_event.sum()), n_owners)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from prefect import task
@@ -19,9 +20,10 @@ from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import Rivals
 from sojourn.flows.stages.train import Training
+from sojourn.flows.stages.trained import Trained
 from sojourn.models.bundle_table import table_of
 from sojourn.models.lifetime import AgeGain
-from sojourn.models.measures import BrierOverAges, score_model
+from sojourn.models.measures import BrierOverAges, parts_by_age, score_model
 from sojourn.serving.bundle import Schema
 from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
@@ -65,14 +67,20 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
     test = training.split.test
     scores, briers = {}, {}
     refreshed: tuple[AgeGain, ...] = ()
-    with stage("score on the test window") as report:
-        for done, trained in enumerate(training.families):
+
+    def scored(trained: Trained) -> tuple[dict[str, float], BrierOverAges, tuple[AgeGain, ...]]:
+        table = trained.model.curve_table(test)
+        parts = parts_by_age(table, test)
+        gains = () if trained.family != training.candidate else training.refreshing.on_test(
+            training.split, table, features, settings.seed)
+        return score_model(table, test, training.threshold_s, parts), BrierOverAges.of_parts(parts, len(test)), gains
+
+    with stage("score on the test window") as report, ThreadPoolExecutor(settings.n_threads) as threads:
+        for done, (trained, found) in enumerate(zip(training.families, threads.map(scored, training.families),
+                                                    strict=True), 1):
             report(done, len(training.families))
-            table = trained.model.curve_table(test)
-            scores[trained.family] = score_model(table, test, training.threshold_s)
-            briers[trained.family] = BrierOverAges.of(table, test)
-            if trained.family == training.candidate:
-                refreshed = training.refreshing.on_test(training.split, table, features, settings.seed)
+            scores[trained.family], briers[trained.family] = found[:2]
+            refreshed = found[2] or refreshed
     if settings.placement is None:
         return Evaluation(scores, briers, None, None, refreshed)
     models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
@@ -90,16 +98,15 @@ def _simulate(settings: JudgeSettings, placement: PlacementSettings, workload: W
               training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
     """models: the candidate first."""
     sources: dict[str, LifetimeSource] = {}
+    shared = asked_rows(workload, features.trace, features.rows)
     for model in models:
-        own_rows = features.rows if model.rows is None else model.rows
-        asked = asked_rows(workload, features.trace, own_rows)
+        asked = shared if model.rows is None else asked_rows(workload, features.trace, model.rows)
         asked_features = model.schema.encoder.with_row(asked.rows.features, asked.rows.keys)
         sources[model.label] = TableSource(table_of(model.schema, model.forest, asked_features), asked.request_ids,
                                            idx=asked.idx)
     if LOOKUP not in sources:
-        asked = asked_rows(workload, features.trace, features.rows)
-        sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(asked.rows), asked.request_ids,
-                                      idx=asked.idx)
+        sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(shared.rows), shared.request_ids,
+                                      idx=shared.idx)
     candidate = models[0].label
     first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read totals alone
 

@@ -21,7 +21,7 @@ from sojourn.flows.stages.learnt_refresh import LearntRefresh, learnt_refresh
 from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.trained import Trained
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, Learner, limit_text
-from sojourn.models.measures import choose_threshold, score_model
+from sojourn.models.measures import BrierOverAges, choose_threshold, parts_by_age, score_model
 from sojourn.serving.inputs import LIMIT
 
 
@@ -104,4 +104,6 @@ def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int)
         started = time.perf_counter()
         model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
         fit_s = time.perf_counter() - started
-        return Trained(name, model, fit_s, score_model(model.validation_table_, split.valid, threshold_s))
+        parts = parts_by_age(model.validation_table_, split.valid)
+        scores = score_model(model.validation_table_, split.valid, threshold_s, parts)
+        return Trained(name, model, fit_s, scores, BrierOverAges.of_parts(parts, len(split.valid)))

@@ -6,16 +6,21 @@ import math
 from dataclasses import dataclass
 
 from sojourn.models.lifetime import LifetimeModel
+from sojourn.models.measures import BrierOverAges
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A fitted family, how long the fit took, and its scores on the validation window."""
+    """A fitted family, how long the fit took, and its scores on the validation window.
+
+    brier: the score over ages by row.
+    """
 
     family: str
     model: LifetimeModel
     fit_s: float
     validation: dict[str, float]
+    brier: BrierOverAges
 
     @property
     def choice_score(self) -> float:

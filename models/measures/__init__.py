@@ -11,7 +11,7 @@ from sojourn.models.measures.assessment import (
 )
 from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval, standard_error
 from sojourn.models.measures.brier import brier_score, integrated_brier_score
-from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
+from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age, parts_by_age
 from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
 from sojourn.models.measures.calibration_by_age import (
     N_ENDS_MIN,
@@ -39,6 +39,6 @@ __all__ = [
     "assess", "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
     "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
     "has_each", "integrated_at_age", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
-    "outliving_weights", "recall_at_precision", "reliances", "score_model", "shown_thresholds", "standard_error",
-    "uno_c", "weeks_after",
+    "outliving_weights", "parts_by_age", "recall_at_precision", "reliances", "score_model", "shown_thresholds",
+    "standard_error", "uno_c", "weeks_after",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ weights; a bootstrap only reweighs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.bootstrap import interval
-from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age
+from sojourn.models.measures.brier_over_ages import BrierOverAges, Part, parts_by_age
 from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, AgedPit, CalibrationByAge
 from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
 from sojourn.models.measures.concordance import Concordance
@@ -44,15 +44,18 @@ class Assessment:
     replicates: dict[str, np.ndarray]
 
 
-def score_model(table: CurveTable, test: Examples, threshold_s: int) -> dict[str, float]:
+def score_model(table: CurveTable, test: Examples, threshold_s: int,
+                brier: Mapping[int, Part | None] | None = None) -> dict[str, float]:
     """The scores that every version has: outliving, errors, by absolute age and by share of the own lifetime.
 
     ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
     over observed ends, median against observed (lower and nearer 0 is better), `_ipcw` where those seen to end stand
     for the censored; ibs is the integrated Brier score of what remains (lower is better), `ages.ibs` over creation and
     all ages: what families are chosen by.
+
+    brier: of the same curves and rows, `parts_by_age`, where they are at hand; None = found here.
     """
-    groups = [*_resampled(table, test, threshold_s, ()), *_by_share(table, test, threshold_s)]
+    groups = [*_resampled(table, test, threshold_s, (), brier), *_by_share(table, test, threshold_s)]
     return _scores(groups, None)
 
 
@@ -140,11 +143,13 @@ def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, flo
     return {name: value for group in groups for name, value in group(weight).items() if math.isfinite(value)}
 
 
-def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int]) -> list[Group]:
+def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int],
+               brier: Mapping[int, Part | None] | None = None) -> list[Group]:
     curve = censoring_curve(test)
     bounds = {"1h": 3_600, **{label_of(bound): bound for bound in bounds_s}, "7d": WEEK_S, "long": threshold_s}
     groups = [_outlives(table, test, curve, 0.0, bound, "creation", name) for name, bound in bounds.items()]
-    groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"), *_integrated(table, test)]
+    groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"),
+               *_integrated(parts_by_age(table, test) if brier is None else brier, len(test))]
     for age_s in AGES_S:
         prefix = f"age_{label_of(age_s)}"
         groups.append(_counted(test, age_s, prefix))
@@ -207,10 +212,9 @@ def _errors(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: flo
     return group
 
 
-def _integrated(table: CurveTable, test: Examples) -> list[Group]:
+def _integrated(parts: Mapping[int, Part | None], n: int) -> list[Group]:
     """`ages.ibs`, and the integrated Brier score at creation and of what remains at each age."""
-    parts = {age_s: integrated_at_age(table, test, age_s) for age_s in (0, *AGES_S)}
-    whole = BrierOverAges.of_parts(parts.values(), len(test))
+    whole = BrierOverAges.of_parts(parts, n)
     groups: list[Group] = [lambda weight: {"ages.ibs": whole.score(weight)}]
     for age_s, part in parts.items():
         if part is not None:

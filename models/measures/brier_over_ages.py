@@ -6,7 +6,7 @@ weighed for: errors over observed ends favour answers that are too short (docs/l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,13 +34,13 @@ class BrierOverAges:
     @classmethod
     def of(cls, table: SurvivesByRow, rows: Examples) -> BrierOverAges:
         """The parts of a model's curves. table: of the same rows, in the same order."""
-        return cls.of_parts((integrated_at_age(table, rows, age_s) for age_s in (0, *AGES_S)), len(rows))
+        return cls.of_parts(parts_by_age(table, rows), len(rows))
 
     @classmethod
-    def of_parts(cls, parts: Iterable[Part | None], n: int) -> BrierOverAges:
-        """From the parts of each age of n rows, as of `integrated_at_age`."""
+    def of_parts(cls, parts: Mapping[int, Part | None], n: int) -> BrierOverAges:
+        """From the parts of each age of n rows, as of `parts_by_age`."""
         added, n_asked = np.zeros(n), np.zeros(n)
-        for part in parts:
+        for part in parts.values():
             if part is not None:
                 added[part[0]] += part[1]
                 n_asked[part[0]] += 1.0
@@ -68,6 +68,11 @@ class _Aged:
 
     def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
         return self.table.survival(horizon_s, self.age_s + uptime_s)
+
+
+def parts_by_age(table: SurvivesByRow, rows: Examples) -> dict[int, Part | None]:
+    """The part of creation, 0, and of each absolute age, in s; see `integrated_at_age`."""
+    return {age_s: integrated_at_age(table, rows, age_s) for age_s in (0, *AGES_S)}
 
 
 def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Part | None:

@@ -66,7 +66,7 @@ def test_a_one_shot_total_has_one_step() -> None:
 
 def test_a_request_without_prediction_is_named() -> None:
     source = TableSource(_hazard_table(), pd.Series(["a", "b"]))
-    with pytest.raises(ValueError, match="every request must have a prediction, got none for 'c'"):
+    with pytest.raises(ValueError, match="prediction: request_id must be known, got 'c'"):
         source.curves(pd.DataFrame({"request_id": ["a", "c"]}))
 
 

@@ -33,7 +33,8 @@ def _trained(family: str, valid: Examples, mean_s: np.ndarray | float, is_served
     hazards = np.diff(EDGES)[None, :] / np.broadcast_to(mean_s, len(valid))[:, None]
     table = HazardTable.from_hazards(EDGES, hazards, 20_000.0, EDGES)
     model = SimpleNamespace(validation_table_=table, export=lambda: object() if is_served else None)
-    return Trained(family, cast(LifetimeModel, model), 0.0, {"ages.ibs": BrierOverAges.of(table, valid).score()})
+    brier = BrierOverAges.of(table, valid)
+    return Trained(family, cast(LifetimeModel, model), 0.0, {"ages.ibs": brier.score()}, brier)
 
 
 def _briers(**added: Any) -> dict[str, BrierOverAges]:
