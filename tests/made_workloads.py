@@ -17,6 +17,10 @@ from hypothesis import strategies as st
 import naive
 import sojourn.simulator as sim
 from naive_replay import Replay
+from sojourn.simulator.engine.migration_record import PLANNERS
+from sojourn.simulator.engine.stays import Stays
+from sojourn.simulator.engine.world import prepared
+from sojourn.simulator.loop import FAILED, OPEN
 from sojourn.simulator.rectification import non_migratable
 
 STEP_S = st.sampled_from([1, 7, 600, 1800, 3600, 7200, 36_000])
@@ -175,3 +179,45 @@ def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | N
     voided = sum(need[cpu] * seconds for need, seconds in zip(twin.need, twin.voided, strict=True))
     assert metrics.voided_core_h * 3_600_000 == pytest.approx(voided, abs=1e-3)
     assert result.is_disturbed == twin.is_disturbed
+    if upkeep or rectify is not None:
+        replay = prepared(workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
+                          upkeep=upkeep, migration=migration, is_checked=True, stop_row=-1, rectify=rectify)
+        replay.run()
+        assert replay.record is not None
+        replay.record.take_over(replay.world)
+        check_log(twin, result, workload.request_ids.tolist(), replay.record.log(), replay.world.requests,
+                  replay.arguments[2])
+
+
+def check_log(twin: Replay, result: sim.Result, ids: list[int], log: np.ndarray, requests: np.ndarray,
+              host_events: np.ndarray) -> None:
+    """Every migration that began, and when hosts were held, by the end and before, equal the slow twin's."""
+    planners = {FAILED: "failure", OPEN: "pdre", **PLANNERS}
+    assert [(row, source, target, at_s, planners[planner], planned_s)
+            for row, source, target, at_s, planner, planned_s in log.tolist()] == twin.migration_log
+    assert result.migrations is not None
+    begun = result.migrations[result.migrations["begun_s"].notna()]
+    assert sorted(zip(*(begun[name].tolist() for name in (
+        "request_id", "from_host", "to_host", "begun_s", "planner", "planned_s")), strict=True)) == sorted(
+            (ids[entry[0]], *entry[1:]) for entry in twin.migration_log if entry[4] != "failure")
+    placed_s = requests["arrival_s"] + requests["wait_s"]
+    for until_s in range(0, twin.horizon + 1, max(twin.horizon // 7, 1)):
+        known = requests.copy()
+        known["first_host"][placed_s > until_s] = -1
+        stays = Stays(log[log["at_s"] <= until_s], known, twin.migration.duration_s, host_events, until_s=until_s)
+        for host, held in twin.held.items():
+            expected = [[from_s, min(to_s, until_s)] for from_s, to_s in held if from_s < until_s]
+            assert merged(stays.of(host).tolist()) == expected
+
+
+def merged(stays: list[list[int]]) -> list[list[int]]:
+    """The union of spans that come by their begin."""
+    found: list[list[int]] = []
+    for from_s, to_s in stays:
+        if to_s <= from_s:
+            continue
+        if found and from_s <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], to_s)
+        else:
+            found.append([from_s, to_s])
+    return found

@@ -71,7 +71,9 @@ class Replay:
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
         self.fronts, self.latest = [], {}
-        self.plan: list[tuple[int, int, int]] = []
+        self.plan: list[tuple[int, int, int, str, int]] = []
+        self.migration_log: list[tuple[int, int, int, int, str, int]] = []
+        self.held: dict[int, list[list[int]]] = {host.index: [] for host in self.hosts}
         self.host_events = self.known_host_events()
         self.n_arrived = self.n_events = 0
         self.restarted: dict[int, int] = {}
@@ -183,6 +185,7 @@ class Replay:
             if self.place(i):
                 if has_run:
                     self.restarted[i] = self.now
+                    self.note(i, -1, self.where(i), "failure", self.now)
                 self.n_re_placed += has_run
                 self.queue.remove(i)
         self.defragment()
@@ -267,8 +270,24 @@ class Replay:
         group = self.group
         return group is None or group[i] == -1 or all(group[r] != group[i] or r == i for r in host.running)
 
+    def where(self, i: int) -> int:
+        """Index of the host where a request runs, or -1."""
+        host = self.host_of(i)
+        return -1 if host is None else host.index
+
+    def note(self, i: int, source: int, target: int, planner: str, planned_s: int) -> None:
+        """A request begins to migrate, or goes on after its host has failed."""
+        self.migration_log.append((i, source, target, self.now, planner, planned_s))
+
     def pass_time(self, until: int) -> None:
-        """Count the empty hosts that can be used."""
+        """Count the empty hosts that can be used, and note when the others were held."""
+        for host in self.hosts:
+            own = self.held[host.index]
+            if until > self.now and (not host.is_empty or host.is_out):
+                if own and own[-1][1] == self.now:
+                    own[-1][1] = until
+                else:
+                    own.append([self.now, until])
         if self.now < self.warmup <= until:
             self.begin_counts()
             self.now = self.warmup
@@ -287,6 +306,7 @@ class Replay:
         host.emptied_for = ""
         for i in sorted(host.leaving):
             self.stop_migrating(i)
+            self.note(i, host.index, self.where(i), "failure", self.now)
             self.break_off(i)
             self.n_re_placed += 1
         for i in sorted(host.running):
@@ -297,11 +317,14 @@ class Replay:
                 source = next(other for other in self.hosts if i in other.leaving)
                 source.leaving.remove(i)
                 self.put_on(i, source)
+                self.note(i, host.index, source.index, "failure", self.now)
                 if not source.is_open:
                     self.add_to_plan([i])
                 continue
             self.break_off(i)
-            if self.place(i):
+            is_placed = self.place(i)
+            self.note(i, host.index, self.where(i), "failure", self.now)
+            if is_placed:
                 self.n_re_placed += 1
             elif self.is_queueing:
                 self.queue.append(i)
@@ -376,18 +399,19 @@ class Replay:
         for i in requests:
             host = self.host_of(i)
             assert host is not None
-            self.plan.append((i, host.index, -1))
+            emptied_for = {"batch": "defragmentation", "wave": "maintenance"}
+            planner = "drain" if host.n_drains else emptied_for[host.emptied_for]
+            self.plan.append((i, host.index, -1, planner, self.now))
             self.n_planned += 1
 
     def rectify(self) -> None:
         """Plan the moves of now; those that are left of the last ones are struck off."""
         assert self.moves_now is not None
-        self.plan = [(i, source, target) for i, source, target in self.plan
-                     if target < 0 and i in self.hosts[source].running]
+        self.plan = [entry for entry in self.plan if entry[2] < 0 and entry[0] in self.hosts[entry[1]].running]
         for i, target in self.moves_now(self):
             host = self.host_of(i)
             assert host is not None
-            self.plan.append((i, host.index, target))
+            self.plan.append((i, host.index, target, "pdre", self.now))
             self.n_planned += 1
 
     def ordered(self, requests: list[int]) -> list[int]:
@@ -404,9 +428,9 @@ class Replay:
 
     def migrate(self) -> None:
         """Go through the plan as long as one more may migrate; what finds no host stays planned."""
-        later: list[tuple[int, int, int]] = []
+        later: list[tuple[int, int, int, str, int]] = []
         given_way: set[int] = set()
-        for k, (i, source_index, planned) in enumerate(self.plan):
+        for k, (i, source_index, planned, planner, planned_s) in enumerate(self.plan):
             if planned >= 0 and source_index in given_way:
                 continue
             if len(self.migrated_at) >= self.migration.n_at_once:
@@ -423,13 +447,14 @@ class Replay:
             else:
                 found = self.chosen(i)
                 if found is None:
-                    later.append((i, source_index, -1))
+                    later.append(self.plan[k])
                     continue
                 target = found
             self.take_off(i, source)
             source.leaving.append(i)
             self.put_on(i, target)
             self.migrated_at[i] = self.now + self.migration.duration_s
+            self.note(i, source_index, target.index, planner, planned_s)
             self.n_begun += 1
             self.is_disturbed = True
             self.moves[i] += 1

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 _BEFORE = "migration_"
-_IDS = ("request_id", "from_host", "to_host")
+_TEXTS = ("planner", "request_id", "from_host", "to_host")
 
 
 def migration_arrays(migrations: pd.DataFrame | None) -> dict[str, np.ndarray]:
-    """Columns of `Result.migrations` by name, ids as text; {} where there is none."""
+    """Columns of `Result.migrations` by name, ids and planners as text; {} where there is none."""
     if migrations is None:
         return {}
-    return {f"{_BEFORE}{name}": np.array(migrations[name].astype(str).tolist(), np.str_) if name in _IDS
+    return {f"{_BEFORE}{name}": np.array(migrations[name].astype(str).tolist(), np.str_) if name in _TEXTS
             else migrations[name].to_numpy() for name in map(str, migrations)}
 
 

@@ -32,6 +32,7 @@ from sojourn.simulator.loop import (
     COUNTS,
     HOST_EVENTS,
     HOSTS,
+    MIGRATION_LOG,
     PLAN,
     REQUESTS,
     SETTINGS,
@@ -175,8 +176,8 @@ def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple
     order = Ranking(row(int(is_ranked)), row(int(is_ranked)), row(n_resources), row(n_resources), row(1))
     levels = row(2, 1 + 2 * n_resources)
     world = World(cluster, np.zeros(0, REQUESTS), np.zeros(1, HOSTS), row(0, n_resources), row(0), row(0), row(0),
-                  order, np.zeros(0, SLOTS), np.zeros(0, PLAN), levels[0], levels[1], np.zeros(1, SETTINGS),
-                  np.zeros(1, COUNTS))
+                  order, np.zeros(0, SLOTS), np.zeros(0, PLAN), np.zeros(0, MIGRATION_LOG), levels[0],
+                  levels[1], np.zeros(1, SETTINGS), np.zeros(1, COUNTS))
     timeline = Timeline(np.ones(1, np.int64), row(1, 1 + 2 * n_resources), np.zeros(1, COUNTS),
                         row(1) - 1, row(0, 1, n_resources),
                         row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0, 1), row(0), row(0, 1))

@@ -32,8 +32,8 @@ class Explanation:
     meanings: of each score, by column.
     table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64 column per score
         in order of importance (NaN where excluded); lower is better.
-    migrations: of this request, that a rectifier planned later on, with what each was expected to free and what it
-        freed, as `Result.migrations`; None without a rectifier.
+    migrations: of this request, later on: those that a rectifier planned, with what each was expected to free and what
+        it freed, and those that upkeep began; as `Result.migrations`; None without a rectifier.
     """
 
     request_id: Hashable

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.engine.migration_record import NOT_BEGUN, MigrationRecord
-from sojourn.simulator.engine.stays import Stays
+from sojourn.simulator.engine.migration_record import MigrationRecord
 from sojourn.simulator.loop import NOT_PLACED, OPEN, PLAN, World
 from sojourn.simulator.rectification import (
     DAY_S,
@@ -38,22 +37,17 @@ def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tupl
     return view, rows
 
 
-def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord | None) -> None:
-    """Put the day's migrations on the plan of a paused replay, and into the record, if one is kept, with what they are
-    expected to free; what is left of the day before is struck off."""
+def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord) -> None:
+    """Put the day's migrations on the plan of a paused replay, and into the record with what they are expected to free;
+    what is left of the rectifier's day before is struck off. The record has taken over all that was logged."""
     counts = world.counts[0]
     now_s = int(counts["time_s"])
-    refill = None
-    if record is not None:
-        record.note_begun(world.plan[:counts["plan_to"]])
-        refill = _refill(world, record, now_s)
-    view, rows = pool_view(world, now_s, cpu, refill)
+    view, rows = pool_view(world, now_s, cpu, _refill(world, record, now_s))
     found = RECTIFIERS[rectify.planner](view, rectify.budget, rectify.long_s)
-    moves = [(rows[position], group.source, target, NOT_BEGUN) for group in found
+    moves = [(rows[position], group.source, target, OPEN, now_s) for group in found
              for position, target in zip(group.requests, group.targets, strict=True)]
     kept = _kept(world)
-    if record is not None:
-        record.add(now_s, view, rows, found, worth(view, found))
+    record.add(now_s, view, rows, found, worth(view, found))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
     whole = np.concatenate([kept, np.array(moves, PLAN)])
@@ -66,7 +60,7 @@ def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
     """How soon hosts were in use again, by all that happened up to now."""
     requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
     if begin_s >= 0:
-        stays = Stays(record.begun(), requests, int(world.settings["duration_s"][0]), from_s=begin_s, until_s=now_s)
+        stays = record.stays(requests, from_s=begin_s, until_s=now_s)
         left = [count_left(*stays.all(), at_s) for at_s in range(begin_s, begin_s + DAY_S, SAMPLE_S)]
         record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s))
     return record.refills.refill()

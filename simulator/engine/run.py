@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.simulator.engine.compilation import Loop
 from sojourn.simulator.engine.composition import HOOKS
 from sojourn.simulator.engine.scorer_fault import scorer_fault
-from sojourn.simulator.loop import BAD_DEADLINE, BAD_SCORE, PAUSED, VIOLATIONS, PythonScores
+from sojourn.simulator.loop import BAD_DEADLINE, BAD_SCORE, LOG_FULL, PAUSED, VIOLATIONS, PythonScores
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.workloads import Workload
 
@@ -20,7 +20,8 @@ class Run:
     """Everything that one run of a compiled loop reads and fills.
 
     world: `loop.World`, or that of an elastic pool. arguments: of the loop besides it. host_ids: of the hosts in the
-    world, for errors. at_pause: what is done where the loop pauses; None where it never does.
+    world, for errors. at_pause: what is done where the loop pauses, with its code, PAUSED or LOG_FULL; None where it
+    never does.
     """
 
     workload: Workload
@@ -29,7 +30,7 @@ class Run:
     world: Any
     arguments: tuple[Any, ...]
     host_ids: Sequence[Any]
-    at_pause: Callable[[], None] | None = field(default=None, kw_only=True)
+    at_pause: Callable[[int], None] | None = field(default=None, kw_only=True)
 
     def run(self) -> float:
         """Seconds that the loop took, with that of its pauses; ValueError where the policy or an invariant failed."""
@@ -38,8 +39,8 @@ class Run:
             python = PythonScores(self.policy.host_scores, self.world)
         started = time.perf_counter()
         code = self._go_on()
-        while code == PAUSED and self.at_pause is not None:
-            self.at_pause()
+        while code in (PAUSED, LOG_FULL) and self.at_pause is not None:
+            self.at_pause(code)
             code = self._go_on()
         elapsed_s = time.perf_counter() - started
         if python is not None and python.raised is not None:

@@ -58,13 +58,16 @@ class Result:
     samples: the hosts at some moments.
     is_disturbed: whether a request waited, migrated or was on a host that failed, warm-up included; then `host` does
         not tell where all of them were.
-    migrations: of a rectifier, one row each, the first planned first; None where there is none, or other upkeep too.
+    migrations: one row each, the first planned first: all that a rectifier planned, and those of upkeep that began.
+        None where there is neither. `planner`: the rectifier's name, "defragmentation", "maintenance" or "drain";
         `planned_s`; `group`, of those that leave a host together; `request_id`, `from_host`, `to_host`, ids;
         `n_together`; `remaining_s`, predicted; as it was planned, of the group: `chance` and `chance_without` that the
         host is empty a day later, `likely_s` and `expected_h` (see `rectification.Worth`); `begun_s`, NaN where it was
         dropped; then NaN if it was not empty before the day was over: `empty_s`, when the host first was; and
         `freed_h`: host-hours within the day that the group freed. The host was empty then, while one of them still ran;
-        less the time in which a target held nothing else. All else as it was.
+        less the time in which a target held nothing else. All else as it was; a failed or drained host is not empty.
+        Of upkeep's migrations `group` is -1, and all is NaN that only a rectifier says.
+    rectifier: its name; None where there is none.
     elapsed_s: time of the loop alone; compile_s: of getting it compiled or out of the cache.
     """
 
@@ -78,6 +81,7 @@ class Result:
     elapsed_s: float
     compile_s: float
     migrations: pd.DataFrame | None = None
+    rectifier: str | None = None
 
     @property
     def events_per_s(self) -> float:
@@ -137,7 +141,8 @@ def simulate(
         _is_disturbed(replay),
         elapsed_s,
         replay.loop.compile_s,
-        _migrations(replay, migration or Migration()),
+        _migrations(replay),
+        None if rectify is None else rectify.planner,
     )
 
 
@@ -155,12 +160,11 @@ def named_policy(policy: str | Policy) -> Policy:
     return KNOWN_POLICIES[policy]
 
 
-def _migrations(replay: Prepared, migration: Migration) -> pd.DataFrame | None:
+def _migrations(replay: Prepared) -> pd.DataFrame | None:
     if replay.record is None:
         return None
-    counts = replay.world.counts[0]
-    replay.record.note_begun(replay.world.plan[:counts["plan_to"]])
-    return replay.record.table(replay.workload, replay.world.requests, migration.duration_s)
+    replay.record.take_over(replay.world)
+    return replay.record.table(replay.workload, replay.world.requests)
 
 
 def _samples(replay: Prepared) -> Samples:

@@ -23,8 +23,10 @@ from sojourn.simulator.loop import (
     HOST_EVENTS,
     HOSTS,
     INITIAL,
+    MIGRATION_LOG,
     NO_PREDICTIONS,
     NOT_PLACED,
+    PAUSED,
     PLAN,
     RECTIFY,
     REQUESTS,
@@ -43,14 +45,15 @@ from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, ow
 
 N_BINS = 500
 N_SAMPLES = 96
+_LOGGED = 4
+"""Entries a request in the log of migrations: twice what one step of the loop can add, for it is taken over at half."""
 PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
 """What a policy names by `predictions`, as the loop has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Run):
-    """A run on a fixed pool. record: of a rectifier's migrations; None where there is no rectifier, or other upkeep
-    migrates requests as well."""
+    """A run on a fixed pool. record: of its migrations; None where there is neither upkeep nor a rectifier."""
 
     timeline: Timeline
     record: MigrationRecord | None
@@ -105,16 +108,25 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
         none if curves.overhang_s is None else curves.overhang_s,
         no_ranking(n_resources) if order is None else order,
-        _slots(n_slots, n_late + n_migrating, host_events), np.zeros(2 * n_migrating, PLAN), levels[0], levels[1],
-        settings,
+        _slots(n_slots, n_late + n_migrating, host_events), np.zeros(2 * n_migrating, PLAN),
+        np.zeros(_LOGGED * n if upkeep or rectify is not None else 0, MIGRATION_LOG), levels[0], levels[1], settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
     timeline = _timeline(workload, policy, int(request_table["owner"].max(initial=-1)) + 1)
-    record = None if rectify is None or upkeep else MigrationRecord()
+    record = None
+    if upkeep or rectify is not None:
+        record = MigrationRecord(None if rectify is None else rectify.planner, host_events, migration.duration_s)
     idx_departing = np.argsort(workload.departure_s, kind="stable")
     return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
-                    workload.hosts["host_id"].tolist(), timeline, record, at_pause=None if rectify is None else
-                    functools.partial(plan_migrations, world, rectify, cpu, record))
+                    workload.hosts["host_id"].tolist(), timeline, record, at_pause=None if record is None else
+                    functools.partial(_at_pause, world, rectify, cpu, record))
+
+
+def _at_pause(world: World, rectify: Rectify | None, cpu: int, record: MigrationRecord, code: int) -> None:
+    """What a paused loop waits for."""
+    record.take_over(world)
+    if code == PAUSED and rectify is not None:
+        plan_migrations(world, rectify, cpu, record)
 
 
 def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:

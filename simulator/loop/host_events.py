@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.simulator.jit import inner
-from sojourn.simulator.loop.migration import end_migration, stop_migrating
+from sojourn.simulator.loop.migration import end_migration, log_migration, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert, least_work, next_resident, plan, strike
 from sojourn.simulator.loop.placement import admit, asked, depart, give_back, note
 from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, EMPTY_HOSTS, FAILED, NOT_PLACED, OPEN, UPDATED, World
@@ -37,6 +37,7 @@ def fail(world: World, host: int, now: int) -> int:
         for row in range(len(requests)):
             if requests[row].from_host == host:
                 stop_migrating(world, row, now)
+                log_migration(world, row, host, requests[row].host, FAILED, now)
                 break_off(world, row, now)
                 counts.n_re_placed += 1
     row = next_resident(world, host, -1)
@@ -46,6 +47,7 @@ def fail(world: World, host: int, now: int) -> int:
         if requests[row].from_host >= 0:
             source = end_migration(world, row)
             note(world, asked(world, row, now), source, now)
+            log_migration(world, row, host, source, FAILED, now)
             if cluster.closed[source] != OPEN:
                 insert(world, row, begin_plan(world))
         else:
@@ -53,6 +55,7 @@ def fail(world: World, host: int, now: int) -> int:
             found = admit(world, row, now)
             if found == BAD_SCORE:
                 return found
+            log_migration(world, row, host, found, FAILED, now)
             if found >= 0:
                 counts.n_re_placed += 1
             elif world.settings[0].is_queueing == 1:
@@ -73,12 +76,13 @@ def apply_host_event(world: World, what: int, host: int, now: int) -> int:
             return fail(world, host, now)
     elif what == DRAIN:
         hosts[host].n_drains += 1
-        if cluster.closed[host] == OPEN:
-            if cluster.n_running[host] == 0:
-                world.level[EMPTY_HOSTS] -= 1
-            plan(world, host, begin_plan(world), now)
+        was_open = cluster.closed[host] == OPEN
+        if was_open and cluster.n_running[host] == 0:
+            world.level[EMPTY_HOSTS] -= 1
         if cluster.closed[host] != FAILED:
             cluster.closed[host] = DRAINED
+        if was_open:
+            plan(world, host, begin_plan(world), now)
     elif what == WAVE:
         first = begin_plan(world)
         for _ in range(host):

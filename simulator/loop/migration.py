@@ -42,11 +42,22 @@ def migrate(world: World, now: int) -> int:
                     if world.settings[0].mem >= 0:
                         counts.migrated += world.need[row, world.settings[0].mem]
                     schedule(world, world.settings[0].first_migration + row, now + world.settings[0].duration_s)
-                    entry.row, entry.begun_s = -1, now
+                    log_migration(world, row, source, target, entry.planner, entry.planned_s)
+                    entry.row = -1
         if entry.row < 0 and k == counts.plan_from:
             counts.plan_from += 1
         k += 1
     return NOT_PLACED
+
+
+@inner
+def log_migration(world: World, row: int, source: int, target: int, planner: int, planned_s: int) -> None:
+    """Log what happens to a request now; see MIGRATION_LOG."""
+    counts = world.counts[0]
+    entry = world.migration_log[counts.n_logged]
+    entry.row, entry.from_host, entry.to_host, entry.at_s = row, source, target, counts.time_s
+    entry.planner, entry.planned_s = planner, planned_s
+    counts.n_logged += 1
 
 
 @inner

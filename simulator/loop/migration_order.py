@@ -72,15 +72,16 @@ def next_resident(world: World, host: int, after: int) -> int:
 def begin_plan(world: World) -> int:
     """Where a new part of the plan begins; what is still to be seen to moves to the front if half is full.
 
-    A request is on one host and is planned to leave it once, so that half of the plan's length is always enough.
+    A request is on one host, and is planned to leave it once by upkeep and once by a rectifier: the plan's length is
+    always enough.
     """
     counts, planned = world.counts[0], world.plan
     if 2 * counts.plan_to > len(planned):
         kept = 0
         for k in range(counts.plan_from, counts.plan_to):
-            row, host, target = planned[k].row, planned[k].host, planned[k].target
-            if row >= 0 and world.requests[row].host == host:
-                planned[kept].row, planned[kept].host, planned[kept].target = row, host, target
+            row = planned[k].row
+            if row >= 0 and world.requests[row].host == planned[k].host:
+                planned[kept] = planned[k]
                 kept += 1
             else:
                 counts.n_spared += row >= 0
@@ -112,14 +113,15 @@ def plan(world: World, host: int, first: int, now: int) -> None:
 
 @inner
 def insert(world: World, request: int, first: int) -> None:
-    """Plan one more migration, before those from `first` that come later in the order."""
+    """Plan one more migration, before those from `first` that come later in the order; its host is closed already."""
     counts, planned = world.counts[0], world.plan
     k = counts.plan_to
     while k > first and _is_earlier(world, request, planned[k - 1].row):
-        before = planned[k - 1]
-        planned[k].row, planned[k].host, planned[k].target = before.row, before.host, before.target
+        planned[k] = planned[k - 1]
         k -= 1
-    planned[k].row, planned[k].host, planned[k].target = request, world.requests[request].host, -1
+    host = world.requests[request].host
+    planned[k].row, planned[k].host, planned[k].target = request, host, -1
+    planned[k].planner, planned[k].planned_s = world.cluster.closed[host], counts.time_s
     counts.plan_to += 1
     counts.n_planned += 1
 

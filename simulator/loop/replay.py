@@ -19,7 +19,16 @@ from sojourn.simulator.loop.migration import defragment, migrate, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert
 from sojourn.simulator.loop.occupancy import pass_time
 from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
-from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN, PAUSED, Timeline, World
+from sojourn.simulator.loop.state import (
+    BAD_DEADLINE,
+    BAD_SCORE,
+    LOG_FULL,
+    NOT_PLACED,
+    OPEN,
+    PAUSED,
+    Timeline,
+    World,
+)
 from sojourn.simulator.loop.waiting import give_up, serve_queue, wait
 
 HAS_AGENDA, HAS_UPKEEP = True, True
@@ -52,7 +61,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
     """Run all events up to the last mark; 0, or a negative code of what went wrong.
 
     idx_departing: int64 (n,), requests by departure, then by row.
-    PAUSED: it is time to plan moves; called again with the same arguments it goes on.
+    PAUSED: it is time to plan migrations. LOG_FULL: the log is to be taken over. Called again with the same arguments
+    it goes on.
     BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, for counts.last_host. Below that:
     an invariant does not hold (see checks.py).
     """
@@ -63,6 +73,9 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
     idx_arrival, idx_departure = counts.idx_arrival, counts.idx_departure
     has_room = counts.has_room == 1  # since waiting requests and migrations were last looked at
     while True:
+        if HAS_UPKEEP and 2 * counts.n_logged > len(world.migration_log):
+            counts.idx_arrival, counts.idx_departure, counts.has_room = idx_arrival, idx_departure, has_room
+            return LOG_FULL
         next_arrival = requests[idx_arrival].arrival_s if idx_arrival < n else NEVER
         now, departing = NEVER, -1
         while idx_departure < n:

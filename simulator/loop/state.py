@@ -17,8 +17,9 @@ EXPIRED = -(2**62)
 NOT_PLACED = -1
 BAD_SCORE = -2
 """What a chain returns instead of a host where a score is negative or not a finite number."""
-PAUSED = 1
-"""What the loop returns where moves are to be planned outside of it; called again it goes on from there."""
+PAUSED, LOG_FULL = 1, 2
+"""What the loop returns where migrations are to be planned outside of it, and where its log is to be taken over; called
+again it goes on from there."""
 BAD_DEADLINE = -3
 """What the loop returns where a hook has put a deadline that has come already."""
 FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
@@ -71,10 +72,15 @@ HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.in
 """Host events at known times: see host_events.py; host, or a number of hosts."""
 N_TOGETHER = 2
 """An owner's requests on one host count as exposed where they are more than so many."""
-PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64), ("begun_s", np.int64)])
+PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64), ("planner", np.int64),
+                 ("planned_s", np.int64)])
 """A request to migrate (-1 once it has been seen to), the host that it is to leave, and the one that it is to go to: -1
-where the policy chooses when the migration begins. begun_s: when one with a target began, for the record of a
-rectifier's migrations."""
+where the policy chooses when the migration begins. planner: what the host was closed for when that was planned; OPEN =
+a rectifier planned it, which closes none."""
+MIGRATION_LOG = np.dtype([("row", np.int64), ("from_host", np.int64), ("to_host", np.int64), ("at_s", np.int64),
+                          ("planner", np.int64), ("planned_s", np.int64)])
+"""A request that begins to migrate; or of planner FAILED: it holds from_host no more, since that failed, and goes on at
+to_host, or -1; or it was broken off before and starts again at to_host, and from_host is -1."""
 SETTINGS = np.dtype([
     ("predictions", np.int64),
     ("is_queueing", np.int64),  # what fits nowhere waits
@@ -121,6 +127,7 @@ COUNTS = np.dtype([
     ("n_lost", np.int64),
     ("migrated", np.int64),  # memory, in the workload's units
     ("voided", np.int64),  # core-seconds that failures made void, in the workload's units
+    ("n_logged", np.int64),  # in the log, not yet taken over
 ], align=True)  # fmt: skip
 
 
@@ -145,8 +152,9 @@ class World(NamedTuple):
 
     cluster: what scorers see. requests (n,) and hosts (n_hosts,): tables. need (n, n_resources), int64. uptime_s,
     total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see agenda.py. plan: migrations.
-    level, total (1 + 2 n_resources,), int64: empty hosts, allocated amounts, capacities of the hosts in use; and
-    their integrals over time. settings, counts (1,).
+    migration_log: at most two entries a request come of one step of the loop. level, total (1 + 2 n_resources,), int64:
+    empty hosts, allocated amounts, capacities of the hosts in use; and their integrals over time. settings and counts
+    (1,).
     """
 
     cluster: Cluster
@@ -159,6 +167,7 @@ class World(NamedTuple):
     order: Ranking
     slots: np.ndarray
     plan: np.ndarray
+    migration_log: np.ndarray
     level: np.ndarray
     total: np.ndarray
     settings: np.ndarray

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sojourn.simulator.jit import inner
 from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.migration import log_migration
 from sojourn.simulator.loop.placement import admit
-from sojourn.simulator.loop.state import BAD_SCORE, NOT_PLACED, World
+from sojourn.simulator.loop.state import BAD_SCORE, FAILED, NOT_PLACED, World
 
 
 @inner
@@ -48,6 +49,7 @@ def serve_queue(world: World, now: int) -> int:
                 counts.n_re_placed += is_begun
                 if is_begun:
                     own.since_s = now
+                    log_migration(world, row, NOT_PLACED, host, FAILED, now)
                 is_over = True
         if is_over:
             if before >= 0:

@@ -9,15 +9,16 @@ from sojourn.simulator.workloads import Workload
 
 
 def migration_figures(workload: Workload, result: Result) -> dict[str, float]:
-    """Of the migrations that were planned after the warm-up; {} for a replay without a rectifier.
+    """Of a rectifier's migrations that were planned after the warm-up; {} for a replay without one.
 
     migrations_a_day: those that began, a day. n_dropped: planned, and never begun. n_freed_host, n_freed_none: begun,
     and the host that the request left was empty, or not, before the day was over. moved_expected_h, moved_freed_h:
     host-hours that all groups of which some began were expected to free, and did (see `Result.migrations`).
     """
-    if result.migrations is None:
+    if result.migrations is None or result.rectifier is None:
         return {}
-    table = result.migrations[result.migrations["planned_s"] >= workload.warmup_s]
+    own = result.migrations[result.migrations["planner"] == result.rectifier]
+    table = own[own["planned_s"] >= workload.warmup_s]
     begun = table[table["begun_s"].notna()]
     groups = begun.drop_duplicates("group")
     days = (workload.trace.horizon_s - workload.warmup_s) / DAY_S

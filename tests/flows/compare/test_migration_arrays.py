@@ -12,8 +12,8 @@ from sojourn.flows.compare.migration_arrays import migration_arrays, migration_t
 
 
 def test_a_table_comes_back_with_ids_as_text(tmp_path: Path) -> None:
-    table = pd.DataFrame({"planned_s": [86_400, 172_800], "request_id": [7, 8], "from_host": ["a", "b"],
-                          "to_host": [1.5, 2.5], "freed_h": [3.25, math.nan]})
+    table = pd.DataFrame({"planner": ["pdre", "drain"], "planned_s": [86_400, 172_800], "request_id": [7, 8],
+                          "from_host": ["a", "b"], "to_host": [1.5, 2.5], "freed_h": [3.25, math.nan]})
     store = CellStore(tmp_path)
     store.write("key", CellResult({}, {}, {}, {"time_s": table["planned_s"].to_numpy(), **migration_arrays(table)}))
     kept = store.read("key")
@@ -22,6 +22,7 @@ def test_a_table_comes_back_with_ids_as_text(tmp_path: Path) -> None:
     assert found is not None
     pd.testing.assert_frame_equal(found.astype({"request_id": object}), table.assign(
         request_id=["7", "8"], to_host=["1.5", "2.5"]), check_dtype=False)
+    assert [name for name, values in migration_arrays(table).items() if values.dtype == object] == []
 
 
 def test_none_and_an_empty_one_differ() -> None:

@@ -122,15 +122,79 @@ def test_figures_count_what_was_planned_after_the_warm_up() -> None:
     assert migration_figures(workload, sim.simulate(workload, "first-fit")) == {}
 
 
-def test_what_is_recorded_does_not_change_the_replay() -> None:
-    # It is not kept where other upkeep may migrate too, such as this drain of a host that nothing is on.
+def _upkept(rows: list[Any], upkeep: list[Any], n_hosts: int = 3, **rectify: Any) -> pd.DataFrame:
+    workload = _workload(rows, n_hosts)
+    given = {"non_migratable_share": 0.0, "budget": 1, **rectify}
+    result = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=upkeep, rectify=sim.Rectify(**given),
+                          is_checked=True)
+    assert result.migrations is not None
+    assert result.metrics.n_migrations == result.migrations["begun_s"].notna().sum()
+    return result.migrations
+
+
+def test_a_drain_of_an_empty_host_changes_nothing() -> None:
     workload = _workload(ROWS)
-    never = sim.Drain(2, 398 * HOUR, 399 * HOUR)
-    plain = _result(workload)
-    other = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=[never],
-                         rectify=sim.Rectify(budget=1, non_migratable_share=0.0))
-    assert other.migrations is None
-    assert other.metrics.n_migrations == plain.metrics.n_migrations == 1
+    found = _upkept(ROWS, [sim.Drain(2, 398 * HOUR, 399 * HOUR)])
+    pd.testing.assert_frame_equal(found, _table(workload))
+
+
+def test_migrations_of_upkeep_stand_beside_the_rectifiers() -> None:
+    # Request 3 goes from b to a at 24 h, as above. Host a is drained from 30 h to 200 h: 0 and 3 go to b, the first
+    # that has room. So b is empty from 24 h 20 min to 30 h alone. Request 0 keeps a to 30 h 20 min: a loses nothing.
+    found = _upkept(ROWS, [sim.Drain(0, 30 * HOUR, 200 * HOUR)])
+    assert found[["planner", "planned_s", "request_id", "from_host", "to_host", "begun_s"]].to_numpy().tolist() == [
+        ["pdre", DAY, 3, "b", "a", DAY], ["drain", 30 * HOUR, 0, "a", "b", 30 * HOUR],
+        ["drain", 30 * HOUR, 3, "a", "b", 30 * HOUR]]
+    assert found["group"].tolist() == [0, -1, -1]
+    assert found["freed_h"].iloc[0] == pytest.approx(30 - 24 - 1 / 3)
+    only_a_rectifiers = ["n_together", "remaining_s", "chance", "chance_without", "likely_s", "expected_h", "empty_s",
+                         "freed_h"]
+    assert found.loc[1:, only_a_rectifiers].isna().all(axis=None)
+    assert found.loc[0, only_a_rectifiers].notna().all()
+
+
+def test_a_failed_or_drained_host_is_not_freed() -> None:
+    # Host b is empty from 24 h 20 min on. It is drained from 26 h to 28 h and failed from 27 h to 30 h: 4 h less.
+    found = _upkept(ROWS, [sim.Drain(1, 26 * HOUR, 28 * HOUR), sim.Failure(1, 27 * HOUR, 3 * HOUR)])
+    assert found["freed_h"].tolist() == pytest.approx([24 - 1 / 3 - 4])
+    assert found["empty_s"].tolist() == [DAY + 1_200]
+
+
+def test_what_a_failure_ends_for_good_frees_nothing_from_then_on() -> None:
+    # Two hosts. At 40 h host a fails with requests 0 (5 of 8 cores) and 3 (3 cores), and both start again on b. So b is
+    # empty to 40 h.
+    found = _upkept(ROWS, [sim.Failure(0, 40 * HOUR, HOUR)], n_hosts=2)
+    assert found["freed_h"].iloc[0] == pytest.approx(40 - 24 - 1 / 3)
+    more = [*ROWS, (39 * HOUR, 39 * HOUR + 1_800, 8.0, 1.0), (39 * HOUR + 3_000, 42 * HOUR, 8.0, 1.0)]
+    # Others hold all of b from 39 h to 39 h 30 min and from 39 h 50 min to 42 h, so 0 and 3 are lost at 40 h: what b is
+    # empty for from 42 h on was not freed.
+    found = _upkept(more, [sim.Failure(0, 40 * HOUR, HOUR)], n_hosts=2)
+    assert found["freed_h"].iloc[0] == pytest.approx((39 - 24 - 1 / 3) + 20 / 60)
+
+
+def test_upkeep_alone_has_its_migrations_and_no_figures() -> None:
+    workload = _workload(ROWS)
+    drain = sim.Drain(0, 30 * HOUR, 200 * HOUR)
+    result = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=[drain])
+    assert result.migrations is not None
+    # request 3 stays on b, where request 0 comes to
+    assert result.migrations[["planner", "request_id", "from_host", "to_host"]].to_numpy().tolist() == [
+        ["drain", 0, "a", "b"]]
+    assert migration_figures(workload, result) == {}
+    rectify = sim.Rectify(budget=1, non_migratable_share=0.0)
+    both = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=[drain], rectify=rectify)
+    assert migration_figures(workload, both)["n_freed_host"] == 1
+
+
+def test_more_migrations_than_the_log_holds_are_all_kept() -> None:
+    # One request on two hosts, each drained in turn ten times: 20 migrations of 60 s, and the log holds four a request.
+    rows = [(0, 300 * HOUR, 8.0, 1.0)]
+    drains = [sim.Drain(k % 2, (1 + k) * HOUR, (1 + k) * HOUR + 1_800) for k in range(20)]
+    workload = _workload(rows, 2)
+    result = sim.simulate(workload, "first-fit", upkeep=drains, migration=sim.Migration("trace", duration_s=60))
+    assert result.migrations is not None
+    assert result.migrations["begun_s"].tolist() == [(1 + k) * HOUR for k in range(20)]
+    assert result.migrations["to_host"].tolist() == ["b", "a"] * 10
 
 
 def test_an_explained_request_tells_what_its_migration_was_worth() -> None:

@@ -37,7 +37,7 @@ def every_second(view: PoolView, budget: int, long_s: int) -> list[MigrationGrou
 def twin_moves(twin: Replay) -> list[tuple[int, int]]:
     """The same, of the slow twin's objects."""
     running = sorted(i for host in twin.hosts for i in host.running)
-    planned = {i for i, _, _ in twin.plan}
+    planned = {entry[0] for entry in twin.plan}
     moves: dict[int, list[tuple[int, int]]] = {}
     n_left = 4
     for position, i in enumerate(running):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import naive_rectification
 from sojourn.simulator.engine.stays import Stays
-from sojourn.simulator.loop import REQUESTS
+from sojourn.simulator.loop import DRAINED, FAIL, FAILED, HOST_EVENTS, MIGRATION_LOG, OPEN, REPAIR, REQUESTS
 from sojourn.simulator.rectification import Refill, RefillRecord, Spells, count_left, count_still
 from sojourn.simulator.rectification.cells import HORIZON_S, MIGRATION_S, N_CELLS, edges_s, knots_s
 from sojourn.simulator.rectification.refill import weights_s
@@ -81,24 +81,30 @@ def test_what_a_cell_counts_for() -> None:
 
 
 def _drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The loop's requests at 60 h, and migrations that began: some requests are still to come, some run on."""
+    """The loop's requests at 60 h, and its log of migrations and failures: some requests are still to come, some run
+    on."""
     rng, n = np.random.default_rng(seed), 60
     requests = np.zeros(n, REQUESTS)
     requests["arrival_s"] = np.sort(rng.integers(0, 60 * HOUR, n))
     requests["ends_s"] = requests["arrival_s"] + np.rint(rng.exponential(3 * HOUR, n)).astype(np.int64) + 1
     requests["first_host"] = rng.integers(-1, 4, n)
-    begun = []
+    log: list[tuple[int, ...]] = []
     for row in np.flatnonzero((requests["first_host"] >= 0) & (rng.random(n) < 0.2)).tolist():
-        begun_s = int(rng.integers(requests["arrival_s"][row], requests["ends_s"][row]))
-        begun += [(row, int(rng.integers(4)), begun_s)] * (begun_s < 60 * HOUR)
-    return requests, np.array(sorted(begun, key=lambda each: each[2]), np.int64).reshape(-1, 3)
+        host, at_s = int(requests["first_host"][row]), int(requests["arrival_s"][row])
+        for _ in range(2):
+            target, planner = int(rng.integers(4)), int(rng.choice([OPEN, DRAINED, FAILED]))
+            at_s += int(rng.integers(1, 2 * HOUR))
+            if target != host and at_s < min(int(requests["ends_s"][row]), 60 * HOUR):
+                log.append((row, host, target, at_s, planner, at_s))
+                host = target
+    return requests, np.array(sorted(log, key=lambda each: each[3]), MIGRATION_LOG)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_counts_equal_their_slow_twins(seed: int) -> None:
-    requests, begun = _drawn(seed)
+    requests, log = _drawn(seed)
     now_s = 60 * HOUR
-    stays = Stays(begun, requests, MIGRATION_S, until_s=now_s)
+    stays = Stays(log, requests, MIGRATION_S, until_s=now_s)
     rows = list(zip(*(each.tolist() for each in stays.all()), strict=True))
     spells = naive_rectification.empty_spells(rows, now_s)
     found = stays.empty_spells(now_s)
@@ -112,8 +118,13 @@ def test_counts_equal_their_slow_twins(seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_stays_up_to_now_know_no_end_that_is_to_come(seed: int) -> None:
     # The same requests, but all that end later than 60 h do so at another time.
-    requests, begun = _drawn(seed)
+    requests, log = _drawn(seed)
     other = requests.copy()
     other["ends_s"] = np.where(requests["ends_s"] > 60 * HOUR, requests["ends_s"] + 5 * HOUR, requests["ends_s"])
-    found = [Stays(begun, each, MIGRATION_S, until_s=60 * HOUR) for each in (requests, other)]
+    # And in one world host 0 fails from 59 h to 70 h and host 1 at 61 h, in the other host 0 to 80 h and no other.
+    events = [np.array(rows, HOST_EVENTS) for rows in (
+        [(59 * HOUR, FAIL, 0), (61 * HOUR, FAIL, 1), (70 * HOUR, REPAIR, 0)],
+        [(59 * HOUR, FAIL, 0), (80 * HOUR, REPAIR, 0)])]
+    found = [Stays(log, each, MIGRATION_S, own, until_s=60 * HOUR)
+             for each, own in zip((requests, other), events, strict=True)]
     assert [each.tolist() for each in found[0].all()] == [each.tolist() for each in found[1].all()]
