@@ -22,6 +22,9 @@ MEASURES = {"Brier ages": ("ages.ibs", 1.0), "MAE at 10m": ("age_10m.mae_log10_r
             "MAE IPCW at 10m": ("age_10m.mae_log10_remaining_ipcw", 1.0),
             "MAE IPCW at 1h": ("age_1h.mae_log10_remaining_ipcw", 1.0),
             "MAE IPCW at 6h": ("age_6h.mae_log10_remaining_ipcw", 1.0),
+            "MAE restricted at 10m": ("age_10m.mae_log10_remaining_restricted", 1.0),
+            "MAE restricted at 1h": ("age_1h.mae_log10_remaining_restricted", 1.0),
+            "MAE restricted at 6h": ("age_6h.mae_log10_remaining_restricted", 1.0),
             "AP > T at 6h": ("age_6h.ap_long", -1.0)}
 """Title, name in a study, and 1 where lower is better, -1 where higher is."""
 

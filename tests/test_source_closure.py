@@ -134,6 +134,7 @@ def test_a_module_without_source_is_told(made: Path) -> None:
         SourceTree(made).hash("sojourn.maker")
 
 
+@pytest.mark.slow
 def test_an_edit_within_a_closure_changes_its_hash_and_one_outside_does_not() -> None:
     """What kernels, traces, features, cells and curves are kept under, against an edit of each file of ours."""
     tree = SourceTree(FOLDER)

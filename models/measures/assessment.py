@@ -22,7 +22,7 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.bootstrap import interval
 from sojourn.models.measures.brier_over_ages import BrierOverAges, Part, parts_by_age
 from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, AgedPit, CalibrationByAge
-from sojourn.models.measures.censoring import censoring_curve, end_weights, outliving_weights
+from sojourn.models.measures.censoring import censoring_curve, end_weights, follow_up_s, outliving_weights
 from sojourn.models.measures.concordance import Concordance
 from sojourn.models.measures.errors import log_errors
 from sojourn.models.measures.measure import Reweighed
@@ -50,8 +50,9 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int,
 
     ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
     over observed ends, median against observed (lower and nearer 0 is better), `_ipcw` where those seen to end stand
-    for the censored; ibs is the integrated Brier score of what remains (lower is better), `ages.ibs` over creation and
-    all ages: what families are chosen by.
+    for the censored, `_restricted` where both are cut at the follow-up, so that those who outlast it count, too; ibs is
+    the integrated Brier score of what remains (lower is better), `ages.ibs` over creation and all ages: what families
+    are chosen by.
 
     brier: of the same curves and rows, `parts_by_age`, where they are at hand; None = found here.
     """
@@ -193,20 +194,27 @@ def _outlives(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: f
 
 
 def _errors(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: float, prefix: str, what: str) -> Group:
-    censoring, _ = end_weights(curve, test, age_s)
-    is_used = alive_at(test, age_s) & test.is_event
-    if not is_used.any():
+    is_alive = alive_at(test, age_s)
+    is_end = is_alive & test.is_event
+    if not is_end.any():
         return lambda _: {f"{prefix}.mae_log10_{what}": math.nan}
-    censoring = censoring[is_used]
-    error = log_errors(table.take(is_used).quantile(0.5, age_s), test.lifetime_s[is_used] - age_s)
-    absolute = np.abs(error)
+    followed_s = follow_up_s(test.take(is_alive))
+    within = outliving_weights(curve, test, followed_s, age_s)[0] if followed_s > age_s else np.zeros(len(test))
+    is_used = is_end | (within > 0.0)
+    of_ends, within = end_weights(curve, test, age_s)[0][is_used], within[is_used]
+    ends = test.is_event[is_used].astype(np.float64)
+    median_s, observed_s = table.take(is_used).quantile(0.5, age_s), test.lifetime_s[is_used] - age_s
+    error = log_errors(median_s, observed_s)
+    restricted = log_errors(*(np.minimum(each, followed_s - age_s) for each in (median_s, observed_s)))
 
     def group(weight: np.ndarray | None) -> dict[str, float]:
-        row = None if weight is None else weight[is_used]
+        row = 1.0 if weight is None else weight[is_used]
         return {
-            f"{prefix}.mae_log10_{what}": weighted_mean(absolute, row),
-            f"{prefix}.bias_log10_{what}": weighted_mean(error, row),
-            f"{prefix}.mae_log10_{what}_ipcw": weighted_mean(absolute, censoring if row is None else censoring * row),
+            f"{prefix}.mae_log10_{what}": weighted_mean(np.abs(error), ends * row),
+            f"{prefix}.bias_log10_{what}": weighted_mean(error, ends * row),
+            f"{prefix}.mae_log10_{what}_ipcw": weighted_mean(np.abs(error), of_ends * row),
+            f"{prefix}.mae_log10_{what}_restricted": weighted_mean(np.abs(restricted), within * row),
+            f"{prefix}.bias_log10_{what}_restricted": weighted_mean(restricted, within * row),
         }
 
     return group

@@ -359,6 +359,7 @@ def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: 
                   store)
 
 
+@pytest.mark.slow
 def test_a_check_reports_to_mlflow_and_in_one_page(stored: Stored, logged: Logged) -> None:
     from sojourn.flows.jobs.monitor import monitor
     from sojourn.flows.versions.reading import read_store
@@ -378,6 +379,7 @@ def test_a_check_reports_to_mlflow_and_in_one_page(stored: Stored, logged: Logge
     ({"log": Path("no-such-folder")}, "log must be a folder that a predictor logs to, got 'no-such-folder'"),
     ({"as_of_s": 5}, "log must hold decisions, got .* records, all of after second 5"),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_what_cannot_be_checked_is_refused_by_name(stored: Stored, change: dict[str, Any], rule: str) -> None:
     from sojourn.flows.jobs.monitor import monitor
 
@@ -385,6 +387,7 @@ def test_what_cannot_be_checked_is_refused_by_name(stored: Stored, change: dict[
         monitor(stored.config(**change))
 
 
+@pytest.mark.slow
 def test_an_empty_folder_and_a_log_of_another_model_are_refused(stored: Stored, logged: Logged,
                                                                 tmp_path: Path) -> None:
     from sojourn.flows.jobs.monitor import monitor
@@ -403,6 +406,7 @@ def test_an_empty_folder_and_a_log_of_another_model_are_refused(stored: Stored, 
         monitor(stored.config(log=tmp_path / "log"))
 
 
+@pytest.mark.slow
 def test_outcomes_need_decisions_with_ids(stored: Stored, logged: Logged, tmp_path: Path) -> None:
     from sojourn.flows.jobs.monitor import monitor
 
@@ -417,6 +421,7 @@ def test_outcomes_need_decisions_with_ids(stored: Stored, logged: Logged, tmp_pa
         monitor(stored.config(log=tmp_path / "log", trace=tmp_path / "outcomes", reader="parquet"))
 
 
+@pytest.mark.slow
 def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch,
                                      tmp_path: Path) -> None:
     from sojourn.flows.jobs import monitor as job

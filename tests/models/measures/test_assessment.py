@@ -79,6 +79,25 @@ def test_censored_requests_are_weighed_for(true_s: np.ndarray) -> None:
     assert off["mae_log10_lifetime_ipcw"] < off["mae_log10_lifetime"]
 
 
+def test_restricted_errors_count_those_who_outlast_the_follow_up() -> None:
+    lifetime_s = np.array([100.0, 1_000.0, 10_000.0, 100_000.0])
+    rows = Examples(np.zeros((4, 1)), (np.arange(4),), lifetime_s, np.ones(4, bool), np.zeros(4), np.arange(4),
+                    np.arange(4))
+    scores = score_model(_table(np.full(4, 1_000.0 / np.log(2.0))), rows, 7_200)  # every median is 1,000 s
+    # of ends |1| 0 |-1| |-2|; followed to 10,000 s, the last but one of four: |1| 0 |-1| |-1|
+    assert scores["creation.mae_log10_lifetime"] == pytest.approx(1.0)
+    assert scores["creation.mae_log10_lifetime_restricted"] == pytest.approx(0.75)
+    assert scores["creation.bias_log10_lifetime_restricted"] == pytest.approx(-0.25)
+
+
+def test_where_many_outlast_the_follow_up_restricted_errors_know_the_right_model(true_s: np.ndarray) -> None:
+    rows = _examples(true_s, np.ceil(np.random.default_rng(5).uniform(0.0, 12_000.0, N)))
+    right, short = (score_model(_table(factor * _means()), rows, 7_200) for factor in (1.0, 0.25))
+    name = "age_1h.mae_log10_remaining"  # nearly all that run for an hour have a mean of 20,000 s
+    assert short[name] < right[name] and short[f"{name}_ipcw"] < right[f"{name}_ipcw"]
+    assert right[f"{name}_restricted"] < short[f"{name}_restricted"] - 0.05
+
+
 def test_draws_are_paired_and_centred(true_s: np.ndarray) -> None:
     rows = _examples(true_s)
     draws = OwnerDraws(rows.keys[0], 60, seed=1)

@@ -178,6 +178,7 @@ def test_every_region_of_the_model_mutated(made: Made, tmp_path: Path, kind: str
     assert 0.2 * n_all < n_refused < n_all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_byte_of_a_small_model_with_zeros_marked(kind: str) -> None:
     """The graph's constants and wires, each byte changed: refused, or the same answers by both paths."""
