@@ -1,6 +1,7 @@
 """Readers: each turns the files of one public format into a Trace and a ReadReport."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._column_map import check_pairs
 from sojourn.features.readers._declaration import span_s
+from sojourn.features.readers._holes import hole_notes
 from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
 from sojourn.features.readers._parts import KeptParts
 from sojourn.features.readers._stamps import checked_timezone
@@ -86,4 +88,6 @@ def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, Read
     """
     if name not in READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(READERS))}; got {name!r}")
-    return READERS[name].read(path, **options)
+    trace, report = READERS[name].read(path, **options)
+    holes = hole_notes(trace)
+    return trace, replace(report, notes=(*report.notes, *holes)) if holes else report

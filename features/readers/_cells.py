@@ -133,6 +133,10 @@ def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest
     return _done(_numbers(cells, is_comma, largest), _is_in(cells, NO_VALUE))
 
 
+A_DURATION = "a time span of 0 or more, as 90 or 1-02:03:04"
+"""What the cells of durations must be, in refusals."""
+
+
 def durations_s(text: Sequence[str] | np.ndarray, *, unit_s: float = 1.0, pair: str = "", is_comma: bool = False,
                 words: frozenset[str] = NO_LIMIT) -> Cells:
     """Durations, seconds: `2-03:04:05`, `2 days 03:04:05`, `03:04:05`, `1h30m`, `90 min`, `PT1H`, or plain numbers.

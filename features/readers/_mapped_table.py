@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.readers._cells import (
+    A_DURATION,
     NO_LIMIT,
     TIME_UNITS,
     Cells,
@@ -111,7 +112,7 @@ class MappedTable:
         if "requested_s" in of:
             limits = durations_s(rows.text(of["requested_s"]), unit_s=self._time_unit_s("requested_s"),
                                  is_comma=self.commas[of["requested_s"]])
-            rows.refuse(f"{of['requested_s']} must be a duration", limits.is_bad, of["requested_s"])
+            rows.refuse(f"{of['requested_s']} must be {A_DURATION}", limits.is_bad, of["requested_s"])
             columns["requested_s"] = limits.values
         for name in self.map.numbers:
             columns[name] = self._plain(rows, name, is_size=False)
@@ -278,7 +279,7 @@ class MappedTable:
                                 words=_NO_DURATION)
             is_open = np.isnan(ends)
             is_bad = spans.is_bad | (spans.values > MAX_TIME_S)
-            rows.refuse(f"{column} must be a duration", is_bad & is_open, column)
+            rows.refuse(f"{column} must be {A_DURATION}", is_bad & is_open, column)
             if "departure" in of:
                 rows.repair(f"{of['departure']} missing: {of['arrival']} + {column} taken",
                             is_open & ~np.isnan(spans.values))

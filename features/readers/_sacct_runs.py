@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger
-from sojourn.features.readers._cells import Cells, durations_s, is_missing
+from sojourn.features.readers._cells import A_DURATION, Cells, durations_s, is_missing
 from sojourn.features.readers._horizon import Horizon
 from sojourn.features.readers._repeated_hour import ChosenTimes, chosen_times
 from sojourn.features.readers._stamps import StampForm, later_times_s, moment, stamp_form, stamps_s
@@ -249,7 +249,7 @@ def _limits_s(rows: TextRows) -> np.ndarray:
     for name, title in (("timelimit", "Timelimit"), ("timelimitraw", "TimelimitRaw")):
         if name in rows.names:
             found = durations_s(rows.text(name), unit_s=60, pair="mm:ss")
-            rows.refuse(f"{title} must be a duration", found.is_bad, name)
+            rows.refuse(f"{title} must be {A_DURATION}", found.is_bad, name)
             return np.where(found.values > 0, found.values, np.nan)
     return np.full(len(rows.raw), np.nan)
 
@@ -257,5 +257,5 @@ def _limits_s(rows: TextRows) -> np.ndarray:
 def _durations(rows: TextRows, name: str) -> np.ndarray:
     """Seconds; NaN where a cell says none. Rows whose cell is no duration are refused."""
     found = durations_s(rows.text(name), pair="mm:ss")
-    rows.refuse(f"{name.capitalize()} must be a duration", found.is_bad, name)
+    rows.refuse(f"{name.capitalize()} must be {A_DURATION}", found.is_bad, name)
     return found.values

@@ -1,0 +1,28 @@
+"""Long stretches without an arrival: a clock that jumped, or days that are missing in the record."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.features.readers._stamps import moment
+from sojourn.features.trace import Trace
+
+_HOLE_S, _HOLE_SHARE = 7 * 86_400, 0.1
+"""A hole is at least as long, and at least this share of the time from the first arrival to the last."""
+_N_MIN = 20
+
+
+def hole_notes(trace: Trace) -> list[str]:
+    """A note on the longest stretch without an arrival, where it is a hole; none of fewer than 20 requests."""
+    start_s = np.sort(trace.start_s()[trace.is_start_known()])
+    if len(start_s) < _N_MIN:
+        return []
+    gaps_s = np.diff(start_s)
+    longest, span_s = int(np.argmax(gaps_s)), int(start_s[-1] - start_s[0])
+    gap_s = int(gaps_s[longest])
+    if gap_s < max(_HOLE_S, _HOLE_SHARE * span_s):
+        return []
+    origin_s = trace.meta.get("start_unix_s")
+    at = f"second {start_s[longest]:,}" if origin_s is None else moment(int(origin_s) + int(start_s[longest]))
+    return [f"check: nothing begins for {gap_s / 86_400:,.0f} days after {at}, {100 * gap_s / span_s:.0f} % of the "
+            "time from the first start to the last: a clock that jumped, or days that are missing"]
