@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from sojourn.features.trace import RESOURCES, SEEN_FROM, SEEN_TO, Trace
 
 OVERLAP_MAX = 0.05
 """A later file of which more requests began before the past's end is refused unless it is asked for."""
+KNOWN_MIN = 0.1
+"""Told as a doubt: fewer of the later file's requests than this share have an owner that the past knows."""
 TEST_FROM, LATER_FROM = "test_from_s", "later_from_s"
 """Keys of a joined trace's `meta`: the past's end, and when the later file's observation begins if that is after it."""
 
@@ -93,11 +95,22 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
              f"{n_lost:,} not",
              f"requests of the test file: {len(second):,}, of which {int(second[SEEN_FROM].notna().sum()):,} began "
              f"before second {from_s:,} and enter at their age; {int(is_gone.sum()):,} that ended before it left out, "
-             f"{len(same_second):,} are the trace's own")
+             f"{len(same_second):,} are the trace's own",
+             *_owners_told(first, second, owners))
     meta = {**past.meta, TEST_FROM: end_s, LATER_FROM: from_s, "later_source": str(later.meta.get("source", "")),
             "known_at_end": sorted({*past.meta.get("known_at_end", ()), *later.meta.get("known_at_end", ())})}
     hosts = past.hosts if later.hosts is None else later.hosts
     return Trace(requests, horizon_s, past.roles, hosts, None, meta), lines
+
+
+def _owners_told(first: pd.DataFrame, second: pd.DataFrame, owners: Sequence[str]) -> list[str]:
+    """A line by the coarsest owner: where few are known, a name may be written otherwise, or it is another cluster."""
+    if not owners or second[owners[0]].notna().sum() == 0:
+        return []
+    named = second[owners[0]].dropna()
+    n_known = int((pd.Index(first[owners[0]].dropna().unique()).get_indexer(pd.Index(named)) >= 0).sum())
+    doubt = "check: " if n_known < KNOWN_MIN * len(named) else ""
+    return [f"{doubt}requests of the test file whose {owners[0]} the trace knows: {n_known:,} of {len(named):,}"]
 
 
 def test_from_s(meta: Mapping[str, Any]) -> int | None:

@@ -96,6 +96,15 @@ def test_owners_are_joined_and_numbers_of_one_file_are_kept_apart() -> None:
     assert rows.features[-1, at] == pytest.approx(np.log10(30.0))  # ann's request of the first file
 
 
+@pytest.mark.parametrize(("users", "line"), [
+    (("ann", "cid", "bob"), "requests of the test file whose user the trace knows: 2 of 3"),
+    (("Ann", "cid", None), "check: requests of the test file whose user the trace knows: 0 of 2"),
+])  # fmt: skip
+def test_it_is_told_how_many_owners_are_known(users: tuple[str | None, ...], line: str) -> None:
+    later = _trace([(f"d{k}", 5, 20, user, "x") for k, user in enumerate(users)], 60)
+    assert with_later(_trace(PAST, 100), later, offset_s=100)[1][-1] == line
+
+
 def test_owners_as_numbers_and_as_numbers_beside_missing_ones_are_the_same() -> None:
     past = _trace([(*row[:3], 7, "x") for row in PAST], 100)
     later = _trace([("d", 5, 20, 7.0, "x"), ("e", 6, 20, None, "x")], 60)
