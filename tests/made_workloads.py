@@ -116,7 +116,9 @@ def upkeeps(draw: Any, workload: sim.Workload) -> tuple[list[Any], sim.Migration
         found.append(sim.Defragmentation(draw(st.sampled_from([20.0, 50.0, 100.0])), draw(st.integers(1, 3))))
     order = draw(st.sampled_from(["longest-first", "shortest-first", "trace", "random"]))
     duration = draw(st.sampled_from([max(unit // 3, 1), unit, 3 * unit, 5 * unit]))
-    return found, sim.Migration(order, draw(st.booleans()), draw(st.integers(1, 3)), duration, draw(st.integers(0, 9)))
+    n_a_day = draw(st.sampled_from([None, None, 0, 1, 2, 5]))
+    return found, sim.Migration(order, draw(st.booleans()), draw(st.integers(1, 3)), duration, draw(st.integers(0, 9)),
+                                n_a_day)
 
 
 @st.composite

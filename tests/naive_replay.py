@@ -80,6 +80,7 @@ class Replay:
         self.is_disturbed = False
         self.begin_counts()
         self.now = 0
+        self.begun_on: dict[int, int] = {}
         if policy.startswith("dapp"):
             naive_dapp.begin(self)
         has_news = False
@@ -370,12 +371,17 @@ class Replay:
             if self.n_empty() >= math.ceil(entry.min_empty_pct / 100 * len(self.hosts)):
                 continue
             parts = []
+            n_left = self.left_to_plan()
             for _ in range(entry.n_hosts):
                 usable = [h for h in self.hosts if h.is_open and h.running and all(map(self.can_migrate, h.running))]
-                if usable:
-                    host = min(usable, key=self.work)
-                    host.emptied_for = "batch"
-                    parts.append(list(host.running))
+                if not usable:
+                    break
+                host = min(usable, key=self.work)
+                if len(host.running) > n_left:
+                    break
+                n_left -= len(host.running)
+                host.emptied_for = "batch"
+                parts.append(list(host.running))
             self.add_parts(parts)
 
     def work(self, host: Host) -> tuple[Any, ...]:
@@ -414,6 +420,15 @@ class Replay:
             self.plan.append((i, host.index, target, "pdre", self.now))
             self.n_planned += 1
 
+    def left_of_day(self) -> float:
+        """Migrations that may still begin on this day."""
+        cap = self.migration.n_a_day
+        return math.inf if cap is None else cap - self.begun_on.get(self.now // 86_400, 0)
+
+    def left_to_plan(self) -> float:
+        """Besides those that are planned."""
+        return self.left_of_day() - sum(entry[0] in self.hosts[entry[1]].running for entry in self.plan)
+
     def ordered(self, requests: list[int]) -> list[int]:
         """In the migration's order."""
         sign = {"longest-first": -1, "shortest-first": 1, "trace": 0, "random": 0}[self.migration.order]
@@ -439,6 +454,10 @@ class Replay:
             source = self.hosts[source_index]
             if i not in source.running:
                 continue
+            is_by_choice = source.is_open or (source.emptied_for == "batch" and not source.is_out)
+            if is_by_choice and self.left_of_day() <= 0:
+                later.append(self.plan[k])
+                continue
             if planned >= 0:
                 target = self.hosts[planned]
                 if target.is_empty or not self.fits(i, target) or not self.may(i, target):
@@ -456,6 +475,7 @@ class Replay:
             self.migrated_at[i] = self.now + self.migration.duration_s
             self.note(i, source_index, target.index, planner, planned_s)
             self.n_begun += 1
+            self.begun_on[self.now // 86_400] = self.begun_on.get(self.now // 86_400, 0) + 1
             self.is_disturbed = True
             self.moves[i] += 1
         self.plan = later

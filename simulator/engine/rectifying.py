@@ -43,10 +43,11 @@ def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationR
     counts = world.counts[0]
     now_s = int(counts["time_s"])
     view, rows = pool_view(world, now_s, cpu, _refill(world, record, now_s))
-    found = RECTIFIERS[rectify.planner](view, rectify.budget, rectify.long_s)
+    kept = _kept(world)
+    budget = max(min(rectify.budget, _left_of_day(world, now_s) - len(kept)), 0)
+    found = RECTIFIERS[rectify.planner](view, budget, rectify.long_s)
     moves = [(rows[position], group.source, target, OPEN, now_s) for group in found
              for position, target in zip(group.requests, group.targets, strict=True)]
-    kept = _kept(world)
     record.add(now_s, view, rows, found, worth(view, found))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
@@ -64,6 +65,12 @@ def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
         left = [count_left(*stays.all(), at_s) for at_s in range(begin_s, begin_s + DAY_S, SAMPLE_S)]
         record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s))
     return record.refills.refill()
+
+
+def _left_of_day(world: World, now_s: int) -> int:
+    """What the day's cap leaves of all migrations."""
+    counts = world.counts[0]
+    return int(world.settings["n_a_day"][0]) - int(counts["n_of_day"] if counts["day"] == now_s // DAY_S else 0)
 
 
 def _kept(world: World) -> np.ndarray:

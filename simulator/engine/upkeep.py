@@ -95,6 +95,9 @@ class Migration:
 
     order: longest predicted remaining time first (LARS), shortest first, as the trace lists them, or at random.
     is_across: one order across all hosts of a batch or wave; False goes host by host.
+    n_a_day: migrations that may begin on a day of the trace, whoever planned them; None = any number. Those of drains
+    and waves count, and are not held back. A rectifier and a batch plan only what is left of the day, less what is
+    planned and has not begun.
 
     >>> Migration(order="best")
     Traceback (most recent call last):
@@ -106,6 +109,7 @@ class Migration:
     n_at_once: int = 3
     duration_s: int = 1_200
     seed: int = 0
+    n_a_day: int | None = None
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
@@ -113,6 +117,9 @@ class Migration:
         for name, value in (("n_at_once", self.n_at_once), ("duration_s", self.duration_s)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
+        is_whole = isinstance(self.n_a_day, int | np.integer) and not isinstance(self.n_a_day, bool)
+        if self.n_a_day is not None and not (is_whole and self.n_a_day >= 0):
+            raise ValueError(f"n_a_day must be None or a whole number of migrations, 0 or more, got {self.n_a_day!r}")
 
     @property
     def is_predicting(self) -> bool:

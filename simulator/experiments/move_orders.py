@@ -53,7 +53,7 @@ def n_carried_out(batch: Batch, ends_s: np.ndarray, expected_s: np.ndarray, migr
     """How many of a batch's migrations are begun before their request ends; the others are spared.
 
     ends_s, expected_s: int64 (n,), when each of the batch's requests leaves, and when it is expected to. A slot is
-    free again when its migration is done or its request has left.
+    free again when its migration is done or its request has left. Batches stand alone: n_a_day is not asked.
 
     >>> two = Batch(0, np.array([4, 7]), np.array([0, 0]))
     >>> ends_s = np.array([900, 5000])

@@ -10,6 +10,9 @@ from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
 from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, EMPTY_HOSTS, NOT_PLACED, World
 
+DAY_S = 86_400
+"""Days are the trace's, from 0 on."""
+
 
 @inner
 def migrate(world: World, now: int) -> int:
@@ -22,7 +25,7 @@ def migrate(world: World, now: int) -> int:
             if world.requests[row].host != source:
                 counts.n_spared += 1
                 entry.row = -1
-            else:
+            elif world.cluster.closed[source] > DEFRAGMENTED or left_of_day(world, now) > 0:
                 request = asked(world, row, now)
                 counts.last_row, counts.last_s = row, now
                 target = entry.target
@@ -39,6 +42,9 @@ def migrate(world: World, now: int) -> int:
                     world.requests[row].from_host = source
                     counts.n_under_way += 1
                     counts.n_begun += 1
+                    if counts.day != now // DAY_S:
+                        counts.day, counts.n_of_day = now // DAY_S, 0
+                    counts.n_of_day += 1
                     if world.settings[0].mem >= 0:
                         counts.migrated += world.need[row, world.settings[0].mem]
                     schedule(world, world.settings[0].first_migration + row, now + world.settings[0].duration_s)
@@ -48,6 +54,35 @@ def migrate(world: World, now: int) -> int:
             counts.plan_from += 1
         k += 1
     return NOT_PLACED
+
+
+@inner
+def left_of_day(world: World, now: int) -> int:
+    """How many migrations the day's cap leaves, of those that it holds back: from hosts that are open, so a
+    rectifier's, and from those of a batch; all that began on the day count."""
+    counts = world.counts[0]
+    return world.settings[0].n_a_day - (counts.n_of_day if counts.day == now // DAY_S else 0)
+
+
+@inner
+def left_to_plan(world: World, now: int) -> int:
+    """What is left of the day besides what is planned and has not begun."""
+    n_left = left_of_day(world, now)
+    if world.settings[0].n_a_day < NEVER:
+        for k in range(world.counts[0].plan_from, world.counts[0].plan_to):
+            row = world.plan[k].row
+            n_left -= row >= 0 and world.requests[row].host == world.plan[k].host
+    return n_left
+
+
+@inner
+def n_residents(world: World, host: int) -> int:
+    """Requests that run on a host."""
+    n, row = 0, world.hosts[host].first
+    while row >= 0:
+        n += 1
+        row = world.requests[row].next
+    return n
 
 
 @inner
@@ -96,7 +131,8 @@ def stop_migrating(world: World, row: int, now: int) -> None:
 
 @inner
 def defragment(world: World, now: int) -> None:
-    """Close a batch of hosts to be emptied, if too few are empty and the last batch is done."""
+    """Close a batch of hosts to be emptied, if too few are empty and the last batch is done: as many as the day's cap
+    leaves migrations for."""
     closed = world.cluster.closed
     if world.level[EMPTY_HOSTS] >= world.settings[0].min_empty:
         return
@@ -104,10 +140,12 @@ def defragment(world: World, now: int) -> None:
         if closed[host] == DEFRAGMENTED:
             return
     first = begin_plan(world)
+    n_left = left_to_plan(world, now)
     for k in range(world.settings[0].batch_hosts):
         host = least_work(world, False)
-        if host < 0:
+        if host < 0 or n_residents(world, host) > n_left:
             break
+        n_left -= n_residents(world, host)
         closed[host] = DEFRAGMENTED
         world.counts[0].n_batches += k == 0
         plan(world, host, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)

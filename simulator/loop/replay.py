@@ -137,7 +137,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
                 requests[row].reason = shortage(world, row)
                 if HAS_UPKEEP and settings.is_queueing == 1:
                     wait(world, row)
-            has_room = has_room or settings.min_empty > 0
+            has_room = has_room or settings.min_empty > 0 or settings.n_a_day < NEVER  # another day may have begun
         elif HAS_AGENDA:
             schedule(world, slot, NEVER)
             has_room = True

@@ -92,6 +92,7 @@ SETTINGS = np.dtype([
     ("first_deadline", np.int64),
     ("n_at_once", np.int64),  # migrations
     ("duration_s", np.int64),  # of a migration
+    ("n_a_day", np.int64),  # migrations, of those that the cap holds back; NEVER = no cap
     ("min_empty", np.int64),  # hosts, below which a batch is closed; 0 = never
     ("batch_hosts", np.int64),
     ("move_order", np.int64),  # see migration_order.py
@@ -122,6 +123,8 @@ COUNTS = np.dtype([
     ("n_batches", np.int64),
     ("n_planned", np.int64),
     ("n_begun", np.int64),
+    ("day", np.int64),  # of the last migration that began, and how many began on it
+    ("n_of_day", np.int64),
     ("n_spared", np.int64),  # planned, but ended or free to stay before their turn
     ("n_re_placed", np.int64),  # after a failure
     ("n_lost", np.int64),

@@ -39,7 +39,7 @@ def twin_moves(twin: Replay) -> list[tuple[int, int]]:
     running = sorted(i for host in twin.hosts for i in host.running)
     planned = {entry[0] for entry in twin.plan}
     moves: dict[int, list[tuple[int, int]]] = {}
-    n_left = 4
+    n_left = min(4, twin.left_to_plan())
     for position, i in enumerate(running):
         source = twin.host_of(i)
         assert source is not None
@@ -173,3 +173,35 @@ def test_what_is_told_of_refills_does_not_see_the_future() -> None:
     assert told[0] == told[1]
     assert one[2] is not None
     assert one[2].still_empty[-1] < 1.0
+
+
+@pytest.mark.parametrize(("n_a_day", "begun_h"), [(None, 21), (2, 21), (1, 45), (0, None)])
+def test_a_rectifier_plans_what_upkeep_has_left_of_the_day(n_a_day: int | None, begun_h: int | None) -> None:
+    # As above, and request 4 holds host 2, which is drained at 20 h 30 min: it goes to host 3, the first migration of
+    # day 0. At 21 h a cap of 2 leaves one for request 3; a cap of 1 leaves none before 24 h, so it goes at 45 h.
+    workload = workload_of([*ROWS, (2 * HOUR, 300 * HOUR, 8.0, 1.0)], 4)
+    drain = sim.Drain(2, 20 * HOUR + 1_800, 390 * HOUR)
+    result = sim.simulate(workload, "first-fit", sim.Oracle(workload), upkeep=[drain], is_checked=True,
+                          migration=sim.Migration(n_a_day=n_a_day),
+                          rectify=sim.Rectify(budget=5, hour=21, non_migratable_share=0.0))
+    assert result.migrations is not None
+    found = result.migrations[["planner", "request_id", "begun_s"]].to_numpy().tolist()
+    drained = [["drain", 4, 20 * HOUR + 1_800]]
+    assert found == drained + ([] if begun_h is None else [["pdre", 3, begun_h * HOUR]])
+    assert result.metrics.n_planned_migrations == len(found)
+
+
+def test_a_rectifiers_budget_is_cut_to_the_cap() -> None:
+    seen: list[int] = []
+
+    def noted(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
+        seen.append(budget)
+        return []
+
+    workload = workload_of(ROWS, 3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rectifying, "RECTIFIERS", {"pdre": noted})
+        for n_a_day in (None, 3, 0):
+            sim.simulate(workload, "first-fit", sim.Oracle(workload), migration=sim.Migration(n_a_day=n_a_day),
+                         rectify=sim.Rectify(budget=5))
+    assert seen == [5] * 17 + [3] * 17 + [0] * 17  # at 0 h, 24 h, ..., 384 h

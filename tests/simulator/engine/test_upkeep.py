@@ -207,3 +207,49 @@ def test_counts_begin_when_the_warm_up_ends(warmup_s: int, n_planned: int, n_beg
 ])
 def test_a_replay_is_disturbed_by_waiting_and_failures(rows: list[Any], upkeep: Any, is_disturbed: bool) -> None:
     assert run(rows, 1, *upkeep, is_queueing=True, warmup_s=999).is_disturbed == is_disturbed
+
+
+def begun(result: sim.Result) -> list[tuple[str, int, float]]:
+    """Planner, request and time of the migrations that began, by time."""
+    assert result.migrations is not None
+    table = result.migrations.dropna(subset="begun_s").sort_values("begun_s", kind="stable")
+    return list(zip(*(table[name].tolist() for name in ("planner", "request_id", "begun_s")), strict=True))
+
+
+def test_drains_and_waves_are_not_held_back_by_the_days_cap() -> None:
+    rows = [(0, 900, 1.0, 1.0), (0, 800, 1.0, 1.0)]
+    drain = run(rows, 2, sim.Drain(0, 10, 700), duration_s=30, n_a_day=0)
+    assert begun(drain) == [("drain", 0, 10), ("drain", 1, 10)]
+    wave = run(rows, 2, sim.Maintenance(10, 5_000, 1.0), duration_s=30, n_a_day=0)
+    assert begun(wave) == [("maintenance", 0, 10), ("maintenance", 1, 10)]
+
+
+@pytest.mark.parametrize(("n_a_day", "n_begun"), [(None, 2), (2, 2), (1, 0), (0, 0)])
+def test_a_batch_takes_no_host_with_more_requests_than_the_day_has_left(n_a_day: int | None, n_begun: int) -> None:
+    # 0 and 1 are on host 0; 2 holds all of host 1 to 20. One host is to be empty: host 0 is closed, and at 20 both go.
+    rows = [(0, 900, 1.0, 1.0), (0, 800, 1.0, 1.0), (0, 20, 4.0, 1.0)]
+    result = run(rows, 2, sim.Defragmentation(50.0, 1), duration_s=10, n_a_day=n_a_day)
+    assert result.host.tolist() == [0, 0, 1]
+    assert begun(result) == [("defragmentation", 0, 20), ("defragmentation", 1, 20)][:n_begun]
+
+
+@pytest.mark.parametrize(("n_a_day", "third"), [(None, ("defragmentation", 2, 60)), (2, ("defragmentation", 2, 90_000)),
+                                                (3, ("defragmentation", 2, 60))])
+def test_what_the_cap_holds_back_begins_on_another_day(n_a_day: int | None, third: tuple[str, int, int]) -> None:
+    # Host 0 has 0 (3 cores, to 60) and 1 (1 core), host 1 has 2 (2 cores) and 3 (1 core), hosts 2 and 3 have 3 cores in
+    # use. One is to be empty. At 5 host 1 is closed, with the least in use: 3 goes to the one core left of host 2 or 3,
+    # and 2 finds no room. At 20 host 0 is drained to 50: 1 goes to the other core. At 60 request 0 ends, and 2 has room
+    # on host 0; but of two migrations a day none is left to midnight, 86,400. The next event is the arrival at 90,000.
+    rows = [(0, 60, 3.0, 1.0), (1, 99_000, 1.0, 1.0), (2, 99_500, 2.0, 1.0), (3, 99_000, 1.0, 1.0),
+            (4, 80_000, 3.0, 3.0), (5, 80_000, 3.0, 3.0), (90_000, 90_100, 1.0, 1.0)]
+    result = run(rows, 4, sim.Defragmentation(25.0, 1), sim.Drain(0, 20, 50), duration_s=10, horizon=99_900,
+                 n_a_day=n_a_day)
+    assert result.host.tolist()[:6] == [0, 0, 1, 1, 2, 3]
+    assert begun(result)[:3] == [("defragmentation", 3, 5), ("drain", 1, 20), third]
+
+
+@pytest.mark.parametrize("n_a_day", [-1, 2.5, True])
+def test_a_cap_that_is_no_number_of_migrations_is_refused(n_a_day: Any) -> None:
+    rule = "n_a_day must be None or a whole number of migrations, 0 or more, got"
+    with pytest.raises(ValueError, match=f"{rule} {n_a_day}"):
+        sim.Migration(n_a_day=n_a_day)
