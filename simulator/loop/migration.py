@@ -8,7 +8,7 @@ from sojourn.simulator.loop.agenda import schedule
 from sojourn.simulator.loop.fit import fits, is_allowed
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
-from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, EMPTY_HOSTS, NOT_PLACED, World
+from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NOT_PLACED, World
 
 DAY_S = 86_400
 """Days are the trace's, from 0 on."""
@@ -131,11 +131,9 @@ def stop_migrating(world: World, row: int, now: int) -> None:
 
 @inner
 def defragment(world: World, now: int) -> None:
-    """Close a batch of hosts to be emptied, if too few are empty and the last batch is done: as many as the day's cap
+    """Close a batch of hosts to be emptied, where too few are empty and the last batch is done: as many as the cap
     leaves migrations for."""
     closed = world.cluster.closed
-    if world.level[EMPTY_HOSTS] >= world.settings[0].min_empty:
-        return
     for host in range(len(closed)):
         if closed[host] == DEFRAGMENTED:
             return

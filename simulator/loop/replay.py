@@ -22,6 +22,7 @@ from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_ba
 from sojourn.simulator.loop.state import (
     BAD_DEADLINE,
     BAD_SCORE,
+    EMPTY_HOSTS,
     LOG_FULL,
     NOT_PLACED,
     OPEN,
@@ -52,8 +53,10 @@ def use_room(world: World, now: int) -> int:
     """After what has happened at `now`: serve who waits, then plan and begin migrations."""
     if world.settings[0].is_queueing == 1 and serve_queue(world, now) == BAD_SCORE:
         return BAD_SCORE
-    if world.settings[0].min_empty > 0:
+    if world.level[EMPTY_HOSTS] < world.settings[0].min_empty:
         defragment(world, now)
+    if world.counts[0].plan_from == world.counts[0].plan_to:
+        return NOT_PLACED
     return migrate(world, now)
 
 
