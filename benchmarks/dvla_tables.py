@@ -30,7 +30,7 @@ from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.outside.workers import local_workers
-from sojourn.simulator.experiments import BASELINE, label_of
+from sojourn.simulator.experiments import BASELINE, pairing_label
 
 EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"
 PDRE, VALUE = "pdre:5", "value:5"
@@ -91,7 +91,7 @@ class Cells:
     def values(self, figure: str, policy: str, rectifier: str, predictor: str, load: float = 0.8) -> pd.Series | None:
         """A figure by seed; None where there is no such cell. Best-fit without migrations asks no predictor."""
         placing = f"{policy} + {rectifier}" if rectifier else policy
-        own = self._by_cell.get((load, label_of(placing, "" if placing == BASELINE else predictor)))
+        own = self._by_cell.get((load, pairing_label(placing, "" if placing == BASELINE else predictor)))
         return None if own is None else own[figure].astype(float)
 
     def differs(self, of: Placing, less: Placing = (BASELINE, "", ""), load: float = 0.8,

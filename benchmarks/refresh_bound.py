@@ -25,7 +25,7 @@ from sojourn.flows.compare.replay import workload_of
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.stages.ingest import ingested_trace
-from sojourn.models.measures.thresholds import label_of
+from sojourn.models.measures.thresholds import time_label
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, simulate
 
 AGES_S = (0, 600, 3600, 21600)
@@ -85,7 +85,7 @@ def rows_of(config: CompareConfig, policy: str) -> list[dict[str, float | str]]:
         curves = learnt.curves(workload.trace.requests)
         sources: dict[str, LifetimeSource] = {"held": learnt, "refreshed": learnt_source(workload, spec.trace, anew)}
         for age_s in AGES_S:
-            name = f"exits known from {label_of(age_s) if age_s else 'the start'}"
+            name = f"exits known from {time_label(age_s) if age_s else 'the start'}"
             sources[name] = Held(workload.request_ids, known_from(curves, workload.total_s, age_s))
         sources["own length known"] = Held(workload.request_ids, own_known(curves, workload.total_s))
         sources["oracle"] = Oracle(workload)

@@ -89,10 +89,10 @@ def pod_values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
     return _named(pod, lambda: _values(pod))
 
 
-def label_of(pod: Any) -> str:
+def full_pod_name(pod: Any) -> str:
     """NAMESPACE/NAME of a pod, as far as it says.
 
-    >>> label_of({"metadata": {"name": "a", "namespace": "b"}}), label_of(7)
+    >>> full_pod_name({"metadata": {"name": "a", "namespace": "b"}}), full_pod_name(7)
     ('b/a', 'pod ?')
     """
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
@@ -110,7 +110,7 @@ def _named(pod: Any, read: Callable[[], _Read]) -> _Read:
     except ValueError as error:
         rule, _, shown = str(error).partition(", got ")
         rule = rule.replace("object must be an object", "elements of lists must be objects")
-        raise RefusedPod(rule, f"{shown} in {label_of(pod)}") from None
+        raise RefusedPod(rule, f"{shown} in {full_pod_name(pod)}") from None
 
 
 def _sight(pod: Any) -> PodSight:
@@ -149,7 +149,7 @@ def _sight(pod: Any) -> PodSight:
     reason = _name(pod, "status", "reason")
     is_turned_away = phase == "Failed" and not known and (reason in _REJECTED or reason.startswith("OutOf"))
     return PodSight(
-        uid, label_of(pod), _name(pod, "metadata", "namespace"), node, phase, is_part_of_node(pod), is_turned_away,
+        uid, full_pod_name(pod), _name(pod, "metadata", "namespace"), node, phase, is_part_of_node(pod), is_turned_away,
         created_s, placed_s, started_s, ended_s, asked_s, deadline_s, newest_s, n_restarts)
 
 

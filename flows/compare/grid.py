@@ -14,7 +14,7 @@ from sojourn.flows.placement.workload_spec import TraceSpec, WorkloadSpec
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.experiments import BASELINE, label_of
+from sojourn.simulator.experiments import BASELINE, pairing_label
 
 _REPLAYED_BY = "sojourn.flows.compare.cell_replay"
 _LEARNT_BY = "sojourn.flows.placement.fitted_curves"
@@ -52,7 +52,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Policy, rectifier and predictor, as in tables."""
-        return label_of(self.placing, self.predictor.name if self.predictor else "")
+        return pairing_label(self.placing, self.predictor.name if self.predictor else "")
 
     @property
     def unrectified(self) -> Cell:

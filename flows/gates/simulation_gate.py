@@ -9,7 +9,7 @@ import numpy as np
 
 from sojourn.flows.gates.gate import Gate, Reason
 from sojourn.flows.placement.replicas import Replicated
-from sojourn.simulator.experiments import label_of
+from sojourn.simulator.experiments import pairing_label
 
 DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")
 """Policies that a scheduler can run with a served model, without an oracle."""
@@ -26,12 +26,13 @@ def best_policy(simulation: Replicated, own: str, other: str) -> str:
     model alone would be biased upwards, and the difference with it.
     """
     gain = simulation.table["gain_pp"]
-    return max(DEPLOYABLE, key=lambda policy: float(gain[label_of(policy, own)] + gain[label_of(policy, other)]))
+    return max(DEPLOYABLE, key=lambda policy: float(
+        gain[pairing_label(policy, own)] + gain[pairing_label(policy, other)]))
 
 
 def judged_pairs(simulation: Replicated, own: str, others: list[str]) -> list[tuple[str, str]]:
     """The cells that the gates compare: labels of the candidate's and of the other's."""
-    pairs = [(label_of(policy, own), label_of(policy, other))
+    pairs = [(pairing_label(policy, own), pairing_label(policy, other))
              for other in others for policy in ("nilas", best_policy(simulation, own, other))]
     return list(dict.fromkeys(pairs))
 
@@ -62,11 +63,11 @@ def is_better_placed(simulation: Replicated | None, own: str, other: str) -> boo
     if simulation is None:
         return False
     policy = best_policy(simulation, own, other)
-    return simulation.difference(label_of(policy, own), label_of(policy, other))[1] > 0.0
+    return simulation.difference(pairing_label(policy, own), pairing_label(policy, other))[1] > 0.0
 
 
 def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
-    mean, low, high = simulation.difference(label_of(policy, own), label_of(policy, other))
+    mean, low, high = simulation.difference(pairing_label(policy, own), pairing_label(policy, other))
     if not _has_effect(simulation, policy):
         found = (f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the replay, {policy} leaves "
                  "the same hosts empty with every prediction")
@@ -76,7 +77,7 @@ def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other
                     Reason.PLACEMENT_NOT_SHOWN)
     is_passed = low > -MARGIN_PP
     verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
-    n = simulation.n_pairs(label_of(policy, own), label_of(policy, other))
+    n = simulation.n_pairs(pairing_label(policy, own), pairing_label(policy, other))
     found = (f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (over {n} replicas: small moves of "
              f"this one trace), to lie above {-MARGIN_PP:g}{verdict}")
     return Gate(name, is_passed, found, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
@@ -90,4 +91,4 @@ def _has_effect(simulation: Replicated, policy: str) -> bool:
 
 
 def _rejected(simulation: Replicated, policy: str, predictor: str) -> float:
-    return float(simulation.table["n_rejected"].loc[label_of(policy, predictor)])
+    return float(simulation.table["n_rejected"].loc[pairing_label(policy, predictor)])

@@ -29,7 +29,7 @@ from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder
-from sojourn.simulator.experiments import label_of
+from sojourn.simulator.experiments import pairing_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
     if evaluation.simulation is not None:
         table = evaluation.simulation.table
         for policy in DEPLOYABLE:
-            gain, low, high = (float(table[name].loc[label_of(policy, family)])
+            gain, low, high = (float(table[name].loc[pairing_label(policy, family)])
                                for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
             pairs[f"against_best_fit.{policy}_pp"] = (gain, low, high)
     return {f"{name}{side}": value for name, values in pairs.items()

@@ -62,9 +62,9 @@ from sojourn.models.measures import (  # noqa: E402
     class_scores,
     drawn_owners,
     interval,
-    label_of,
     of_owners,
     shown_thresholds,
+    time_label,
     weeks_after,
 )
 from sojourn.models.online_table import online_table  # noqa: E402
@@ -220,9 +220,9 @@ def study(config: RetrainConfig) -> Study:
 def _class_notes(fitted: Sequence[Trained], shown: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
     """Which thresholds the classes are between, and which the classifiers had too few rows for."""
     notes = [f"Classes of {name.upper()} are between the thresholds that the trace shows: "
-             f"{', '.join(map(label_of, shown[name])) if name in shown else 'none'}." for name in CLASS_THRESHOLDS_S]
+             f"{', '.join(map(time_label, shown[name])) if name in shown else 'none'}." for name in CLASS_THRESHOLDS_S]
     return tuple(notes) + tuple(
-        f"{trained.family}: no classifiers of {', '.join(map(label_of, trained.model.left_out_))} "
+        f"{trained.family}: no classifiers of {', '.join(map(time_label, trained.model.left_out_))} "
         f"(fewer than {N_EACH_MIN} training rows outlive it, or fewer do not, at creation or of what remains)."
         for trained in fitted if isinstance(trained.model, ClassesModel) and trained.model.left_out_)
 

@@ -17,7 +17,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.intervals import t_half_width
 from sojourn.simulator import Comparison, Workload, compare
 from sojourn.simulator.engine import named_policy
-from sojourn.simulator.experiments import BASELINE, Pairing, label_of
+from sojourn.simulator.experiments import BASELINE, Pairing, pairing_label
 from sojourn.simulator.measures import gap_closed_pct
 
 SHIFT_S = 300
@@ -151,7 +151,7 @@ def with_more(replicated: Replicated, workload: Workload, pairings: Callable[[Wo
 
 
 def _label(pairing: Pairing) -> str:
-    return label_of(named_policy(pairing[0]).name, pairing[1])
+    return pairing_label(named_policy(pairing[0]).name, pairing[1])
 
 
 def _half_width(replicated: Replicated, label: str, other: str) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
 from sojourn.flows.reports.line_labels import label_ends, label_lines
 from sojourn.flows.reports.study_figures import draw_line
-from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, label_of
+from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def calibration_figure(found: Found) -> Figure:
         axes.plot((0, 1), (0, 1), label="a right model", **_RIGHT)
         plain(axes)
     legend_beside(figure, right)
-    name = label_of(found["threshold_s"])
+    name = time_label(found["threshold_s"])
     left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
     left.set_ylabel("observed share (Kaplan-Meier)")
     left.set_title("Are predicted shares what happens?", loc="left")
@@ -72,7 +72,7 @@ def age_figure(found: Found) -> Figure:
         axes.axhline(0.0, **_RIGHT)
         _draw(axes, own, found["chosen"], label_lines)
         n_ends = found["scores"][found["chosen"]].get(f"{age_prefix(age_s)}.n_ends", 0.0)
-        name = f"at {label_of(age_s)}" if age_s else "at creation"
+        name = f"at {time_label(age_s)}" if age_s else "at creation"
         axes.set_title(f"{name}: {n_ends:,.0f} ends", loc="left")
         axes.set_xlabel("predicted quantile")
         axes.set_ylabel("share that ended by it, minus it")
@@ -100,7 +100,7 @@ def coverage_weeks_figure(found: Found) -> Figure:
             _draw(axes, lines[age_s], found["chosen"], label_ends)
             axes.set_xticks(range(1, n_weeks + 1, 1 + n_weeks // 8))
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-            axes.set_title(f"{percent} % quantile {f'at {label_of(age_s)}' if age_s else 'at creation'}", loc="left")
+            axes.set_title(f"{percent} % quantile {f'at {time_label(age_s)}' if age_s else 'at creation'}", loc="left")
             if row + 1 == len(WEEKLY_AGES_S):
                 axes.set_xlabel("week after training, by arrival")
             if column == 0:

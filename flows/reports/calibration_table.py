@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, label_of
+from sojourn.models.measures import AGES_S, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
 
 Found = Mapping[str, Any]
 TITLE = "Calibration by age"
@@ -23,7 +23,7 @@ CALIBRATION_WORDS = (
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
 _TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in PERCENTS))
-_AGES = {age_prefix(age_s): label_of(age_s) if age_s else "creation" for age_s in (0, *AGES_S)}
+_AGES = {age_prefix(age_s): time_label(age_s) if age_s else "creation" for age_s in (0, *AGES_S)}
 
 
 def calibration_rows(found: Found) -> list[list[str]]:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sojourn.models.lifetime import LIFETIME_MODELS
-from sojourn.models.measures import AGES_S, UPTIME_SHARES, label_of
+from sojourn.models.measures import AGES_S, UPTIME_SHARES, time_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def search_figure(values: Sequence[float | None]) -> Figure:
 
 def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) -> None:
     """MAE of log10 remaining at creation and at each absolute age, one line a family."""
-    labels = ["creation", *(label_of(age_s) for age_s in AGES_S)]
+    labels = ["creation", *(time_label(age_s) for age_s in AGES_S)]
     keys = ["creation.mae_log10_lifetime", *(f"age_{label}.mae_log10_remaining" for label in labels[1:])]
     for family, values in scores.items():
         points = [(position, values[key]) for position, key in enumerate(keys) if key in values]
@@ -110,7 +110,7 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
 
 def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> None:
     """F1 of "outlives the threshold" at shares of each request's own lifetime (LAVA, figure 9)."""
-    name = label_of(threshold_s)
+    name = time_label(threshold_s)
     for family, values in scores.items():
         keys = [(share, f"share_{round(100 * share):02d}.f1_long") for share in UPTIME_SHARES]
         points = [(100 * share, values[key]) for share, key in keys if key in values]

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.models.measures import label_of
+from sojourn.models.measures import time_label
 
 TITLE = "Refresh"
 REFRESH_WORDS = (
@@ -23,7 +23,7 @@ _TITLES = ("age", "requests", "Brier held", "refreshed", "+-", "MAE held", "refr
 
 def refresh_rows(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[list[str]]:
     """A row an age. gains: `AgeGain.document()` of the test window. ages_s: those that are served."""
-    return [[label_of(gain["age_s"]), f"{gain['n']:,}", *(_text(gain[name]) for name in (
+    return [[time_label(gain["age_s"]), f"{gain['n']:,}", *(_text(gain[name]) for name in (
         "held", "refreshed", "error", "mae_held", "mae_refreshed")), "yes" if gain["age_s"] in ages_s else "no"]
         for gain in gains]
 

@@ -32,7 +32,7 @@ from sojourn.flows.reports.study_report import (
     baseline_rows,
     study_markdown,
 )  # fmt: skip
-from sojourn.models.measures import label_of
+from sojourn.models.measures import time_label
 from sojourn.simulator.experiments import is_rejecting_more, knows_the_future
 
 _TITLES = ("trace", "requests", "chosen family", "Brier", "AP, long-lived", "MAE lifetime", "gain with a model, pp",
@@ -139,7 +139,7 @@ def _study_cells(studies: Sequence[Found], link: str) -> tuple[str, ...]:
         return ("-",) * 5
     found = studies[0]
     rows = {row[0]: row for row in baseline_rows(found)}
-    long = f"AP > {label_of(found['threshold_s'])}"
+    long = f"AP > {time_label(found['threshold_s'])}"
     brier = next((name for name in ("Brier ages", "IBS") if name in rows), "IBS")
     return (f"{found['n_past'] + found['n_test']:,}", f"[{found['chosen']}]({link}#study)",
             *(_difference(rows.get(name)) for name in (brier, long, "MAE lifetime")))

@@ -15,14 +15,14 @@ from sojourn.flows.gates.accuracy_gate import Difference
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
-from sojourn.models.measures import AGES_S, label_of
+from sojourn.models.measures import AGES_S, time_label
 from sojourn.simulator.experiments import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
                  candidate: str, choice: str) -> Table:
     """Families x measures on the test window, what decides first, the candidate marked. choice: why it is, in words."""
-    name = label_of(threshold_s)
+    name = time_label(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
                   caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
                           "for censoring (lower = better): what is chosen by. 95 % interval: over owners.\n"
@@ -32,7 +32,7 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
                           f"Candidate {choice}")
     table.add_column("family", no_wrap=True)
     columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlife", "creation.mae_log10_lifetime")]
-    columns += [(f"MAE\n{label_of(age_s)}", f"age_{label_of(age_s)}.mae_log10_remaining") for age_s in AGES_S]
+    columns += [(f"MAE\n{time_label(age_s)}", f"age_{time_label(age_s)}.mae_log10_remaining") for age_s in AGES_S]
     table.add_column("Brier\nages", justify="right", no_wrap=True)
     table.add_column("against km %\n95 % interval", justify="right", min_width=12)
     for title, _ in columns:

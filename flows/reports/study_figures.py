@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
-from sojourn.models.measures import label_of
+from sojourn.models.measures import time_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ def weeks_figure(found: Mapping[str, Any]) -> Figure:
 
     figure, (left, right) = two_panels()
     for axes, key, title in (
-        (left, "f1", f"F1 of “outlives {label_of(found['threshold_s'])}” (higher = better)"),
+        (left, "f1", f"F1 of “outlives {time_label(found['threshold_s'])}” (higher = better)"),
         (right, "mae", "error, mean |log10 lifetime| (lower = better)"),
     ):
         for family, weeks in found["weeks"].items():

@@ -11,7 +11,7 @@ from rich.table import Table
 from sojourn.flows.reports.calibration_table import calibration_markdown, calibration_table
 from sojourn.flows.reports.refresh_table import refresh_markdown, refresh_table
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.models.measures import MEASURES, label_of
+from sojourn.models.measures import MEASURES, time_label
 
 HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {
@@ -51,7 +51,7 @@ class Column:
 
 def columns_of(found: Found, table: str) -> list[Column]:
     """A table's columns at the study's threshold; no measure that it was logged without, before there was one."""
-    name = label_of(found["threshold_s"])
+    name = time_label(found["threshold_s"])
     is_logged = {key for values in found["scores"].values() for key in values}
     return [Column(measure.title.format(long=name), key, measure.better, measure.digits)
             for key, measure in MEASURES.items()

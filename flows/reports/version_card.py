@@ -10,8 +10,8 @@ import numpy as np
 from sojourn.flows.gates.accuracy_gate import Difference
 from sojourn.flows.gates.simulation_gate import DEPLOYABLE
 from sojourn.flows.placement.replicas import Replicated
-from sojourn.models.measures import label_of as label_of_time
-from sojourn.simulator.experiments import label_of
+from sojourn.models.measures import time_label
+from sojourn.simulator.experiments import pairing_label
 
 _NUMBERS = {
     "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
@@ -72,8 +72,8 @@ def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup
             rows.append((title, f"{value:.3f}", f"{low:.3f} to {high:.3f}" if np.isfinite(low) else "-", "owners"))
     if simulation is not None:
         table = simulation.table
-        best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[label_of(policy, family)]))
-        gain, low, high, n_replicas = (float(table[name].loc[label_of(best, family)])
+        best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[pairing_label(policy, family)]))
+        gain, low, high, n_replicas = (float(table[name].loc[pairing_label(best, family)])
                                        for name in ("gain_pp", "gain_low_pp", "gain_high_pp", "n_seeds"))
         rows.append((f"empty hosts over best-fit, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
                      f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}" if np.isfinite(low) else "-",
@@ -93,7 +93,7 @@ def _made_of(facts: CardFacts) -> str:
     names = [f"`{name}`" for name in facts.features[:_MAX_FEATURES]]
     if len(facts.features) > _MAX_FEATURES:
         names.append(f"{len(facts.features) - _MAX_FEATURES} more")
-    anew = ", ".join(map(label_of_time, facts.refreshed_s))
+    anew = ", ".join(map(time_label, facts.refreshed_s))
     return "\n".join([
         *([f"- running requests: predicted anew at {anew}"] if anew else []),
         f"- requests: {facts.n_past:,} trained it, {facts.n_test:,} later ones judged it",

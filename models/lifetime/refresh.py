@@ -24,9 +24,9 @@ from sojourn.models.measures import (
     OwnerDraws,
     drawn_owners,
     integrated_at_age,
-    label_of,
     mae_log10,
     standard_error,
+    time_label,
 )
 from sojourn.serving.inputs import HistoryDefinition
 
@@ -58,7 +58,7 @@ class AgeGain:
         """By name, for a log: `refresh_10m.*`; what is not known is left out."""
         found = {"n": float(self.n), "ibs_held": self.held, "ibs": self.refreshed, "mae_held": self.mae_held,
                  "mae": self.mae_refreshed}
-        return {f"refresh_{label_of(self.age_s)}.{name}": value for name, value in found.items()
+        return {f"refresh_{time_label(self.age_s)}.{name}": value for name, value in found.items()
                 if math.isfinite(value)}
 
     @property
@@ -122,9 +122,9 @@ class Refresh:
         """
         if self.reason:
             return f"not refreshed: {self.reason}"
-        taken = [f"{label_of(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
+        taken = [f"{time_label(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
                  f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
-        left = [f"{label_of(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
+        left = [f"{time_label(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
                 for gain in self.gains if not gain.is_gain]
         parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", taken), ("not at", left)) if ages]
         return "; ".join(parts) or "not refreshed: no age could be judged"

@@ -30,7 +30,7 @@ from sojourn.models.measures.measure import Measure
 from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
 from sojourn.models.measures.registry import MEASURES
 from sojourn.models.measures.reliance import Reliance, reliances
-from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, UPTIME_SHARES, choose_threshold, label_of
+from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, UPTIME_SHARES, choose_threshold, time_label
 
 __all__ = [
     "AGES_S", "CLASS_THRESHOLDS_S", "MEASURES", "N_EACH_MIN", "N_ENDS_MIN", "PERCENTS", "UPTIME_SHARES",
@@ -38,7 +38,7 @@ __all__ = [
     "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix",
     "assess", "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
     "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
-    "has_each", "integrated_at_age", "integrated_brier_score", "interval", "label_of", "mae_log10", "of_owners",
+    "has_each", "integrated_at_age", "integrated_brier_score", "interval", "mae_log10", "of_owners",
     "outliving_weights", "parts_by_age", "recall_at_precision", "reliances", "score_model", "shown_thresholds",
-    "standard_error", "uno_c", "weeks_after",
+    "standard_error", "time_label", "uno_c", "weeks_after",
 ]  # fmt: skip

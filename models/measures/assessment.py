@@ -28,7 +28,7 @@ from sojourn.models.measures.errors import log_errors
 from sojourn.models.measures.measure import Reweighed
 from sojourn.models.measures.ranking import Ranking, f1
 from sojourn.models.measures.registry import MEASURES
-from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, alive_at, label_of
+from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, alive_at, time_label
 from sojourn.models.measures.weighted_mean import weighted_mean
 from sojourn.models.outcomes import WEEK_S, CensoringCurve
 
@@ -147,12 +147,12 @@ def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, flo
 def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterable[int],
                brier: Mapping[int, Part | None] | None = None) -> list[Group]:
     curve = censoring_curve(test)
-    bounds = {"1h": 3_600, **{label_of(bound): bound for bound in bounds_s}, "7d": WEEK_S, "long": threshold_s}
+    bounds = {"1h": 3_600, **{time_label(bound): bound for bound in bounds_s}, "7d": WEEK_S, "long": threshold_s}
     groups = [_outlives(table, test, curve, 0.0, bound, "creation", name) for name, bound in bounds.items()]
     groups += [_errors(table, test, curve, 0.0, "creation", "lifetime"),
                *_integrated(parts_by_age(table, test) if brier is None else brier, len(test))]
     for age_s in AGES_S:
-        prefix = f"age_{label_of(age_s)}"
+        prefix = f"age_{time_label(age_s)}"
         groups.append(_counted(test, age_s, prefix))
         groups.append(_errors(table, test, curve, age_s, prefix, "remaining"))
         if threshold_s > age_s:
@@ -226,7 +226,7 @@ def _integrated(parts: Mapping[int, Part | None], n: int) -> list[Group]:
     groups: list[Group] = [lambda weight: {"ages.ibs": whole.score(weight)}]
     for age_s, part in parts.items():
         if part is not None:
-            name = f"{'age_' + label_of(age_s) if age_s else 'creation'}.ibs"
+            name = f"{'age_' + time_label(age_s) if age_s else 'creation'}.ibs"
             groups.append(partial(_mean_of, name, *part))
     return groups
 

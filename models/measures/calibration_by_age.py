@@ -15,7 +15,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.bootstrap import interval
 from sojourn.models.measures.calibration import DECILES, Pit, pit_deviation
-from sojourn.models.measures.thresholds import AGES_S, label_of
+from sojourn.models.measures.thresholds import AGES_S, time_label
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Whose coverage is measured; each is a decile."""
@@ -34,7 +34,7 @@ def age_prefix(age_s: float) -> str:
     >>> age_prefix(0), age_prefix(3_600)
     ('creation', 'age_1h')
     """
-    return f"age_{label_of(age_s)}" if age_s else "creation"
+    return f"age_{time_label(age_s)}" if age_s else "creation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.censoring import censoring_curve, outliving_weights
-from sojourn.models.measures.thresholds import CLASS_THRESHOLDS_S, label_of
+from sojourn.models.measures.thresholds import CLASS_THRESHOLDS_S, time_label
 from sojourn.models.outcomes import CensoringCurve
 
 N_EACH_MIN = 20
@@ -64,7 +64,7 @@ def class_scores(table: CurveTable, test: Examples, cores: np.ndarray,
             truth = sum(((left_s > each).astype(np.int64) for each in thresholds_s), np.zeros(len(idx), np.int64))
             called = sum(((curves.survival(float(each), float(age_s)) > 0.5).astype(np.int64) for each in thresholds_s),
                          np.zeros(len(idx), np.int64))
-            prefix = name if age_s == 0 else f"{name}.age_{label_of(age_s)}"
+            prefix = name if age_s == 0 else f"{name}.age_{time_label(age_s)}"
             is_right = (truth == called).astype(np.float64)
             recalls = [np.average(is_right[truth == each], weights=weight[truth == each]) for each in np.unique(truth)]
             hours = weight * np.maximum(cores[idx], 0.0) * left_s

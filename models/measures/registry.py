@@ -10,7 +10,7 @@ from typing import Literal
 
 from sojourn.models.measures.calibration_by_age import QUANTILES, age_prefix
 from sojourn.models.measures.measure import Measure
-from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, label_of
+from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, time_label
 
 _CLASS_WORDS = (
     "Classes between thresholds, read off each family's curve: DVLA's at 1 h, 1 d, 7 d, 30 d; LAVA's at 1 h, 10 h, "
@@ -20,7 +20,7 @@ _CLASS_WORDS = (
 _accuracy = partial(Measure, table="accuracy", is_paired=True)
 _by_age = partial(Measure, table="calibration by age")
 _NEAREST: Mapping[float, Literal["10 %", "50 %", "90 %"]] = MappingProxyType({0.1: "10 %", 0.5: "50 %", 0.9: "90 %"})
-_AT: Mapping[int, str] = MappingProxyType({age_s: f"at {label_of(age_s)}" if age_s else "at creation"
+_AT: Mapping[int, str] = MappingProxyType({age_s: f"at {time_label(age_s)}" if age_s else "at creation"
                                            for age_s in (0, *AGES_S)})
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({
@@ -37,9 +37,10 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
         words="MAE: mean absolute error of log10 seconds of the median prediction: of the lifetime, or at an age of "
               "the remaining time (lower = better). It counts observed ends only: with many censored requests it "
               "favours short answers."),
-    **{f"age_{label_of(age_s)}.ap_long": _accuracy(f"AP > {{long}}\nat {label_of(age_s)}", is_shown=partial(lt, age_s))
+    **{f"age_{time_label(age_s)}.ap_long": _accuracy(f"AP > {{long}}\nat {time_label(age_s)}",
+                                                     is_shown=partial(lt, age_s))
        for age_s in AGES_S},
-    **{f"age_{label_of(age_s)}.mae_log10_remaining": _accuracy(f"MAE\nat {label_of(age_s)}", "lower")
+    **{f"age_{time_label(age_s)}.mae_log10_remaining": _accuracy(f"MAE\nat {time_label(age_s)}", "lower")
        for age_s in AGES_S},
     "creation.c_harrell": Measure(
         "C\nHarrell", is_paired=True,

@@ -21,10 +21,10 @@ _LADDER_S = (600, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 _N_LONG_SHARE = 0.04
 
 
-def label_of(seconds: float) -> str:
+def time_label(seconds: float) -> str:
     """A short name of a time: `10m`, `12h`, `7d`.
 
-    >>> [label_of(s) for s in (600, 43_200, 86_400, 604_800)]
+    >>> [time_label(s) for s in (600, 43_200, 86_400, 604_800)]
     ['10m', '12h', '1d', '7d']
     """
     if seconds % 86_400 == 0 and seconds > 0:

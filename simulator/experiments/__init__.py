@@ -12,11 +12,11 @@ from sojourn.simulator.experiments.caveats import (
     knows_the_future,
     rejection_words,
 )
-from sojourn.simulator.experiments.comparison import BASELINE, Comparison, Pairing, compare, label_of
+from sojourn.simulator.experiments.comparison import BASELINE, Comparison, Pairing, compare, pairing_label
 from sojourn.simulator.experiments.move_orders import batches, expected_exits, n_carried_out
 
 __all__ = [
     "BASELINE", "MORE_REJECTED", "Comparison", "Pairing", "SourceFor", "ab_trial", "batches", "caveats", "compare",
-    "evidence_of", "expected_exits", "is_rejecting_more", "knows_the_future", "label_of", "n_carried_out",
+    "evidence_of", "expected_exits", "is_rejecting_more", "knows_the_future", "n_carried_out", "pairing_label",
     "rejection_words",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from sojourn.simulator.experiments.comparison import BASELINE, label_of
+from sojourn.simulator.experiments.comparison import BASELINE, pairing_label
 
 FEW_HOSTS, FEW_SEEDS = 30, 5
 """Below these a figure is said to rest on little: one host is then more than 3 % of the pool, and an interval of fewer
@@ -98,5 +98,5 @@ def evidence_of(rows: pd.DataFrame) -> str:
 def caveats(rows: pd.DataFrame) -> list[str]:
     """All sentences that stand below a table: of one workload and load, with policy, predictor and gain."""
     is_more = is_rejecting_more(rows)
-    labels = [label_of(*pair) for pair in rows.loc[is_more, ["policy", "predictor"]].itertuples(index=False)]
+    labels = [pairing_label(*pair) for pair in rows.loc[is_more, ["policy", "predictor"]].itertuples(index=False)]
     return [words for words in (deployable_words(rows), rejection_words(labels), evidence_of(rows)) if words]

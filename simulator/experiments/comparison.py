@@ -59,7 +59,7 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
     """
     listed = [(BASELINE, "", None), *(pairing for pairing in pairings if pairing[0] != BASELINE)]
     names = [named_policy(policy).name for policy, _, _ in listed]
-    labels = [label_of(name, predictor) for name, (_, predictor, _) in zip(names, listed, strict=True)]
+    labels = [pairing_label(name, predictor) for name, (_, predictor, _) in zip(names, listed, strict=True)]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(f"pairings must differ in policy or predictor, got {twice!r} twice")
@@ -81,10 +81,10 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
                       workload.warmup_s, workload.description)
 
 
-def label_of(policy: str, predictor: str) -> str:
+def pairing_label(policy: str, predictor: str) -> str:
     """How a pairing is called in tables and figures.
 
-    >>> label_of("nilas", "oracle")
+    >>> pairing_label("nilas", "oracle")
     'nilas (oracle)'
     """
     return f"{policy} ({predictor})" if predictor else policy

@@ -13,7 +13,7 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.ingest import content_hash
-from sojourn.models.measures import label_of
+from sojourn.models.measures import time_label
 from sojourn.serving import Predictor, load_bundle
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     is_served = {line.split("│")[1].strip(): "yes" in line for line in printed.splitlines() if "│ yes" in line or
                  "│ no " in line}
     assert len(is_served) >= 3
-    assert {label_of(age_s) for age_s in ([] if served is None else served.ages_s)} == {
+    assert {time_label(age_s) for age_s in ([] if served is None else served.ages_s)} == {
         age for age, is_in in is_served.items() if is_in}
 
     tracker = Tracker(_config(store).mlflow_uri, store / "artifacts")
