@@ -180,7 +180,8 @@ def exact_extension(cluster: Cluster, host: int, request: Request, now: int) -> 
     >>> [round(exact_extension(two, host, Request(0, np.array([2]), 2000), 0), 1) for host in (0, 1)]
     [531.1, 2000.0]
     """
-    state, total_s = cluster.state, 0.0
+    state = cluster.state
+    total_s = 0.0
     ask(state, request, now)
     for k in range(len(state.own_s)):
         total_s += state.own_s[k] * state.alone[host, k]
