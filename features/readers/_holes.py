@@ -13,8 +13,12 @@ _N_MIN = 20
 
 
 def hole_notes(trace: Trace) -> list[str]:
-    """A note on the longest stretch without an arrival, where it is a hole; none of fewer than 20 requests."""
+    """A note on the longest stretch without an arrival, where it is a hole; none of fewer than 20 requests.
+
+    Requests that began before second 0 are left out: of those only the survivors are recorded.
+    """
     start_s = np.sort(trace.start_s()[trace.is_start_known()])
+    start_s = start_s[start_s >= 0]
     if len(start_s) < _N_MIN:
         return []
     gaps_s = np.diff(start_s)

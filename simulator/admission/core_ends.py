@@ -9,6 +9,7 @@ from sojourn.simulator.admission.decisions import Decisions
 from sojourn.simulator.admission.jobs import AdmissionJobs
 from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS, known
 from sojourn.simulator.admission.threshold_constants import threshold_constants
+from sojourn.simulator.whole_numbers import is_whole
 
 
 class CoreEnds:
@@ -23,7 +24,7 @@ class CoreEnds:
     """
 
     def __init__(self, n_cores: int, allocation: str, acceptance: str = "greedy", slack: float | None = None) -> None:
-        if not isinstance(n_cores, int | np.integer) or not 1 <= n_cores < 2**22:
+        if not is_whole(n_cores, 1, 2**22):
             raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
         self.allocation = known("allocation", allocation, ALLOCATIONS)
         self.acceptance = known("policy", acceptance, ACCEPTANCES)

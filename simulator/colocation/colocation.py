@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral
 from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
+
+from sojourn.simulator.whole_numbers import check_setting
 
 UNITS = 1 << 16
 """Of one host's capacity: use is counted in whole units of that size, so that sums are exact and ties are real."""
@@ -45,7 +46,7 @@ class Colocation:
     modelled: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_whole(self.n_hosts, 1, "n_hosts")
+        check_setting(self.n_hosts, 1, "n_hosts", 2**31)
         room = np.atleast_1d(numbers(self.capacity, "capacity").astype(np.float64))
         object.__setattr__(self, "use", numbers(self.use, "use"))
         if self.model is not None:
@@ -130,14 +131,3 @@ def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if found.dtype.kind not in "iu" or found.shape != shape:
         raise ValueError(f"{name} must be whole numbers of the shape {shape}, got {shortened(found.tolist())}")
     return found.astype(np.int64)
-
-
-def check_whole(value: Any, least: int, name: str) -> None:
-    """ValueError for a setting that is no whole number from `least` to below 2^31.
-
-    >>> check_whole(2.5, 1, "n_hosts")
-    Traceback (most recent call last):
-    ValueError: n_hosts must be a whole number, at least 1, got 2.5
-    """
-    if not isinstance(value, Integral) or not least <= int(value) < 2**31:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")

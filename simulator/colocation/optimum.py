@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS, Colocation, check_whole
+from sojourn.simulator.colocation.colocation import UNITS, Colocation
 from sojourn.simulator.colocation.violations import checked_hosts, host_loads
+from sojourn.simulator.whole_numbers import check_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0,
     first = checked_hosts(first, len(colocation), colocation.n_hosts, "first")
     if not limit_s > 0:
         raise ValueError(f"limit_s must be above 0, got {limit_s!r}")
-    check_whole(seed, 0, "seed")
-    check_whole(n_workers, 1, "n_workers")
+    check_setting(seed, 0, "seed", 2**31)
+    check_setting(n_workers, 1, "n_workers", 2**31)
     used, n_hosts = colocation.used, colocation.n_hosts
     columns, times = np.unique(used, axis=1, return_counts=True)
     model = cp_model.CpModel()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import Colocation, check_whole, whole_numbers
+from sojourn.simulator.colocation.colocation import Colocation, whole_numbers
 from sojourn.simulator.colocation.peaks import best_fit_peak, borg_peak, oracle_peak, random_host
 from sojourn.simulator.colocation.profiles import (
     oracle_series,
@@ -17,6 +17,7 @@ from sojourn.simulator.colocation.profiles import (
     squares,
     violation_fit,
 )
+from sojourn.simulator.whole_numbers import check_setting
 
 Rule = Callable[[Colocation, np.ndarray, np.random.Generator], np.ndarray]
 """Hosts, int64 (n,), of requests that come in an order, int64 (n,); ties go to the host with the least load by the
@@ -61,7 +62,7 @@ def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0)
     """
     if policy not in COLOCATION_POLICIES:
         raise ValueError(f"policy must be one of {', '.join(COLOCATION_POLICIES)}, got {policy!r}")
-    check_whole(seed, 0, "seed")
+    check_setting(seed, 0, "seed", 2**31)
     rows = whole_numbers(order, (len(colocation),), "order")
     if (np.sort(rows) != np.arange(len(colocation))).any():
         raise ValueError(f"order must hold each of the {len(colocation)} requests once, got {rows.tolist()[:10]!r}")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS, check_whole, numbers, whole_numbers
+from sojourn.simulator.colocation.colocation import UNITS, numbers, whole_numbers
+from sojourn.simulator.whole_numbers import check_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
     >>> host_loads(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0, 1]), 3).tolist()
     [[3, 4], [6, 8], [0, 0]]
     """
-    check_whole(n_hosts, 1, "n_hosts")
+    check_setting(n_hosts, 1, "n_hosts", 2**31)
     used = numbers(used, "used")
     if used.dtype.kind not in "iu" or used.ndim != 2 or 0 in used.shape or used.min() < 0:
         raise ValueError(f"used must be whole numbers, 0 or more, of the shape (n, n_columns), none of them 0, got "
@@ -83,7 +84,7 @@ def violations(used: np.ndarray, hosts: np.ndarray, n_hosts: int, n_resources: i
     """
     loads = host_loads(used, hosts, n_hosts)
     used, hosts = np.asarray(used), np.asarray(hosts)
-    check_whole(n_resources, 1, "n_resources")
+    check_setting(n_resources, 1, "n_resources", 2**31)
     if used.shape[1] % n_resources:
         raise ValueError(f"n_resources must divide the {used.shape[1]} columns of used, got {n_resources!r}")
     excess = np.maximum(loads - UNITS, 0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.elastic.autoscaler_kernels import scale_out
-from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.machine_types import (
     DEFAULT_TYPE,
     MACHINE_TYPES,
@@ -17,6 +16,7 @@ from sojourn.simulator.elastic.machine_types import (
     fits_a_type,
     type_capacities,
 )
+from sojourn.simulator.whole_numbers import is_whole
 
 WEIGHTS = (0.38, 0.62)
 """Of CPU and memory (CTCL, table III)."""

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from sojourn.simulator.whole_numbers import is_whole
 
 Mode = Literal["none", "empty", "timer", "regret"]
 Moving = Literal["live", "restart"]
-
-
-def is_whole(value: Any, least: int) -> bool:
-    """Whether a setting is a whole number from `least` to below 2^40; the loop would cut off a fraction.
-
-    >>> is_whole(1.5, 0), is_whole(600, 0)
-    (False, True)
-    """
-    return isinstance(value, Integral) and least <= int(value) < 2**40
 
 
 @dataclass(frozen=True, slots=True)

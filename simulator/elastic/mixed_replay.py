@@ -7,7 +7,6 @@ import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.elastic.autoscaler import RESOURCES
-from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.ctcl_kernels import replay
 from sojourn.simulator.elastic.ctcl_state import (
     BATCH,
@@ -38,6 +37,7 @@ from sojourn.simulator.elastic.machine_types import type_capacities
 from sojourn.simulator.elastic.mixed_result import MixedResult
 from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
 from sojourn.simulator.elastic.mixed_workload import BELOW, MixedWorkload
+from sojourn.simulator.whole_numbers import is_whole
 
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
 _N_LAGS = 4096

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from sojourn.simulator.elastic.autoscaler import RESOURCES, Autoscaler, greedy, homogeneous
-from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.evictor import Evictor
 from sojourn.simulator.elastic.machine_types import DEFAULT_TYPE, MachineType
+from sojourn.simulator.whole_numbers import is_whole
 
 Reading = Literal["idle", "vertical", "none"]
 """What predicted needs mean: a service's idle room is for batch requests; its reservation becomes its need; nothing."""

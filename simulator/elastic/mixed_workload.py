@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.elastic.consolidation import is_whole
+from sojourn.simulator.whole_numbers import is_whole
 
 N_RESOURCES = 2
 """CPU and memory, in this order: whole milli-cores and MiB."""

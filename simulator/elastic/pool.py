@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.elastic.consolidation import Consolidation, is_whole
+from sojourn.simulator.elastic.consolidation import Consolidation
 from sojourn.simulator.elastic.machine_types import MachineType
 from sojourn.simulator.elastic.pool_result import PoolResult, pool_result
 from sojourn.simulator.elastic.pool_world import pool_run
@@ -20,6 +20,7 @@ from sojourn.simulator.engine import named_policy
 from sojourn.simulator.loop import CHEAPEST, EFFICIENT
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.whole_numbers import is_whole
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload
 
 TypeChoice = Literal["cheapest", "efficient"]

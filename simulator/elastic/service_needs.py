@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from sojourn.simulator.elastic.consolidation import is_whole
 from sojourn.simulator.elastic.mixed_workload import Services
+from sojourn.simulator.whole_numbers import is_whole
 
 
 def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ from sojourn.simulator.loop import (
     SHORTEST_FIRST,
     WAVE,
 )
+from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 ORDERS = {"longest-first": LONGEST_FIRST, "shortest-first": SHORTEST_FIRST, "trace": BY_ROW, "random": AT_RANDOM}
 """Orders of migration by name."""
@@ -38,6 +39,9 @@ class Failure:
     at_s: int
     repair_s: int
 
+    def __post_init__(self) -> None:
+        _check(self, {"host": 0, "at_s": 0, "repair_s": 1})
+
 
 @dataclass(frozen=True, slots=True)
 class Drain:
@@ -46,6 +50,9 @@ class Drain:
     host: int
     from_s: int
     until_s: int
+
+    def __post_init__(self) -> None:
+        _check(self, {"host": 0, "from_s": 0, "until_s": 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +72,7 @@ class Maintenance:
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 1.0:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share!r}")
-        if self.every_s < 1:
-            raise ValueError(f"every_s must be at least 1, got {self.every_s!r}")
-        if self.from_s < 0:
-            raise ValueError(f"from_s must be 0 or more, got {self.from_s!r}")
+        _check(self, {"every_s": 1, "from_s": 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,7 @@ class Defragmentation:
     def __post_init__(self) -> None:
         if not 0.0 < self.min_empty_pct <= 100.0:
             raise ValueError(f"min_empty_pct must be above 0 and at most 100, got {self.min_empty_pct!r}")
-        if self.n_hosts < 1:
-            raise ValueError(f"n_hosts must be at least 1, got {self.n_hosts!r}")
+        _check(self, {"n_hosts": 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +117,20 @@ class Migration:
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(sorted(ORDERS))}, got {self.order!r}")
-        for name, value in (("n_at_once", self.n_at_once), ("duration_s", self.duration_s)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value!r}")
-        is_whole = isinstance(self.n_a_day, int | np.integer) and not isinstance(self.n_a_day, bool)
-        if self.n_a_day is not None and not (is_whole and self.n_a_day >= 0):
+        _check(self, {"n_at_once": 1, "duration_s": 1})
+        if self.n_a_day is not None and not is_whole(self.n_a_day, 0):
             raise ValueError(f"n_a_day must be None or a whole number of migrations, 0 or more, got {self.n_a_day!r}")
 
     @property
     def is_predicting(self) -> bool:
         """Whether the order asks how long requests stay."""
         return self.order in ("longest-first", "shortest-first")
+
+
+def _check(entry: object, least: Mapping[str, int]) -> None:
+    """ValueError where a setting of those named is no whole number of at least so much."""
+    for name, smallest in least.items():
+        check_setting(getattr(entry, name), smallest, name)
 
 
 Upkeep = Failure | Drain | Maintenance | Defragmentation
@@ -139,8 +145,8 @@ def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np
                 entry.from_s, entry.until_s)
             if not 0 <= entry.host < n_hosts:
                 raise ValueError(f"host must be in 0..{n_hosts - 1}, got {entry.host!r} in {entry}")
-            if not 0 <= at_s < until_s:
-                raise ValueError(f"times must be 0 or more, and the end after the beginning, got {entry}")
+            if at_s >= until_s:
+                raise ValueError(f"until_s must be after from_s, got {entry}")
             is_failure = isinstance(entry, Failure)
             rows += [(at_s, FAIL if is_failure else DRAIN, entry.host),
                      (until_s, REPAIR if is_failure else REOPEN, entry.host)]

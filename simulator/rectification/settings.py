@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.whole_numbers import is_whole
 from sojourn.simulator.workloads import Workload, owner_numbers
 
 DAY_S = 86_400
@@ -42,13 +43,13 @@ class Rectify:
 
         if self.planner not in RECTIFIERS:
             raise ValueError(f"planner must be one of {', '.join(RECTIFIERS)}, got {self.planner!r}")
-        if not _is_whole(self.budget) or not 0 <= self.budget <= BUDGET_MAX:
+        if not is_whole(self.budget, 0, BUDGET_MAX + 1):
             raise ValueError(f"budget must be a whole number of moves a day, 0 to {BUDGET_MAX:,}, got {self.budget!r}")
-        if not _is_whole(self.hour) or not 0 <= self.hour < 24:
+        if not is_whole(self.hour, 0, 24):
             raise ValueError(f"hour must be in 0..23, got {self.hour!r}")
         if not 0.0 <= self.non_migratable_share <= 1.0:
             raise ValueError(f"non_migratable_share must be in 0..1, got {self.non_migratable_share!r}")
-        if not _is_whole(self.long_s) or self.long_s < 1:
+        if not is_whole(self.long_s, 1):
             raise ValueError(f"long_s must be a whole number of seconds, 1 or more, got {self.long_s!r}")
 
     def times_s(self, horizon_s: int) -> list[int]:
@@ -58,10 +59,6 @@ class Rectify:
         [7200, 93600, 180000]
         """
         return list(range(3_600 * self.hour, horizon_s + 1, DAY_S)) if self.budget else []
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def non_migratable(workload: Workload, rectify: Rectify) -> np.ndarray:

@@ -31,3 +31,10 @@ def test_quiet_days_of_a_long_trace_and_few_requests_are_no_hole(tmp_path: Path)
     arrivals_s[50:] += 7 * DAY_S  # eight days of 106, less than a tenth
     assert _notes(tmp_path, arrivals_s) == []
     assert _notes(tmp_path, np.array([0, 365 * DAY_S])) == []
+
+
+def test_survivors_from_before_second_0_leave_no_hole(tmp_path: Path) -> None:
+    arrivals_s = np.arange(40) * 3_600
+    arrivals_s[:5] -= 90 * DAY_S
+    assert _notes(tmp_path, arrivals_s) == []
+    assert len(_notes(tmp_path, arrivals_s + 90 * DAY_S)) == 1
