@@ -33,7 +33,8 @@ def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tupl
         cluster.capacity.copy(), cluster.free.copy(), cpu, cluster.closed == OPEN, cluster.n_running.copy(),
         world.hosts["kind"].copy(), running["host"].copy(), world.need[rows], now_s - running["start_s"], is_fixed,
         running["kind"].copy(), running["group"].copy(), running["curve_start"].copy(), running["curve_end"].copy(),
-        world.uptime_s, world.total_s, world.overhang_s, refill)
+        world.uptime_s, world.total_s, world.overhang_s, refill,
+        int(world.settings["duration_s"][0]), int(world.settings["n_at_once"][0]))
     return view, rows
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 MIGRATION_S = 1_200
-"""A migration takes so long, and holds room on both hosts (LAVA, section 4.4): nothing is freed before."""
+"""A migration takes so long if nothing else is said, and holds room on both hosts (LAVA, section 4.4). Cells begin
+here: what is freed before counts for nothing."""
 N_AT_ONCE = 3
-"""Migrations at a time (LAVA, section 4.4), in the order of the plan."""
+"""Migrations at a time if nothing else is said (LAVA, section 4.4), in the order of the plan."""
 HORIZON_S = 86_400
 """What is freed later than this counts for nothing: by then the pool is another, and migrations are planned anew.
 Chosen on four synthetic seeds and openb (docs/simulator/rectification.md)."""
@@ -15,8 +16,8 @@ N_CELLS = 24
 
 
 def edges_s() -> np.ndarray:
-    """Edges of the cells, seconds from now, int64 (N_CELLS + 1,): from the end of a migration to the horizon, each by
-    the same factor longer.
+    """Edges of the cells, seconds from now, int64 (N_CELLS + 1,): from MIGRATION_S to the horizon, each by the same
+    factor longer.
 
     >>> edges_s()[[0, 1, -1]].tolist()
     [1200, 1434, 86400]
@@ -34,12 +35,3 @@ def share_after(time_s: int) -> np.ndarray:
     """The share of each cell that is after a time, float64 (N_CELLS,)."""
     edges = edges_s()
     return np.asarray(np.clip((edges[1:] - time_s) / np.diff(edges), 0.0, 1.0))
-
-
-def done_s(k: int) -> int:
-    """When the k-th migration of a plan is done, from 0: N_AT_ONCE go at a time.
-
-    >>> [done_s(k) for k in (0, 2, 3)]
-    [1200, 1200, 2400]
-    """
-    return MIGRATION_S * (k // N_AT_ONCE + 1)

@@ -22,7 +22,8 @@ MAX_HOSTS, MAX_REQUESTS, MAX_BUDGET = 8, 24, 4
 
 
 def exact_plan(view: PoolView, budget: int) -> list[MigrationGroup]:
-    """The plan of at most `budget` migrations that gains most, as `value` weighs it, if all begin at once; by host.
+    """The plan of at most `budget` migrations that gains most, as `value` weighs it, if all begin at once and
+    last MIGRATION_S; by host.
 
     By the same rules as `value`: what can't migrate or ends soon stays, never to an empty host, and no host both gives
     and takes. But a migration may gain as little as it does. gain_s: of a group, what its host gains less an equal

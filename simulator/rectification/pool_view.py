@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sojourn.simulator.rectification.cells import MIGRATION_S, N_AT_ONCE
 from sojourn.simulator.rectification.refill import Refill
 
 
@@ -23,6 +24,7 @@ class PoolView:
         where the predictor tells one lifetime alone); see `predictions.Curves`.
     refill: how soon others take what is left or freed, by what the pool has shown so far; None where that is not known,
         and then nobody comes.
+    migration_s, n_at_once: how long a migration takes, seconds, and how many go at a time.
     """
 
     capacity: np.ndarray
@@ -43,6 +45,12 @@ class PoolView:
     total_s: np.ndarray
     overhang_s: np.ndarray
     refill: Refill | None = None
+    migration_s: int = MIGRATION_S
+    n_at_once: int = N_AT_ONCE
+
+    def done_s(self, k: int) -> int:
+        """When the k-th migration of a plan is done, from 0, seconds from now; they go in the order of the plan."""
+        return self.migration_s * (k // self.n_at_once + 1)
 
     def remaining_s(self) -> np.ndarray:
         """Predicted remaining time of each request at its uptime, seconds, int64 (n,), above 0: higher = stays longer.

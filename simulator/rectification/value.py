@@ -16,9 +16,7 @@ from sojourn.simulator.rectification._value_kernels import fill_ended, fill_valu
 from sojourn.simulator.rectification.cells import (
     HORIZON_S,
     MIGRATION_S,
-    N_AT_ONCE,
     N_CELLS,
-    done_s,
     edges_s,
     share_after,
 )
@@ -90,7 +88,7 @@ class _Plan:
                 if group is not None and group.gain_s >= n * self.least_s:
                     heapq.heappush(heap, (-group.gain_s / n, first, n, len(found), group))
                 continue
-            if budget - n_left + n > N_AT_ONCE:
+            if budget - n_left + n > self.view.n_at_once:
                 group = self._weighed(first, n, budget - n_left)
                 if group is None or group.gain_s < n * self.least_s:
                     n_late += 1
@@ -120,7 +118,7 @@ class _Plan:
         migrations; None where one finds none."""
         view, requests = self.view, self.order[first:first + n]
         source, free = int(view.host[requests[0]]), self.free.copy()
-        gain = self._gain(first, n, done_s(n_before + n - 1))
+        gain = self._gain(first, n, view.done_s(n_before + n - 1))
         empty: dict[int, np.ndarray] = {}
         targets: list[int] = []
         for k, position in enumerate(requests.tolist()):
@@ -131,7 +129,7 @@ class _Plan:
             hosts = np.flatnonzero(may)
             if len(hosts) == 0:
                 return None
-            begun_s = done_s(n_before + k) - MIGRATION_S
+            begun_s = view.done_s(n_before + k) - view.migration_s
             still = self.weight_s * share_after(begun_s) * (1.0 - self.ended[position])
             chance = self.empty[hosts]
             for target, own in empty.items():

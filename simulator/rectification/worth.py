@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.rectification._value_kernels import fill_ended
-from sojourn.simulator.rectification.cells import MIGRATION_S, done_s, share_after
+from sojourn.simulator.rectification.cells import share_after
 from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.pool_view import PoolView
 from sojourn.simulator.rectification.refill import weights_s
@@ -41,8 +41,8 @@ class Worth:
 def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None = None) -> list[Worth]:
     """The worth of each group, in their order; whoever planned them.
 
-    ended: None = as the view's curves say, to STEP_S. A migration takes MIGRATION_S, N_AT_ONCE go at a time: a request
-    is on its target from its migration's begin on, and holds its source to the migration's end.
+    ended: None = as the view's curves say, to STEP_S. A request is on its target from its migration's begin on, and
+    holds its source to the migration's end.
     """
     touched = {at for group in groups for at in (group.source, *group.targets)}
     positions = np.flatnonzero(np.isin(view.host, list(touched)))
@@ -56,10 +56,10 @@ def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None 
         without = positions[host == group.source].tolist()
         before = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
         leaving = [place[position] for position in group.requests]
-        ends_s = [done_s(k) for k in range(n_before, n_before + len(group))]
+        ends_s = [view.done_s(k) for k in range(n_before, n_before + len(group))]
         n_before += len(group)
         still = holds[leaving] * (1.0 - np.stack([share_after(each_s) for each_s in ends_s]))
-        holds[leaving] *= np.stack([share_after(each_s - MIGRATION_S) for each_s in ends_s])
+        holds[leaving] *= np.stack([share_after(each_s - view.migration_s) for each_s in ends_s])
         host[leaving] = group.targets
         after = {at: (1.0 - holds[host == at]).prod(axis=0) for at in hosts}
         after[group.source] *= (1.0 - still).prod(axis=0)

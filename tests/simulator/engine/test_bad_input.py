@@ -192,26 +192,34 @@ def test_the_shortest_and_the_longest_prediction_are_borne(policy: str, total: i
     (lambda: sim.Drain(-1, 0, 5), "host must be a whole number, at least 0, got -1"),
     (lambda: sim.Failure(0, 10, 0), "repair_s must be a whole number, at least 1, got 0"),
     (lambda: sim.Failure(0, -1, 9), "at_s must be a whole number, at least 0, got -1"),
-    (lambda: sim.Failure(0, 10, 9.5), "repair_s must be a whole number, at least 1, got 9.5"),
-    (lambda: sim.Failure(True, 10, 9), "host must be a whole number, at least 0, got True"),
     (lambda: sim.Drain(0, 5, 5), "until_s must be after from_s"),
-    (lambda: sim.Drain(0, 0, 86400.7), "until_s must be a whole number, at least 1, got 86400.7"),
     (lambda: sim.Maintenance(-1, 5, 0.5), "from_s must be a whole number, at least 0, got -1"),
     (lambda: sim.Maintenance(0, 0, 0.5), "every_s must be a whole number, at least 1, got 0"),
-    (lambda: sim.Maintenance(0, float("nan"), 0.5), "every_s must be a whole number, at least 1, got nan"),
     (lambda: sim.Maintenance(0, 5, float("nan")), "share must be above 0 and at most 1, got nan"),
     (lambda: sim.Maintenance(0, 5, 1.5), "share must be above 0 and at most 1, got 1.5"),
     (lambda: sim.Defragmentation(0.0), "min_empty_pct must be above 0 and at most 100, got 0.0"),
     (lambda: sim.Defragmentation(5.0, 0), "n_hosts must be a whole number, at least 1, got 0"),
     (lambda: sim.Migration(n_at_once=0), "n_at_once must be a whole number, at least 1, got 0"),
-    (lambda: sim.Migration(n_at_once=True), "n_at_once must be a whole number, at least 1, got True"),
     (lambda: sim.Migration(duration_s=0), "duration_s must be a whole number, at least 1, got 0"),
-    (lambda: sim.Migration(duration_s=1.5), "duration_s must be a whole number, at least 1, got 1.5"),
 ])  # fmt: skip
 def test_upkeep_that_cannot_be(make: Any, message: str) -> None:
     workload = workload_of([(0, 50, 1.0, 1.0)], 100, (4.0, 4.0), (4.0, 4.0))
     with pytest.raises(ValueError, match=message):
         sim.simulate(workload, upkeep=[make()])
+
+
+@pytest.mark.parametrize(("kind", "given", "message"), [
+    (sim.Failure, (0, 10, 9.5), "repair_s must be a whole number, at least 1, got 9.5"),
+    (sim.Failure, (True, 10, 9), "host must be a whole number, at least 0, got True"),
+    (sim.Drain, (0, 0, 86400.7), "until_s must be a whole number, at least 1, got 86400.7"),
+    (sim.Maintenance, (0, math.nan, 0.5), "every_s must be a whole number, at least 1, got nan"),
+    (sim.Defragmentation, (5.0, 1.5), "n_hosts must be a whole number, at least 1, got 1.5"),
+    (sim.Migration, ("trace", True, True), "n_at_once must be a whole number, at least 1, got True"),
+    (sim.Migration, ("trace", True, 3, 1.5), "duration_s must be a whole number, at least 1, got 1.5"),
+])  # fmt: skip
+def test_settings_of_upkeep_that_are_no_whole_numbers(kind: Any, given: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kind(*given)
 
 
 def test_two_defragmentations_are_refused() -> None:

@@ -52,6 +52,16 @@ def test_a_migration_is_recorded_with_what_it_was_worth() -> None:
     assert row["freed_h"] == pytest.approx(24 - 1 / 3)
 
 
+@pytest.mark.parametrize("planner", ["pdre", "value"])
+def test_a_long_migration_is_expected_to_free_what_it_frees(planner: str) -> None:
+    # As above, but it takes 4 h: host b is empty from 28 h on, 20 h of the day.
+    workload = _workload(ROWS)
+    table = sim.simulate(workload, "first-fit", sim.Oracle(workload), migration=sim.Migration(duration_s=4 * HOUR),
+                         rectify=sim.Rectify(planner, 1, non_migratable_share=0.0)).migrations
+    assert table is not None
+    assert table[["expected_h", "freed_h"]].iloc[0].tolist() == pytest.approx([20, 20])
+
+
 def test_what_comes_to_the_host_is_not_freed() -> None:
     # A request of 8 cores comes to host b at 30 h for 10 h: b is empty from 24 h 20 min to 30 h, and from 40 h to 48 h.
     table = _table(_workload([*ROWS, (30 * HOUR, 40 * HOUR, 8.0, 1.0)], n_hosts=2))

@@ -78,6 +78,21 @@ def test_what_begins_later_gains_later() -> None:
         (5, pytest.approx(WHOLE_S - MIGRATION_S))]
 
 
+def test_long_migrations_one_at_a_time_gain_as_much_later_and_those_that_gain_too_little_are_not_planned() -> None:
+    # 4 h each, one at a time: done after 4, 8, 12, 16 and 20 h, which leaves 20, 16, 12, 8 and 4 of the 24 h. The last
+    # is less than LEAST_GAIN_S, 7 h.
+    requests = [(0, 2, 900, "fixed"), *((at, 1, 900) for at in range(1, 6))]
+    found = value(pool_of(requests, 6, migration_s=4 * HOUR, n_at_once=1))
+    assert [each.source for each in found] == [1, 2, 3, 4]
+    assert [each.gain_s for each in found] == pytest.approx([20 * HOUR, 16 * HOUR, 12 * HOUR, 8 * HOUR])
+    # 12 h each: the first leaves 12 h
+    found = value(pool_of(requests, 6, migration_s=12 * HOUR, n_at_once=1))
+    assert [each.gain_s for each in found] == pytest.approx([12 * HOUR])
+    # 4 h each, two at a time: all five by 12 h
+    found = value(pool_of(requests, 6, migration_s=4 * HOUR, n_at_once=2))
+    assert [each.gain_s for each in found] == pytest.approx([20 * HOUR] * 2 + [16 * HOUR] * 2 + [12 * HOUR])
+
+
 def test_where_freed_hosts_are_soon_in_use_again_the_time_of_freeing_says_less() -> None:
     # Host 0 is free at once without request 0 (24 h), host 1 after 12 h without request 1 (12 h left of the day).
     requests = [(0, 2, 900), (1, 2, 900), (1, 1, 12), (2, 4, 900, "fixed")]

@@ -66,6 +66,14 @@ def test_the_gain_counts_from_when_the_migrations_are_done() -> None:
     assert [each.gain_h for each in found] == pytest.approx([24 - 1 / 3] * 3 + [24 - 2 / 3])
 
 
+def test_the_gain_counts_from_when_migrations_of_another_length_are_done() -> None:
+    # 4 h each, two at a time: hosts 0 and 1 are empty from 4 h on, host 2 from 8 h on.
+    view = pool_of([(0, 1, 900), (1, 1, 900), (2, 1, 900), (3, 1, 900)], 4, migration_s=4 * HOUR, n_at_once=2)
+    found = worth(view, [MigrationGroup(at, (at,), (3,), math.nan) for at in range(3)])
+    assert [each.gain_h for each in found] == pytest.approx([20, 20, 16])
+    assert [each.likely_s for each in found] == [4 * HOUR, 4 * HOUR, 8 * HOUR]
+
+
 def test_a_target_loses_from_when_the_migration_begins() -> None:
     # The seventh begins at minute 40, and host 7 is empty on its own from 1 h on: it loses all of the rest, 23 h, and
     # its source gains all but the first hour: 23 - 23. The first six go to host 8, which loses nothing.
