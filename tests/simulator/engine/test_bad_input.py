@@ -212,7 +212,7 @@ def test_upkeep_that_cannot_be(make: Any, message: str) -> None:
     (sim.Failure, (0, 10, 9.5), "repair_s must be a whole number, at least 1, got 9.5"),
     (sim.Failure, (True, 10, 9), "host must be a whole number, at least 0, got True"),
     (sim.Drain, (0, 0, 86400.7), "until_s must be a whole number, at least 1, got 86400.7"),
-    (sim.Maintenance, (0, math.nan, 0.5), "every_s must be a whole number, at least 1, got nan"),
+    (sim.Maintenance, (0, float("nan"), 0.5), "every_s must be a whole number, at least 1, got nan"),
     (sim.Defragmentation, (5.0, 1.5), "n_hosts must be a whole number, at least 1, got 1.5"),
     (sim.Migration, ("trace", True, True), "n_at_once must be a whole number, at least 1, got True"),
     (sim.Migration, ("trace", True, 3, 1.5), "duration_s must be a whole number, at least 1, got 1.5"),
