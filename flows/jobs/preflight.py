@@ -16,6 +16,8 @@ from sojourn.flows.trace_settings import TraceSettings
 
 READ_UP_TO_BYTES = 4_000_000
 """A trace of this size is read in a second or two: whether its reader takes it is known at once."""
+_TEXT_OF_GZIP = 10
+"""So many times as large is the text of a compressed table, about."""
 _taken: set[tuple[object, ...]] = set()
 """Reader, how it reads, and path, size and time of change of each file: traces that this process has read already."""
 
@@ -50,12 +52,17 @@ def _check_trace(reader: str, trace: Path, reading: Mapping[str, Any], what: str
         check_sql(trace)
         return
     is_of_requests = reader in READERS  # the others read usage series, for presets that place by usage
-    if not is_of_requests or sum(path.stat().st_size for path in files) > READ_UP_TO_BYTES:
+    if not is_of_requests or sum(map(_text_bytes, files)) > READ_UP_TO_BYTES:
         return
     state = (reader, repr(reading), *((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
     if state not in _taken:  # a command and its job both ask
         read_trace(reader, trace, **reading)
         _taken.add(state)
+
+
+def _text_bytes(path: Path) -> int:
+    """How large a file is, about, were it not compressed."""
+    return path.stat().st_size * (_TEXT_OF_GZIP if path.suffix == ".gz" else 1)
 
 
 def _holds_bytes(path: Path) -> bool:

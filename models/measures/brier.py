@@ -38,14 +38,16 @@ class SurvivesByRow(Survives, Protocol):
         ...
 
 
-def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringCurve) -> np.ndarray:
+def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringCurve,
+               before: np.ndarray | None = None) -> np.ndarray:
     """What each row adds to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
 
-    curve: G, of the test rows. Rows censored by then add 0, and those that weigh for them more than 1.
+    curve: G, of the test rows. Rows censored by then add 0, and those that weigh for them more than 1. before: see
+    `outliving_weights`.
     """
     if (n_late := int((rows.entry_s > 0.0).sum())) > 0:
         raise ValueError(f"rows must be under observation from their start (entry_s 0), got {n_late} that are not")
-    weight, _ = outliving_weights(curve, rows, time_s)
+    weight, _ = outliving_weights(curve, rows, time_s, before=before)
     missed = (rows.lifetime_s > time_s) - table.survival(time_s, 0.0)
     return weight * missed**2
 
@@ -74,9 +76,9 @@ def integrated_brier_rows(table: Survives, rows: Examples, times_s: np.ndarray, 
         return np.full(len(rows), np.nan)
     step = np.diff(np.log(times_s))
     share = (np.append(step, 0.0) + np.append(0.0, step)) / (2.0 * step.sum())
-    total = np.zeros(len(rows))
+    total, before = np.zeros(len(rows)), curve.before(rows.lifetime_s)
     for time_s, part in zip(times_s.tolist(), share.tolist(), strict=True):
-        total += part * brier_rows(table, rows, time_s, curve)
+        total += part * brier_rows(table, rows, time_s, curve, before)
     return total
 
 

@@ -28,13 +28,14 @@ def follow_up_s(rows: Examples, share: float = 0.95) -> float:
     return float(np.quantile(rows.lifetime_s, share, method="lower")) if len(rows) else float("nan")
 
 
-def outliving_weights(curve: CensoringCurve, rows: Examples, threshold_s: float,
-                      age_s: float = 0.0) -> tuple[np.ndarray, float]:
+def outliving_weights(curve: CensoringCurve, rows: Examples, threshold_s: float, age_s: float = 0.0,
+                      before: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """Weights float64 (n,) for "outlives the threshold" among those alive at an age, and the share clipped.
 
     Cumulative/dynamic: rows seen beyond the threshold weigh G(u) / G(T), ends at L <= T weigh G(u) / G(L-), at most
     WEIGHT_LIMIT; rows censored by T, and rows not under observation at the age u, weigh 0. The share is of the
-    rows with a weight. Source: Uno, Cai, Tian and Wei 2007; Blanche, Dartigues and Jacqmin-Gadda 2013.
+    rows with a weight. before: G(L-) of each row, (n,), where it is at hand; None = found here.
+    Source: Uno, Cai, Tian and Wei 2007; Blanche, Dartigues and Jacqmin-Gadda 2013.
 
     >>> curve = CensoringCurve(np.array([5.0]), np.array([0.5]))
     >>> rows = Examples(np.zeros((3, 1)), (), np.array([4.0, 5.0, 9.0]), np.array([True, False, True]), np.zeros(3),
@@ -46,7 +47,8 @@ def outliving_weights(curve: CensoringCurve, rows: Examples, threshold_s: float,
     is_asked = (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
     is_long = is_asked & (rows.lifetime_s > threshold_s)
     is_short = is_asked & rows.is_event & ~is_long
-    followed = np.where(is_long, curve.at(np.array([threshold_s])), curve.before(rows.lifetime_s))
+    before = curve.before(rows.lifetime_s) if before is None else before
+    followed = np.where(is_long, curve.at(np.array([threshold_s])), before)
     return _inverse(curve, is_long | is_short, followed, age_s)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.config import RetrainConfig
-from sojourn.flows.jobs import job
+from sojourn.flows.jobs import job, preflight
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside import tracking_client
 from sojourn.flows.outside.tracking_client import TrackingError, ask
@@ -107,3 +107,15 @@ def test_behind_a_proxy_mlflow_alone_knows_the_way(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
     ask(TrackingUri("http://mlflow.invalid"))
+
+
+def test_a_large_trace_is_left_to_the_stage_that_reads_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(preflight, "READ_UP_TO_BYTES", 500)
+    plain, packed = _other(tmp_path), tmp_path / "packed.swf.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert 50 > packed.stat().st_size > plain.stat().st_size
+    for trace in (plain, packed):  # 8 bytes of text; 28 of gzip count as 280
+        with pytest.raises(ValueError, match="line 1 must have 18 columns"):
+            check_before_work(RetrainConfig(trace=trace, reader="swf"))
+    monkeypatch.setattr(preflight, "READ_UP_TO_BYTES", 50)
+    check_before_work(RetrainConfig(trace=packed, reader="swf"))
