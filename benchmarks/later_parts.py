@@ -1,4 +1,5 @@
-"""The later part of a trace as workloads, with a model of its earlier part, both as the flow `retrain` has them."""
+"""The later part of a trace as workloads, with a model of its earlier part, both as the flow `retrain` has them; and
+the trace as it was known at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 import sojourn.simulator as sim
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.trace import Trace
+from sojourn.features.trace import SEEN_FROM, SEEN_TO, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.simulation import later_workload
@@ -16,6 +17,25 @@ from sojourn.flows.stages.train import fit_family
 from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures import choose_threshold
+
+
+def later_from_s(config: RetrainConfig, trace: Trace) -> int:
+    """Where the later part begins, seconds."""
+    rows = build_rows(trace, default_encoder(trace))
+    return int(windows(rows, config.test_share, config.valid_share).test_from_s)
+
+
+def known_by(trace: Trace, until_s: int) -> Trace:
+    """What was known of a trace by a time: requests that had begun, without ends that were still to come."""
+    until_s = min(until_s, trace.horizon_s)
+    is_begun = trace.start_s() < until_s
+    if SEEN_FROM in trace.requests:
+        is_begun &= trace.requests[SEEN_FROM].fillna(0).to_numpy() < until_s
+    table = trace.requests.loc[is_begun].reset_index(drop=True)
+    table["departure_s"] = table["departure_s"].mask(table["departure_s"] > until_s)
+    if SEEN_TO in table:
+        table[SEEN_TO] = table[SEEN_TO].clip(upper=until_s)
+    return Trace(table, until_s, trace.roles, trace.hosts, meta=trace.meta)
 
 
 def later_parts(config: RetrainConfig, trace: Trace, seeds: Sequence[int],

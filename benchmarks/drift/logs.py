@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from benchmarks.drift.retraining import Served, summary
 from benchmarks.drift.year import HISTORY_DAYS, RULES
+from benchmarks.later_parts import known_by
 
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 from sojourn.models.drift import DAY_S
 from sojourn.models.measures import OwnerDraws, interval
 from sojourn.publishing import whole_file
@@ -25,14 +25,6 @@ LOGS: Mapping[str, tuple[str, str, int]] = MappingProxyType({
     "SDSC Blue": ("swf", "swf/SDSC-BLUE-2000-4.2-cln.swf.gz", 252),
 })
 """Reader, file below the data folder, and days that are read from the first of the log."""
-
-
-def cut(trace: Trace, days: int) -> Trace:
-    """The first days of a trace, as it was known at their end."""
-    horizon_s = min(days * DAY_S, trace.horizon_s)
-    table = trace.requests.loc[trace.start_s() < horizon_s].reset_index(drop=True)
-    table["departure_s"] = table["departure_s"].mask(table["departure_s"] > horizon_s)
-    return Trace(table, horizon_s, trace.roles, meta=trace.meta)
 
 
 def run_logs(folder: Path, data: Path, n_new: int) -> list[dict[str, Any]]:
@@ -56,7 +48,7 @@ def run_logs(folder: Path, data: Path, n_new: int) -> list[dict[str, Any]]:
 def one_log(name: str, data: Path) -> dict[str, Any]:
     """The log under each rule, and paired differences of the Brier score, 95 % over owners."""
     reader, file, days = LOGS[name]
-    trace = cut(read_trace(reader, data / file)[0], days)
+    trace = known_by(read_trace(reader, data / file)[0], days * DAY_S)
     served = Served.of(trace, HISTORY_DAYS, HISTORY_DAYS)
     first = served.fitted(HISTORY_DAYS)
     if first is None:
