@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from sojourn.flows.commands.options import plain_errors
 
 _LEAST_H, _MOST_H = 0.001, 876_600
 """Of a long stay: 100 years at most."""
+_MOST_MINUTES = 1_440
+"""Of a migration: a day, since what is freed later counts for nothing."""
 
 
 @plain_errors
@@ -23,16 +26,21 @@ def rectify(
     rectifier: Annotated[str, typer.Option(help="What plans them: {rectifiers}.")] = "value",
     long_h: Annotated[float | None, typer.Option(
         help="Of pdre: hours from which on a predicted stay is long. [default: 24]")] = None,
+    minutes: Annotated[int, typer.Option(help="How long a migration takes, minutes.")] = 20,
+    at_once: Annotated[int, typer.Option(help="Migrations that go at a time.")] = 3,
     now_s: Annotated[int | None, typer.Option(
         help="The snapshot's time, whole seconds on the training trace's clock. [default: its end]")] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write the list to. [default: none]")] = None,
 ) -> None:
     """Rectify a pool: today's live migrations that free hosts; which host each frees, when, and with what chance."""
-    from sojourn.simulator.rectification import RECTIFIERS, Rectify
+    from sojourn.simulator.rectification import BUDGET_MAX, RECTIFIERS, Rectify
 
     asked = Rectify(rectifier, budget, long_s=_long_s(long_h))  # refuses what is wrong before files are read
     if long_h is not None and rectifier != "pdre":
         raise ValueError(f"long_h must be given with the rectifier pdre alone, got {long_h:g} with {rectifier!r}")
+    for name, number, most in (("minutes", minutes, _MOST_MINUTES), ("at_once", at_once, BUDGET_MAX)):
+        if not 1 <= number <= most:
+            raise ValueError(f"{name} must be in 1..{most}, got {number}")
     if out is not None:
         _check_out(out, snapshot, bundle)
     from sojourn.flows.placement.snapshot import read_snapshot
@@ -43,6 +51,7 @@ def rectify(
     if now_s is None:
         now_s = int(predictor.info()["training"].get("history_to_s", 0))
     pool = read_snapshot(snapshot, predictor, now_s)
+    pool = replace(pool, view=replace(pool.view, migration_s=60 * minutes, n_at_once=at_once))
     table = migrations_table(pool, RECTIFIERS[rectifier](pool.view, asked.budget, asked.long_s))
     for words in pool.warnings:
         typer.echo(f"warning: {words}", err=True)
@@ -54,7 +63,7 @@ def rectify(
     if len(table) == 0:
         typer.echo(nothing_words(pool, budget))
     else:
-        print_migrations(table)
+        print_migrations(table, minutes, at_once)
 
 
 def _long_s(long_h: float | None) -> int:

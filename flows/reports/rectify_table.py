@@ -31,14 +31,14 @@ def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.Dat
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def print_migrations(table: pd.DataFrame) -> None:
-    """Print the list."""
+def print_migrations(table: pd.DataFrame, minutes: int, n_at_once: int) -> None:
+    """Print the list. minutes: how long a migration takes. n_at_once: how many go at a time."""
     shown = Table(title="Migrations that free hosts, in this order", title_justify="left", caption_justify="left",
                   caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
                           "them. Likely empty after: when they are done and it is first as likely empty as not; a "
-                          "migration takes 20 minutes, 3 go at a time, in this order. Gain: host-hours expected "
-                          "within a day, less what the targets lose, if nothing new is placed on these hosts; of all "
-                          "migrations from that host together.")
+                          f"migration takes {minutes} minutes, {n_at_once} at a time, in this order. Gain: host-hours "
+                          "expected within a day, less what the targets lose, if nothing new is placed on these hosts; "
+                          "of all migrations from that host together.")
     for title in ("request", "from", "to"):
         shown.add_column(title, no_wrap=True)
     for title in ("predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %", "likely empty\nafter, h",

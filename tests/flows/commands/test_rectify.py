@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -107,6 +108,9 @@ def test_where_nothing_is_to_be_done_it_says_why(
     (lambda h, r: (h, r), ("--rectifier", "pdre", "--long-h", "nan"), "long_h must be hours in 0.001..876600, got nan"),
     (lambda h, r: (h, r), ("--rectifier", "pdre", "--long-h", "1e300"), "long_h must be hours in 0.001..876600"),
     (lambda h, r: (h, r), ("--long-h", 3), "long_h must be given with the rectifier pdre alone, got 3 with 'value'"),
+    (lambda h, r: (h, r), ("--minutes", 0), "minutes must be in 1..1440, got 0"),
+    (lambda h, r: (h, r), ("--minutes", 1441), "minutes must be in 1..1440, got 1441"),
+    (lambda h, r: (h, r), ("--at-once", 0), "at_once must be in 1..1000000, got 0"),
     (lambda h, r: (h, r.drop(columns="mem_gib")), (), "requests.csv must have the columns"),
     (lambda h, r: (h, r.assign(migratable=["perhaps", True])), (), "migratable must be true or false, got 'perhaps'"),
 ])
@@ -118,6 +122,24 @@ def test_bad_input_ends_with_one_line(
     assert code == 2
     assert words in warned
     assert len(warned.strip().splitlines()) == 1
+
+
+def test_a_long_migration_frees_its_host_later(bundle: Path, tmp_path: Path) -> None:
+    snapshot = _write(tmp_path / "now", *_tables())
+    arguments = (snapshot, "--bundle", bundle, "--out", tmp_path / "list.csv")
+    soon = _listed(tmp_path, *arguments)
+    late = _listed(tmp_path, *arguments, "--minutes", 240, "--at-once", 1)
+    assert "takes 240 minutes, 1 at a time" in " ".join(late[1].split())
+    # the host is held for 3 h 40 min more, of which the request would have ended in some
+    assert 0.0 < soon[0]["gain_h"] - late[0]["gain_h"] <= 220 / 60 + 1e-6
+    assert late[0]["likely_after_h"] == max(soon[0]["likely_after_h"], 4.0)
+
+
+def _listed(folder: Path, *arguments: object) -> tuple[dict[Hashable, Any], str]:
+    code, told, warned = _run(*arguments)
+    assert code == 0, warned
+    (row,) = pd.read_csv(folder / "list.csv").to_dict("records")
+    return row, told
 
 
 def test_a_folder_without_tables_is_named(bundle: Path, tmp_path: Path) -> None:
