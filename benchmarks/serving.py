@@ -54,6 +54,7 @@ N_ROWS_MAX = 80_000
 N_ROWS = 2_000
 N_MANY = 10_000
 N_AGED = 500
+N_ENDED = 200
 N_COLD, FLUSH_BYTES = 300, 64 << 20
 BATCH_S = 0.004
 N_BATCHES = 60
@@ -210,6 +211,10 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     def first(request: dict[str, Any]) -> object:
         return predictor.predict(request, now_s)
 
+    recalibrating = Predictor(bundle, recalibrate=True) if bundle.schema.curves.has_hazards else None
+    if recalibrating is not None:
+        for k, request in enumerate(requests[:N_ENDED]):  # so that factors are learnt
+            recalibrating.ended(recalibrating.admit(request, now_s), now_s + 60 * (k + 1))
     no_two = distinct(requests)
     vms = [predictor.predict(request, now_s) for request in requests[:N_COLD]]
     costs = {
@@ -220,6 +225,8 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         "curve built, compiled walk": median_us(compiled.curve, plain),
         "curve built, ONNX Runtime": median_us(portable.curve, plain),
         "predict from the raw dict": median_us(first, requests),
+        **({"predict from the raw dict, recalibrated": median_us(
+            lambda request: recalibrating.predict(request, now_s), requests)} if recalibrating else {}),
         "predict from the raw dict, distinct": median_us(first, no_two),
         "admit + withdraw, raw dict": median_us(
             lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),

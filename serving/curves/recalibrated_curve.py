@@ -9,7 +9,6 @@ so a curve stays one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,15 @@ def curve_steps(curve: HazardCurve) -> np.ndarray:
     return np.array((own, curve.numbers[:n]))
 
 
-@lru_cache(maxsize=8)
+_last: tuple[Sequence[float], np.ndarray] = ((), np.empty(0))
+"""The edges that were asked for last, which all curves of a model share, and the same as an array. A cache by value
+would hash all of them for every request."""
+
+
 def _array_of(edges: Sequence[float]) -> np.ndarray:
-    """The edges that all curves of a model share."""
-    return np.array(edges)
+    global _last
+    shared, array = _last  # one read: another thread may write it
+    if shared is not edges:
+        array = np.array(edges)
+        _last = edges, array
+    return array

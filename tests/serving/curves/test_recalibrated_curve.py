@@ -88,3 +88,11 @@ def test_limits_own_edges_stay_behind_the_numbers() -> None:
 def test_bands_and_buckets_are_those_that_calibration_is_measured_at() -> None:
     from sojourn.models.measures import AGES_S
     assert (0.0, *map(float, AGES_S)) == formulas.AGE_STARTS_S
+
+
+def test_curves_of_two_models_in_turn_keep_their_own_edges() -> None:
+    factors = np.full((N_AGES, N_BANDS), 2.0)
+    one = HazardCurve.from_hazards((0.0, 100.0, 700.0), (0.2, 0.3), 9_000.0, (0.0,))
+    other = HazardCurve.from_hazards((0.0, 50.0, 90.0), (0.2, 0.3), 9_000.0, (0.0,))
+    for curve, edge_s in ((one, 100.0), (other, 50.0), (one, 100.0)):
+        assert recalibrated(curve, factors).survival(edge_s, 0.0) == pytest.approx(math.exp(-0.4))
