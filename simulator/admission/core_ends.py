@@ -6,10 +6,9 @@ import numpy as np
 
 from sojourn.simulator.admission.core_ends_kernels import replay_ends
 from sojourn.simulator.admission.decisions import Decisions
-from sojourn.simulator.admission.jobs import AdmissionJobs
+from sojourn.simulator.admission.jobs import AdmissionJobs, check_cores
 from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS, known
 from sojourn.simulator.admission.threshold_constants import threshold_constants
-from sojourn.simulator.whole_numbers import is_whole
 
 
 class CoreEnds:
@@ -24,8 +23,7 @@ class CoreEnds:
     """
 
     def __init__(self, n_cores: int, allocation: str, acceptance: str = "greedy", slack: float | None = None) -> None:
-        if not is_whole(n_cores, 1, 2**22):
-            raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
+        check_cores(n_cores)
         self.allocation = known("allocation", allocation, ALLOCATIONS)
         self.acceptance = known("policy", acceptance, ACCEPTANCES)
         self.factors = np.empty(0)

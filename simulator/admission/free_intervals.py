@@ -8,7 +8,7 @@ from sojourn.simulator.admission.core_ends import in_given_order
 from sojourn.simulator.admission.core_ends_kernels import NEVER
 from sojourn.simulator.admission.decisions import Decisions
 from sojourn.simulator.admission.free_interval_kernels import CORE, END, IS_LAST, N_ROWS, START, replay_free
-from sojourn.simulator.admission.jobs import AdmissionJobs
+from sojourn.simulator.admission.jobs import AdmissionJobs, check_cores
 from sojourn.simulator.admission.power_profile import PowerProfile
 from sojourn.simulator.admission.registry import ALLOCATIONS, known
 
@@ -31,8 +31,7 @@ class FreeIntervals:
 
     def __init__(self, n_cores: int, allocation: str, *, is_backfilling: bool = True,
                  power: PowerProfile | None = None) -> None:
-        if not isinstance(n_cores, int | np.integer) or not 1 <= n_cores < 2**22:
-            raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
+        check_cores(n_cores)
         self.n_cores, self.is_backfilling = n_cores, is_backfilling
         self.allocation = known("allocation", allocation, ALLOCATIONS)
         self.table = _always_on(n_cores) if power is None else power.intervals(n_cores)

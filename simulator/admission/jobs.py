@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.whole_numbers import is_whole
+
 MAX_TIME_S = 2**40
 """Times stay below this, so that sums of them, and products with a number of cores, are exact in 64 bits."""
 
@@ -121,3 +123,14 @@ def drawn_slacks(n: int, target: float, sigma: float, rng: np.random.Generator, 
         raise ValueError(f"mean must be geometric or arithmetic, got {mean!r}")
     centre = 1.0 if mean == "geometric" else float(np.exp(-sigma * sigma / 2))
     return np.asarray(target * centre * np.exp(sigma * rng.standard_normal(n)))
+
+
+def check_cores(n_cores: int) -> None:
+    """ValueError where a machine's cores are no whole number that sums of times allow.
+
+    >>> check_cores(0)
+    Traceback (most recent call last):
+    ValueError: n_cores must be a whole number of at least 1 and below 2**22, got 0
+    """
+    if not is_whole(n_cores, 1, 2**22):
+        raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs
+from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs, check_cores
 from sojourn.simulator.admission.predicted_kernels import replay_predicted
 from sojourn.simulator.admission.registry import ALLOCATIONS, known
-from sojourn.simulator.whole_numbers import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ def admit_predicted(jobs: AdmissionJobs, planned_s: np.ndarray, n_cores: int,
         row = int(np.flatnonzero(is_bad)[0])
         raise ValueError(f"planned_s must be at least 1 and below 2**40, got {planned[row].item()!r} "
                          f"(job {jobs.name_of(row)})")
-    if not is_whole(n_cores, 1, 2**22):
-        raise ValueError(f"n_cores must be a whole number of at least 1 and below 2**22, got {n_cores!r}")
+    check_cores(n_cores)
     code = ALLOCATIONS[known("allocation", allocation, ALLOCATIONS)]
     n, order = len(jobs), jobs.order()
     start, end, reason = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int8)

@@ -16,7 +16,7 @@ from sojourn.simulator.elastic.machine_types import (
     fits_a_type,
     type_capacities,
 )
-from sojourn.simulator.whole_numbers import is_whole
+from sojourn.simulator.whole_numbers import check_setting
 
 WEIGHTS = (0.38, 0.62)
 """Of CPU and memory (CTCL, table III)."""
@@ -46,8 +46,7 @@ class Autoscaler:
         if len(self.weights) != len(self.resources) or not are_weights:
             raise ValueError(f"weights must be one of each of {', '.join(self.resources)}, 0 or more and not all 0, "
                              f"got {self.weights!r}")
-        if not is_whole(self.most_at_once, 1):
-            raise ValueError(f"most_at_once must be a whole number, at least 1, got {self.most_at_once!r}")
+        check_setting(self.most_at_once, 1, "most_at_once")
         if not 0 <= self.idle_release_s < math.inf:
             raise ValueError(f"idle_release_s must be 0 or more and finite, got {self.idle_release_s!r}")
 

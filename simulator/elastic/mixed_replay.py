@@ -37,7 +37,7 @@ from sojourn.simulator.elastic.machine_types import type_capacities
 from sojourn.simulator.elastic.mixed_result import MixedResult
 from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler
 from sojourn.simulator.elastic.mixed_workload import BELOW, MixedWorkload
-from sojourn.simulator.whole_numbers import is_whole
+from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
 _N_LAGS = 4096
@@ -72,8 +72,7 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     n_fixed = workload.n_machines if n_machines is None else n_machines
     if (is_fixed or n_machines is not None) and not is_whole(n_fixed, 1):
         raise ValueError(f"n_machines must be a whole number, at least 1 for a fixed pool, got {n_fixed!r}")
-    if not is_whole(most_machines, 1):
-        raise ValueError(f"most_machines must be a whole number, at least 1, got {most_machines!r}")
+    check_setting(most_machines, 1, "most_machines")
     if workload.interval_s * 1000 % scheduler.timing.cycle_ms:
         raise ValueError(f"cycle_ms must divide the interval of {workload.interval_s} s, got "
                          f"{scheduler.timing.cycle_ms!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.whole_numbers import is_whole
+from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 N_RESOURCES = 2
 """CPU and memory, in this order: whole milli-cores and MiB."""
@@ -108,8 +108,7 @@ class MixedWorkload:
     n_machines: int = 0
 
     def __post_init__(self) -> None:
-        if not is_whole(self.interval_s, 1):
-            raise ValueError(f"interval_s must be a whole number, at least 1, got {self.interval_s!r}")
+        check_setting(self.interval_s, 1, "interval_s")
         if self.services.n_intervals < 1:
             raise ValueError(f"n_intervals of services must be at least 1, got {self.services.n_intervals!r}")
         if not is_whole(self.n_machines, 0):

@@ -20,7 +20,7 @@ from sojourn.simulator.engine import named_policy
 from sojourn.simulator.loop import CHEAPEST, EFFICIENT
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import LifetimeSource
-from sojourn.simulator.whole_numbers import is_whole
+from sojourn.simulator.whole_numbers import check_setting, is_whole
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload
 
 TypeChoice = Literal["cheapest", "efficient"]
@@ -65,8 +65,8 @@ class ElasticPool:
         for name, seconds in (("boot_s", self.boot_s), ("idle_release_s", self.idle_release_s)):
             if not is_whole(seconds, 0):
                 raise ValueError(f"{name} must be a whole number, 0 or more, got {seconds!r}")
-        if self.most_hosts is not None and not is_whole(self.most_hosts, 1):
-            raise ValueError(f"most_hosts must be a whole number, at least 1, got {self.most_hosts!r}")
+        if self.most_hosts is not None:
+            check_setting(self.most_hosts, 1, "most_hosts")
 
 
 def simulate_pool(workload: Workload, pool: ElasticPool, policy: str | Policy = "best-fit",

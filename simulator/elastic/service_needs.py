@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sojourn.simulator.elastic.mixed_workload import Services
-from sojourn.simulator.whole_numbers import is_whole
+from sojourn.simulator.whole_numbers import check_setting
 
 
 def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.ndarray:
@@ -22,8 +22,7 @@ def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.
     >>> own_maximum(one, 1)[0, :, 0].tolist()
     [nan, 2.0, 5.0, 5.0]
     """
-    if not is_whole(n_observed, 1):
-        raise ValueError(f"n_observed must be a whole number, at least 1, got {n_observed!r}")
+    check_setting(n_observed, 1, "n_observed")
     if not 0 <= margin < math.inf:
         raise ValueError(f"margin must be 0 or more and finite, got {margin!r}")
     n_intervals = services.n_intervals

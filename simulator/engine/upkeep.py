@@ -53,6 +53,8 @@ class Drain:
 
     def __post_init__(self) -> None:
         _check(self, {"host": 0, "from_s": 0, "until_s": 1})
+        if self.from_s >= self.until_s:
+            raise ValueError(f"until_s must be after from_s, got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ Upkeep = Failure | Drain | Maintenance | Defragmentation
 
 
 def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.ndarray:
-    """All host events at known times, by time; ValueError for hosts and times that do not exist."""
+    """All host events at known times, by time; ValueError for hosts that do not exist."""
     rows: list[tuple[int, int, int]] = []
     for entry in upkeep:
         if isinstance(entry, Failure | Drain):
@@ -145,8 +147,6 @@ def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np
                 entry.from_s, entry.until_s)
             if not 0 <= entry.host < n_hosts:
                 raise ValueError(f"host must be in 0..{n_hosts - 1}, got {entry.host!r} in {entry}")
-            if at_s >= until_s:
-                raise ValueError(f"until_s must be after from_s, got {entry}")
             is_failure = isinstance(entry, Failure)
             rows += [(at_s, FAIL if is_failure else DRAIN, entry.host),
                      (until_s, REPAIR if is_failure else REOPEN, entry.host)]
