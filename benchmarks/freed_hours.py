@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
-from benchmarks.later_parts import later_parts
+from benchmarks.later_parts import later_parts, of_file
 
 import sojourn.simulator as sim
-from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
@@ -45,8 +43,8 @@ def main() -> None:
     traces["synthetic"] = (each for seed in seeds for each in placed(
         synthesize(given.n_requests, seed=seed), RetrainConfig(n_requests=given.n_requests, seed=seed), [seed]))
     for spec in given.files:
-        reader, path = spec.split("=", 1)
-        traces[path] = placed(read_trace(reader, Path(path))[0], RetrainConfig(trace=Path(path), reader=reader), seeds)
+        config, trace = of_file(spec)
+        traces[str(config.trace)] = placed(trace, config, seeds)
     for name, cases in traces.items():
         sums: dict[str, list[tuple[float, ...]]] = {}
         for seed, workload, source in cases:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import sojourn.simulator as sim
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.readers import read_trace
 from sojourn.features.trace import SEEN_FROM, SEEN_TO, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
@@ -17,6 +20,12 @@ from sojourn.flows.stages.train import fit_family
 from sojourn.flows.stages.windows import windows
 from sojourn.models.lifetime import FitSettings
 from sojourn.models.measures import choose_threshold
+
+
+def of_file(spec: str, **settings: Any) -> tuple[RetrainConfig, Trace]:
+    """The trace of READER=PATH, and the settings of a retrain on it, besides those given."""
+    reader, path = spec.split("=", 1)
+    return RetrainConfig(trace=Path(path), reader=reader, **settings), read_trace(reader, Path(path))[0]
 
 
 def later_from_s(config: RetrainConfig, trace: Trace) -> int:

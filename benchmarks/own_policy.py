@@ -23,11 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.later_parts import later_parts
+from benchmarks.later_parts import later_parts, of_file
 from scipy.stats import t
 
 import sojourn.simulator as sim
-from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.replicas import replica
@@ -79,20 +78,18 @@ def synthetic_groups(n_requests: int, seeds: list[int],
 
 def file_groups(spec: str, seeds: list[int], cores: float, mem: float) -> Iterator[list[tuple[sim.Workload, Sources]]]:
     """Per seed, one replica of a trace that stands in files."""
-    reader, path = spec.split("=", 1)
-    config = RetrainConfig(trace=Path(path), reader=reader, host_cpu_cores=cores, host_mem_gib=mem)
-    [(workload, live)] = later_parts(config, read_trace(reader, Path(path))[0], [config.seed])
+    config, trace = of_file(spec, host_cpu_cores=cores, host_mem_gib=mem)
+    [(workload, live)] = later_parts(config, trace, [config.seed])
     for seed in seeds:
         yield [(replica(workload, seed), {"hazard": live})]
 
 
 def arranged_groups(spec: str, seeds: list[int]) -> Iterator[list[tuple[sim.Workload, Sources]]]:
     """Per seed, another arrangement of openb's later pods, all placed with the one model of the earlier ones."""
-    reader, path = spec.split("=", 1)
-    if reader != "openb":
+    if not spec.startswith("openb="):
         raise SystemExit(f"arrangements must be of synthetic or openb=PATH, since a log has only one, got {spec!r}")
-    config = RetrainConfig(trace=Path(path), reader=reader)
-    for workload, live in later_parts(config, read_trace(reader, Path(path))[0], seeds):
+    config, trace = of_file(spec)
+    for workload, live in later_parts(config, trace, seeds):
         yield [(workload, {"hazard": live})]
 
 

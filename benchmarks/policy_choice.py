@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 from benchmarks.dvla_tables import interval, print_table
-from benchmarks.later_parts import known_by, later_from_s, later_parts
+from benchmarks.later_parts import known_by, later_from_s, later_parts, of_file
 
 import sojourn.simulator as sim
-from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
@@ -61,18 +60,17 @@ def main() -> None:
     given = parser.parse_args()
     rows, record = [], []
     for name in given.traces:
-        reader, _, path = name.partition("=")
-        if path:
-            trace, config = read_trace(reader, Path(path))[0], RetrainConfig(trace=Path(path), reader=reader)
+        if "=" in name:
+            config, trace = of_file(name)
         else:
-            seed = int(reader.partition(":")[2] or 0)
-            trace, config = synthesize(60_000, seed=seed), RetrainConfig(n_requests=60_000, seed=seed)
+            seed = int(name.partition(":")[2] or 0)
+            config, trace = RetrainConfig(n_requests=60_000, seed=seed), synthesize(60_000, seed=seed)
         past = gains(config, known_by(trace, later_from_s(config, trace)), range(100, 100 + given.seeds), given.budget,
                      CANDIDATES)
         taken = best_of(past)
         later = gains(config, trace, range(given.seeds), given.budget, (*CANDIDATES, DVLA))
         best = best_of({policy: later[policy] for policy in CANDIDATES})
-        title = Path(path).stem if path else name
+        title = name if config.trace is None else config.trace.stem
         rows.append((title, *(interval(past[policy]) for policy in CANDIDATES), taken, interval(later[taken]),
                      f"{best} {later[best].mean():+.2f}", interval(later[taken] - later[DVLA])))
         record.append(_record(title, past, taken, later))

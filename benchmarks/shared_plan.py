@@ -12,14 +12,12 @@ saved in the whole replay; of the rectifier's own, hours expected and freed with
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
-from benchmarks.later_parts import later_parts
+from benchmarks.later_parts import later_parts, of_file
 from scipy import stats
 
 import sojourn.simulator as sim
-from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.simulator.measures import debt
@@ -38,10 +36,9 @@ def main() -> None:
     parser.add_argument("--cap", type=int)
     given = parser.parse_args()
     if given.file:
-        reader, path = given.file.split("=", 1)
-        trace, config = read_trace(reader, Path(path))[0], RetrainConfig(trace=Path(path), reader=reader)
+        config, trace = of_file(given.file)
     else:
-        trace, config = synthesize(60_000, seed=0), RetrainConfig(n_requests=60_000)
+        config, trace = RetrainConfig(n_requests=60_000), synthesize(60_000, seed=0)
     seeds = range(given.n_seeds)
     found: dict[str, list[dict[str, float]]] = {}
     for seed, (workload, source) in zip(seeds, later_parts(config, trace, seeds, "km"), strict=True):
