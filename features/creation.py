@@ -10,8 +10,7 @@ import pandas as pd
 
 from sojourn.features.trace import SEEN_FROM, Trace
 from sojourn.serving.inputs import (
-    FIRST_MONDAY_S,
-    WEEK_S,
+    UNIX_PHASE_S,
     Admission,
     Encoder,
     HistoryDefinition,
@@ -33,7 +32,8 @@ class FeatureRows:
     key_names: their names.
     decided_s: int64 (n,), when the prediction was asked for; arrival_s: when the request began to run.
     lifetime_s: int64 (n,), to the departure or the horizon. is_event: bool (n,), departure observed.
-    idx_request: int64 (n,), the row of `trace.requests`.
+    idx_request: int64 (n,), the row of `trace.requests`. begin_s: when the trace's observation began: who arrived
+    before it is in the trace only because it still ran then.
     """
 
     features: np.ndarray
@@ -45,6 +45,7 @@ class FeatureRows:
     lifetime_s: np.ndarray
     is_event: np.ndarray
     idx_request: np.ndarray
+    begin_s: int = 0
 
     def __len__(self) -> int:
         return len(self.features)
@@ -60,7 +61,7 @@ class FeatureRows:
         keys = tuple(joined(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
         labels = (joined(getattr(part, name) for part in parts)
                   for name in ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request"))
-        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels)
+        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels, first.begin_s)
 
 
 def default_encoder(trace: Trace) -> Encoder:
@@ -81,8 +82,7 @@ def default_encoder(trace: Trace) -> Encoder:
     if owners:
         keys.append(HistoryKey(f"{owners[-1]}+shape", (owners[-1], *numbers), "owner"))
     keys += [HistoryKey(name, (name,), "category") for name in trace.roles.categories]
-    start_unix_s = trace.meta.get("start_unix_s")
-    phase_s = 0 if start_unix_s is None else (int(start_unix_s) - FIRST_MONDAY_S) % WEEK_S
+    phase_s = UNIX_PHASE_S if trace.is_dated else 0
     return Encoder(numbers, owners + trace.roles.categories, HistoryDefinition(tuple(keys)), phase_s)
 
 
@@ -137,7 +137,7 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
     return FeatureRows(
         rows, encoder.feature_names(), keys, tuple(key.name for key in encoder.history.keys), decided_s,
-        arrival_s, end_s - arrival_s, is_event, idx_request,
+        arrival_s, end_s - arrival_s, is_event, idx_request, trace.begin_s,
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class TraceSummary:
     n_running_at_0: int
     n_unknown_start: int
     n_hosts: int
-    horizon_s: int
+    span_s: int
     lifetime_quantiles_s: Mapping[float, float]
     long_share: float
     long_core_share: float
@@ -67,7 +67,7 @@ class TraceSummary:
         rows = [
             ("source", self.source),
             ("requests", f"{n:,}"),
-            ("span", f"{self.horizon_s / 86_400:.1f} days"),
+            ("span", f"{self.span_s / 86_400:.1f} days"),
             ("arrivals", f"mean {self.arrivals_per_h:,.1f} per hour, largest hour {self.peak_arrivals_per_h:,}"),
             ("running at the horizon", f"{_share_text(self.n_censored, n)}, "
                                        f"{100 * self.censored_core_share:.1f} % of core-hours so far"),
@@ -125,8 +125,8 @@ def describe(trace: Trace) -> TraceSummary:
     core_s = trace.requests["cpu_cores"].to_numpy() * lifetime_s
     is_long = lifetime_s >= LONG_S
     is_unknown = ~trace.is_start_known()
-    inside_s = trace.end_s() - np.maximum(trace.start_s(), 0)
-    arrivals_s = trace.start_s()[(trace.start_s() >= 0) & ~is_unknown]
+    inside_s = trace.end_s() - np.maximum(trace.start_s(), trace.begin_s)
+    arrivals_s = trace.start_s()[(trace.start_s() >= trace.begin_s) & ~is_unknown] - trace.begin_s
     keys = {name: trace.requests[name].value_counts().to_numpy() for name in trace.roles.owners}
     keys = {name: np.sort(counts[counts > 0])[::-1] for name, counts in keys.items()}
     capacity = {} if trace.hosts is None else {
@@ -137,22 +137,22 @@ def describe(trace: Trace) -> TraceSummary:
         source=str(trace.meta.get("source", "unknown")),
         n_requests=len(trace),
         n_censored=int((~trace.is_event()).sum()),
-        n_running_at_0=int(((trace.start_s() < 0) | is_unknown).sum()),
+        n_running_at_0=int(((trace.start_s() < trace.begin_s) | is_unknown).sum()),
         n_unknown_start=int(is_unknown.sum()),
         n_hosts=0 if trace.hosts is None else len(trace.hosts),
-        horizon_s=trace.horizon_s,
+        span_s=trace.span_s,
         lifetime_quantiles_s=dict(zip(QUANTILES, np.quantile(lifetime_s, QUANTILES).tolist(), strict=True)),
         long_share=float(is_long.mean()),
         long_core_share=float(core_s[is_long].sum() / max(core_s.sum(), 1.0)),
         censored_core_share=float(core_s[~trace.is_event()].sum() / max(core_s.sum(), 1.0)),
-        arrivals_per_h=len(arrivals_s) / (trace.horizon_s / 3600),
+        arrivals_per_h=len(arrivals_s) / (trace.span_s / 3600),
         peak_arrivals_per_h=int(np.unique(arrivals_s // 3600, return_counts=True)[1].max(initial=0)),
         owners={name: len(counts) for name, counts in keys.items()},
         owner_median={name: float(np.median(counts)) if len(counts) else 0.0 for name, counts in keys.items()},
         owner_top_share={name: float(counts[:-(-len(counts) // 10)].sum()) / len(trace)
                          for name, counts in keys.items()},
         peak={name: peak_demand(trace, name) for name in amounts},
-        mean={name: float((amount * inside_s).sum() / trace.horizon_s) for name, amount in amounts.items()},
+        mean={name: float((amount * inside_s).sum() / trace.span_s) for name, amount in amounts.items()},
         capacity={name: total for name, total in capacity.items() if total > 0},
         n_series=0 if usage is None else int(usage["request_id"].nunique()),
         n_samples=0 if usage is None else len(usage),
@@ -161,7 +161,7 @@ def describe(trace: Trace) -> TraceSummary:
 
 
 def peak_demand(trace: Trace, resource: str) -> float:
-    """The largest amount of `resource` in use at one time between 0 and the horizon.
+    """The largest amount of `resource` in use at one time between the begin and the horizon.
 
     At one second departures come before arrivals, as the simulator replays them.
 
@@ -184,7 +184,7 @@ def demand_steps(trace: Trace, resource: str) -> tuple[np.ndarray, np.ndarray]:
     [[0, 30, 30, 60], [2.0, 0.0, 4.0, 0.0]]
     """
     amount = trace.requests[resource].to_numpy()
-    time_s = np.concatenate([np.maximum(trace.start_s(), 0), trace.end_s()])
+    time_s = np.concatenate([np.maximum(trace.start_s(), trace.begin_s), trace.end_s()])
     change = np.concatenate([amount, -amount])
     order = np.lexsort((change > 0, time_s))
     return time_s[order], change[order].cumsum()

@@ -70,13 +70,13 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
     for name, share in (("test_share", test_share), ("valid_share", valid_share)):
         if not 0.0 < share < 1.0:
             raise ValueError(f"{name} must be between 0 and 1, got {share!r}")
-    is_taken = rows.decided_s >= from_s if from_s > 0 else np.ones(len(rows), bool)
+    is_taken = rows.decided_s >= from_s if from_s > rows.begin_s else np.ones(len(rows), bool)
     if test_from_s is not None:
         is_taken &= rows.decided_s < test_from_s
     decided = np.sort(rows.decided_s[is_taken])
     n = len(decided)
     if n < 10:
-        since = f" decided from second {from_s} on" if from_s > 0 else ""
+        since = f" decided from second {from_s} on" if from_s > rows.begin_s else ""
         raise ValueError(f"a trace must have at least 10 requests with a known start{since} to be split, got {n}")
     if test_from_s is None:
         test_from_s = int(decided[int(n * (1.0 - test_share))])
@@ -93,7 +93,7 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
         if len(getattr(split, name)) == 0:
             raise ValueError(f"the {name} window must hold requests, got none: the windows are cut at seconds "
                              f"{valid_from_s} and {test_from_s} of decision (many requests may share one). Requests "
-                             "that ended before time 0, or began after their window's end, are in no window")
+                             "that ended before the trace's begin, or began after their window's end, are in no window")
     return split
 
 
@@ -101,10 +101,11 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
              from_s: int = 0) -> Examples:
     """The chosen rows with labels as known at `cut_s` (None: at the trace's end).
 
-    is_late_entry: requests that ran already at `from_s`, or when they were asked about, enter at their age then, and
-    those that ended by then are left out;
+    from_s: at least the trace's begin. is_late_entry: requests that ran already at `from_s`, or when they were asked
+    about, enter at their age then, and those that ended by then are left out;
     False keeps every chosen row, for asking a model rather than for labels.
     """
+    from_s = max(from_s, rows.begin_s)
     end_s = rows.arrival_s + rows.lifetime_s
     is_event = rows.is_event.copy()
     if cut_s is not None:

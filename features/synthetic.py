@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -132,14 +132,14 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
     for name in ("subscription", "deployment", "zone", "vm_category"):
         table[name] = table[name].cat.remove_unused_categories()
     roles = Roles(("subscription", "deployment"), ("zone", "vm_category"), ("disk_gib",))
-    meta = {"source": "synthetic", "licence": "Apache-2.0", "start_unix_s": START_UNIX_S, "seed": seed,
+    meta = {"source": "synthetic", "licence": "Apache-2.0", "seed": seed,
             "parameters": asdict(settings)}
     if drifts:
         meta["drifts"] = [asdict(drift) for drift in drifts]
-    trace = Trace(table, horizon_s, roles, meta=meta)
+    trace = Trace(table, horizon_s, roles, meta=meta).moved(START_UNIX_S, START_UNIX_S)
     # A trace begins with the unknown starts; ids are of before that.
     truth = truth.take(trace.requests["request_id"].to_numpy())
-    return Trace(trace.requests, horizon_s, roles, _hosts(trace, settings), meta=meta), truth
+    return replace(trace, hosts=_hosts(trace, settings)), truth
 
 
 def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int, horizon_s: int,

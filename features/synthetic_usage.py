@@ -87,7 +87,7 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsagePa
     """
     if not 1 <= n_usage <= len(trace):
         raise ValueError(f"n_usage must be between 1 and the {len(trace)} requests, got {n_usage!r}")
-    observed_s = trace.end_s() - np.maximum(trace.start_s(), 0)
+    observed_s = trace.end_s() - np.maximum(trace.start_s(), trace.begin_s)
     longest = np.sort(np.argsort(-observed_s, kind="stable")[:n_usage])
     chosen = trace.requests["request_id"].to_numpy()[longest]
     usage, truth = synthesize_usage(trace, chosen, seed=seed, parameters=parameters, progress=progress)
@@ -104,8 +104,8 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
                      progress: Callable[[int, int], None] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Usage and truth of the requests named; each has its own stream, so that who else is asked for changes nothing.
 
-    Usage: `request_id`, `time_s` (int64, the multiples of 300 from the start, or 0, to before the end), `cpu_frac`
-    (float64, 0 to 1), in the order asked for.
+    Usage: `request_id`, `time_s` (int64, the multiples of 300 after the trace's begin, from the request's start to
+    before its end), `cpu_frac` (float64, 0 to 1), in the order asked for.
 
     Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a busy time),
     `duty`, `peak`, `trough`, `noise` (spread of a sample), and where the regime changes `change_s`, `phase_after_s`,
@@ -122,6 +122,7 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
     if seed < 0:
         raise ValueError(f"seed must be at least 0, got {seed!r}")
     settings = UsageParameters() if parameters is None else parameters
+    clock_s, trace = trace.begin_s, trace.since_begin()
     asked = pd.Index(list(request_ids))
     if asked.has_duplicates:
         raise ValueError(f"request_ids must be unique, got {asked[asked.duplicated()].tolist()[0]!r} twice")
@@ -138,8 +139,8 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
         habit = _habit(_stream(seed, _OWNER, name), settings)
         rng = _stream(seed, _REQUEST, str(request_id))
         truth = _own(rng, habit, settings, begin_s, stop_s)
-        series.append((time_s, _sampled(rng, truth, settings, time_s)))
-        truths.append({"request_id": request_id, **asdict(truth)})
+        series.append((time_s + clock_s, _sampled(rng, truth, settings, time_s)))
+        truths.append({"request_id": request_id, **asdict(_moved(truth, clock_s))})
         if progress is not None:
             progress(len(truths), len(asked))
     lengths = [len(time_s) for time_s, _ in series]
@@ -184,6 +185,12 @@ def _own(rng: np.random.Generator, habit: _Truth, settings: UsageParameters, beg
     factor = factor if is_less or peak / factor > _MOST else 1 / factor
     return replace(own, change_s=float(round(begin_s + place * (stop_s - begin_s))), peak_after=own.peak * factor,
                    trough_after=own.trough * factor, phase_after_s=(phase_s + turn * own.period_s) % own.period_s)
+
+
+def _moved(truth: _Truth, by_s: int) -> _Truth:
+    """The same truth on a clock that reads `by_s` more."""
+    return replace(truth, phase_s=(truth.phase_s + by_s) % truth.period_s, change_s=truth.change_s + by_s,
+                   phase_after_s=(truth.phase_after_s + by_s) % truth.period_s)
 
 
 def _sampled(rng: np.random.Generator, truth: _Truth, settings: UsageParameters, time_s: np.ndarray) -> np.ndarray:

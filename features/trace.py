@@ -16,12 +16,17 @@ import pandas as pd
 from sojourn.features.frame_requests import frame_requests
 from sojourn.publishing import publish_folder
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: times of a dated trace are Unix seconds; in version 1 they were seconds since its begin."""
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")
 """Resource columns that have a name of their own, in their fixed order: cores, GiB, whole or fractional GPUs."""
 SEEN_FROM, SEEN_TO = "seen_from_s", "seen_to_s"
 """Columns of requests that were not observed from their start, or not to the horizon (Int64, missing = they were):
 from then on a request is known and may be asked about; at that second it went out of observation, still running."""
+TIMES = ("arrival_s", "departure_s", "submit_s", SEEN_FROM, SEEN_TO)
+"""Columns of requests that are times."""
+METATIMES = ("test_from_s", "later_from_s")
+"""Keys of `meta` that are times."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 
 
@@ -48,17 +53,20 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests, optional hosts and optional usage, between time 0 and `horizon_s`.
+    """Requests, optional hosts and optional usage, between `begin_s` and `horizon_s`.
+
+    All times are whole seconds on one clock: Unix seconds if the trace has dates (`meta["start_unix_s"]`, the second
+    at which observation begins), else the trace's own clock, whose 0 is the begin.
 
     requests: one row per request, ordered by arrival (unknown starts first), with `request_id`
         (str or int64, unique), `arrival_s` and `departure_s` (Int64; a missing departure is still running
-        at the horizon, a missing arrival was running at 0 and its start is unknown, a negative arrival was
-        running at 0 and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
+        at the horizon, a missing arrival was running at the begin and its start is unknown, an arrival before the
+        begin was running then and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
         and the columns named in `roles`. Of a trace of two files also SEEN_FROM and SEEN_TO.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and further resources; or None.
     usage: `request_id`, `time_s`, `cpu_frac`, optional `mem_frac`; or None.
-    horizon_s: the trace's end in seconds.
-    meta: source, licence, `start_unix_s` where known, and every repair made.
+    horizon_s: the trace's end.
+    meta: source, licence, `start_unix_s` if the trace has dates, and every repair made.
 
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 60], "departure_s": [30, None],
     ...                       "cpu_cores": [2.0, 4.0], "mem_gib": [8.0, 16.0], "user": ["a", "b"]})
@@ -75,7 +83,7 @@ class Trace:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "requests", _checked_requests(self.requests, self.roles, self.horizon_s))
+        object.__setattr__(self, "requests", _checked_requests(self.requests, self.roles, self.begin_s, self.horizon_s))
         if self.hosts is not None:
             object.__setattr__(self, "hosts", _checked_hosts(self.hosts, self.roles))
 
@@ -87,9 +95,24 @@ class Trace:
         """The resource columns that the requests have, those declared in `roles` last."""
         return (*(name for name in RESOURCES if name in self.requests), *self.roles.resources)
 
+    @property
+    def is_dated(self) -> bool:
+        """True if the times are Unix seconds."""
+        return self.meta.get("start_unix_s") is not None
+
+    @property
+    def begin_s(self) -> int:
+        """When observation begins: a Unix second if the trace has dates, else 0."""
+        return int(self.meta["start_unix_s"]) if self.is_dated else 0
+
+    @property
+    def span_s(self) -> int:
+        """Seconds from the begin to the horizon."""
+        return self.horizon_s - self.begin_s
+
     def start_s(self) -> np.ndarray:
-        """Arrival of each request, int64 seconds; an unknown start counts as 0."""
-        return self.requests["arrival_s"].fillna(0).to_numpy(np.int64)
+        """Arrival of each request, int64 seconds; an unknown start counts as the begin."""
+        return self.requests["arrival_s"].fillna(self.begin_s).to_numpy(np.int64)
 
     def end_s(self) -> np.ndarray:
         """Departure of each request, int64 seconds; the end of its observation where it is still running."""
@@ -121,6 +144,27 @@ class Trace:
         return Trace(self.requests.loc[is_kept].reset_index(drop=True), self.horizon_s, self.roles,
                      self.hosts, self.usage, self.meta)
 
+    def moved(self, by_s: int, start_unix_s: int | None) -> Trace:
+        """The same trace with `by_s` seconds added to every time. start_unix_s: of the new clock; None = no dates.
+
+        >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [5], "departure_s": [9], "cpu_cores": [2.0],
+        ...                       "mem_gib": [8.0]})
+        >>> dated = Trace(table, 10).moved(1_700_000_000, 1_700_000_000)
+        >>> dated.requests["arrival_s"].tolist(), dated.begin_s, dated.span_s
+        ([1700000005], 1700000000, 10)
+        """
+        named = {name: self.requests[name] + by_s for name in TIMES if name in self.requests}
+        usage = None if self.usage is None else self.usage.assign(time_s=self.usage["time_s"] + by_s)
+        meta = {name: value + by_s if name in METATIMES and value is not None else value
+                for name, value in self.meta.items() if name != "start_unix_s"}
+        if start_unix_s is not None:
+            meta["start_unix_s"] = start_unix_s
+        return Trace(self.requests.assign(**named), self.horizon_s + by_s, self.roles, self.hosts, usage, meta)
+
+    def since_begin(self) -> Trace:
+        """The same trace on a clock of its own, whose 0 is the begin, as a replay counts time; itself if undated."""
+        return self.moved(-self.begin_s, None) if self.is_dated else self
+
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, *, arrival: str, departure: str | None = None, duration: str | None = None,
                    request_id: str | None = None, cpu_cores: str | float = 1.0, mem_gib: str | float = 0.0,
@@ -141,8 +185,8 @@ class Trace:
         >>> frame = pd.DataFrame({"created": pd.to_datetime(["2026-11-01T00:00Z", "2026-11-01T01:00Z"]),
         ...                       "deleted": pd.to_datetime(["2026-11-01T02:00Z", None]), "user": ["ann", "bob"]})
         >>> trace = Trace.from_frame(frame, arrival="created", departure="deleted", owners=["user"])
-        >>> trace.lifetime_s().tolist(), trace.is_event().tolist(), trace.horizon_s
-        ([7200, 3600], [True, False], 7200)
+        >>> trace.lifetime_s().tolist(), trace.is_event().tolist(), trace.begin_s, trace.horizon_s
+        ([7200, 3600], [True, False], 1793491200, 1793498400)
         """
         roles = Roles(tuple(owners), tuple(categories), tuple(numbers), tuple(resources))
         amounts = {"cpu_cores": cpu_cores, "mem_gib": mem_gib, **({} if gpu is None else {"gpu": gpu}),
@@ -150,10 +194,8 @@ class Trace:
         requests, horizon_s, start_unix_s = frame_requests(
             frame, arrival=arrival, departure=departure, duration=duration, request_id=request_id, amounts=amounts,
             kept=(*roles.columns(), *known_at_end), roles=roles.columns(), horizon=horizon)
-        meta: dict[str, Any] = {"source": source, "known_at_end": list(known_at_end)}
-        if start_unix_s is not None:
-            meta["start_unix_s"] = start_unix_s
-        return cls(requests, horizon_s, roles, meta=meta)
+        own = cls(requests, horizon_s, roles, meta={"source": source, "known_at_end": list(known_at_end)})
+        return own if start_unix_s is None else own.moved(start_unix_s, start_unix_s)
 
     def save(self, folder: str | Path) -> Path:
         """Write the trace as a folder of Parquet files and `trace.json`; replaces an older trace whole.
@@ -217,15 +259,16 @@ def _read_table(path: Path) -> pd.DataFrame | None:
         raise ValueError(f"{path} must be a Parquet file, got {error}") from error
 
 
-def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.DataFrame:
+def _checked_requests(table: pd.DataFrame, roles: Roles, begin_s: int, horizon_s: int) -> pd.DataFrame:
     missing = [name for name in (*_REQUIRED, *roles.columns(), *roles.resources) if name not in table]
     if missing:
         raise ValueError(f"requests must have the columns {', '.join(missing)}; got {', '.join(map(str, table))}")
     twice = [name for name in roles.resources if name in (*RESOURCES, *roles.columns())]
     if twice:
         raise ValueError(f"roles must declare a resource once and as nothing else, got {twice[0]!r}")
-    if horizon_s <= 0:
-        raise ValueError(f"horizon_s, the end of observation in seconds, must be above 0, got {horizon_s!r}")
+    if horizon_s <= begin_s:
+        raise ValueError(f"horizon_s, the end of observation in seconds, must be above {_begin(begin_s)}, got "
+                         f"{horizon_s!r}")
     checked = table.copy(deep=False)
     for name in ("arrival_s", "departure_s"):
         checked[name] = checked[name].astype("Int64")
@@ -238,7 +281,7 @@ def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.D
     if identifiers.isna().any() or identifiers.duplicated().any():
         bad = identifiers[identifiers.isna() | identifiers.duplicated()].iloc[0]
         raise ValueError(f"request_id must be present and unique, got {bad!r}")
-    start = checked["arrival_s"].fillna(0).to_numpy(np.int64)
+    start = checked["arrival_s"].fillna(begin_s).to_numpy(np.int64)
     end = checked["departure_s"].fillna(horizon_s).to_numpy(np.int64)
     _refuse(end < start, checked, "departure_s", "at or after arrival_s")
     if (end > horizon_s).any():
@@ -246,11 +289,15 @@ def _checked_requests(table: pd.DataFrame, roles: Roles, horizon_s: int) -> pd.D
         name = checked["request_id"].tolist()[row]
         raise ValueError("horizon_s must be the end of observation in seconds, at or after every departure_s, got "
                          f"{horizon_s!r}; departure_s is {int(end[row])} (request {name!r})")
-    _refuse(end < 0, checked, "departure_s", "at or after 0")
+    _refuse(end < begin_s, checked, "departure_s", f"at or after {_begin(begin_s)}")
     unknown_first = np.where(checked["arrival_s"].isna(), np.iinfo(np.int64).min, start)
     if (unknown_first[1:] < unknown_first[:-1]).any():  # a difference could overflow
         checked = checked.iloc[np.argsort(unknown_first, kind="stable")]
     return checked.reset_index(drop=True)
+
+
+def _begin(begin_s: int) -> str:
+    return "0" if begin_s == 0 else f"{begin_s}, the Unix second at which the trace begins"
 
 
 def _checked_hosts(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:

@@ -72,18 +72,19 @@ def _draw_lifetimes(axes: Axes, trace: Trace) -> None:
 
 
 def _edges_s(trace: Trace) -> tuple[np.ndarray, str]:
-    """Edges of whole hours that cover the trace, 1,500 bars at most, and the bars' length as text."""
-    n_hours = max(1, int(np.ceil(trace.horizon_s / 3600 / _MAX_BARS)))
-    edge_s = np.arange(0, trace.horizon_s + n_hours * 3600, n_hours * 3600)
+    """Edges of whole hours since the begin that cover the trace, 1,500 bars at most, and the bars' length as text."""
+    n_hours = max(1, int(np.ceil(trace.span_s / 3600 / _MAX_BARS)))
+    edge_s = np.arange(0, trace.span_s + n_hours * 3600, n_hours * 3600)
     return edge_s, "hour" if n_hours == 1 else f"{n_hours} hours"
 
 
 def _draw_arrivals(axes: Axes, trace: Trace) -> None:
-    known_s = trace.start_s()[trace.is_start_known() & (trace.start_s() >= 0)]
+    since_s = trace.start_s() - trace.begin_s
+    known_s = since_s[trace.is_start_known() & (since_s >= 0)]
     edge_s, bar = _edges_s(trace)
     counts, _ = np.histogram(known_s, edge_s)
     axes.stairs(counts, edge_s / 86_400, color=_BLUE, fill=True)
-    axes.set_xlim(0, trace.horizon_s / 86_400)
+    axes.set_xlim(0, trace.span_s / 86_400)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("days since the start")
     axes.set_ylabel(f"arrivals per {bar}")
@@ -92,11 +93,12 @@ def _draw_arrivals(axes: Axes, trace: Trace) -> None:
 
 def _draw_use(axes: Axes, trace: Trace) -> None:
     edge_s, bar = _edges_s(trace)
-    edge_s = np.minimum(edge_s, trace.horizon_s)
+    edge_s = np.minimum(edge_s, trace.span_s)
     edge_s = edge_s[np.append(True, np.diff(edge_s) > 0)]
     summary = describe(trace)
     for name, color in zip(summary.capacity or ("cpu_cores",), cycle(_COLOURS), strict=False):
         time_s, amount = demand_steps(trace, name)
+        time_s = time_s - trace.begin_s
         # The amount is constant between changes, so its integral is straight between them and interp is exact.
         integral = np.append(0.0, (amount[:-1] * np.diff(time_s)).cumsum())
         mean = np.diff(np.interp(edge_s, time_s, integral)) / np.diff(edge_s)
@@ -105,7 +107,7 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
         label = f"{name}{' (binding)' if is_binding else ''}, peak {scale * summary.peak[name]:,.1f}"
         axes.stairs(scale * mean, edge_s / 86_400, baseline=None, color=color, linewidth=1.6 if is_binding else 1.0,
                     label=label + (" %" if summary.capacity else ""))
-    axes.set_xlim(0, trace.horizon_s / 86_400)
+    axes.set_xlim(0, trace.span_s / 86_400)
     # Up to 100 % where that leaves something to see.
     is_full = any(summary.peak[name] > total / 2 for name, total in summary.capacity.items())
     axes.set_ylim(0, max(100.0, axes.get_ylim()[1]) if is_full else None)

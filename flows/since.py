@@ -43,7 +43,9 @@ class Since:
 
 
 def since_s(text: str | None, trace: Trace) -> int:
-    """The second of the trace's clock at which the training window begins; 0 for None, and before the trace's start.
+    """The second of the trace's clock at which the training window begins, at or after the trace's begin.
+
+    None: 0, which is before all of it.
 
     Of a trace of two files, its end is the first one's.
 
@@ -62,13 +64,11 @@ def since_s(text: str | None, trace: Trace) -> int:
 
     since, end_s = Since.parse(text), int(trace.meta.get(TEST_FROM, trace.horizon_s))
     if since.back_s is not None:
-        return max(end_s - since.back_s, 0)
-    start_unix_s = trace.meta.get("start_unix_s")
-    if start_unix_s is None or since.unix_s is None:
+        return max(end_s - since.back_s, trace.begin_s)
+    if not trace.is_dated or since.unix_s is None:
         raise ValueError(f"since must be a number of days or hours (90d, 12h), for the trace has no calendar, got "
                          f"{text!r}")
-    from_s = since.unix_s - int(start_unix_s)
-    if from_s >= end_s:
-        end = datetime.fromtimestamp(int(start_unix_s) + end_s, UTC)
+    if since.unix_s >= end_s:
+        end = datetime.fromtimestamp(end_s, UTC)
         raise ValueError(f"since must lie before the trace's end, {end:%Y-%m-%d %H:%M} UTC, got {text!r}")
-    return max(from_s, 0)
+    return max(since.unix_s, trace.begin_s)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.checks import folder_path, whole_seconds
+from sojourn.serving.checks import Moment, clock_second, folder_path
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import content_of, write_snapshot
 from sojourn.serving.refresh_calls import RefreshCalls
@@ -20,21 +20,21 @@ class AdmissionCalls(RefreshCalls):
     _snapshotting: threading.Lock
     _usage: LiveUsage | None
 
-    def admit(self, request: Mapping[str, Any], now_s: int, *, arrival_s: int | None = None,
+    def admit(self, request: Mapping[str, Any], now_s: Moment, *, arrival_s: Moment | None = None,
               request_id: str | None = None) -> Lifetime:
         """Predict a request that is placed now, and record its arrival in the owner history.
 
         request: column -> value; a missing column, category or owner takes the model's unknown path and is
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
         request_id: by which the log of decisions names it (see `log_to`); nothing else reads it.
-        now_s: on the clock of the training trace; `info()["training"]["start_unix_s"]` is the Unix second of its second
-        0, where the trace has dates.
-        Raises ValueError for an unknown column, a wrong type, a non-integer time or one on another clock.
+        now_s: an int, a float or a datetime with a time zone: Unix time (`time.time()`) if the training trace had
+        dates, else seconds on its own clock. `info()["training"]["clock"]` says which one, "unix" or "own".
+        Raises ValueError for an unknown column, a wrong type, or a time on another clock.
         """
         try:
             start_s = now = self._served.now(now_s)
             if arrival_s is not None:
-                start_s = whole_seconds(arrival_s, "arrival_s")
+                start_s = clock_second(arrival_s, "arrival_s")
             if start_s > now:
                 raise ValueError(f"arrival_s must be <= now_s ({now}), got {start_s}")
             return self._predict(self._served, request, start_s, now, request_id)
@@ -42,15 +42,15 @@ class AdmissionCalls(RefreshCalls):
             self.count("errors")
             raise
 
-    def ended(self, vm: Lifetime | str, now_s: int, *, arrival_s: int | None = None) -> None:
+    def ended(self, vm: Lifetime | str, now_s: Moment, *, arrival_s: Moment | None = None) -> None:
         """Record that an admitted request ended at `now_s`; ValueError where it is not running, or another's.
 
         vm: its handle, a copy of it, or its id. arrival_s: when it began to run, for a job that waited in a queue
         after its admission; the wait is no part of its lifetime, here as in training.
         """
         try:
-            end_s = whole_seconds(now_s, "now_s")
-            start_s = None if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
+            end_s = self._served.now(now_s)
+            start_s = None if arrival_s is None else clock_second(arrival_s, "arrival_s")
             with self._lock:
                 one = self._running.find(vm, self._history.token)
                 admission = one.admission

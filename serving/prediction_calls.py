@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.answers import Attribution, FirstAnswer, attribute
+from sojourn.serving.checks import Moment
 from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.decisions import Recorder
 from sojourn.serving.errors import shown
@@ -30,7 +31,7 @@ class PredictionCalls(RecalibrationCalls):
     _clock_s: int | None
     _recorder: Recorder | None
 
-    def predict(self, request: Mapping[str, Any], now_s: int) -> Lifetime:
+    def predict(self, request: Mapping[str, Any], now_s: Moment) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
         try:
             served = self._served
@@ -40,7 +41,7 @@ class PredictionCalls(RecalibrationCalls):
             raise
 
     def remaining_many(self, requests: Sequence[Mapping[str, Any]], uptimes_s: Sequence[float] | np.ndarray,
-                       now_s: int) -> np.ndarray:
+                       now_s: Moment) -> np.ndarray:
         """Mean remaining seconds, float64 (n,), of n requests that arrive now, at one uptime each.
 
         Records nothing; all answers are of one version.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed
 from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
@@ -20,7 +20,7 @@ class RefreshCalls(PredictionCalls):
 
     _names: dict[str, tuple[str, ...]]
 
-    def refresh(self, vm: Lifetime | str, now_s: int, *, arrival_s: int | None = None) -> Lifetime:
+    def refresh(self, vm: Lifetime | str, now_s: Moment, *, arrival_s: Moment | None = None) -> Lifetime:
         """A handle with a new curve for a running request, from what its owner did until `now_s`; one model run.
 
         The curve counts from the request's age at `now_s` on. The handle names the same admission; the old one does,
@@ -34,7 +34,7 @@ class RefreshCalls(PredictionCalls):
         served = self._served
         try:
             now = served.now(now_s)
-            start_s = None if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
+            start_s = None if arrival_s is None else clock_second(arrival_s, "arrival_s")
             with self._lock:
                 if served.instant_s != self._history.definition.instant_s:  # reloaded since
                     served = self._served

@@ -10,14 +10,16 @@ import numpy as np
 
 from sojourn.serving.answers import CurveBuilder, FirstAnswer, Refresher, background_of
 from sojourn.serving.bundle import Bundle, Schema
-from sojourn.serving.checks import LATEST_S, whole_seconds
-from sojourn.serving.errors import BundleError
-from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryTerms, Parsed
+from sojourn.serving.checks import LATEST_S, clock_second
+from sojourn.serving.errors import BundleError, shown
+from sojourn.serving.inputs import UNIX, UNKNOWN, Encoder, HistoryTerms, Parsed
 
 USUAL_SHARE = 0.5
 """A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
 REACH_S = 631_152_000
-"""20 years: how long after its trace's end a model is asked at most."""
+"""20 years: how long after its trace's end a model of a trace without dates is asked at most."""
+FIRST_UNIX_S, LAST_UNIX_S = 100_000_000, 4_200_000_000
+"""1973 and 2103: other numbers are no Unix seconds of a recorded trace, but of another clock or in another unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Served:
     first: the compiled way from a request to its curve, where there is one; not for several threads at once.
     background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
     retired: columns that a version served before read and this one does not; requests may go on naming them.
-    latest_s: now_s beyond it is on another clock than the training trace's, s.
+    first_s, latest_s: a time before or after them is on another clock than the training trace's.
     rare: columns that fewer than USUAL_SHARE of the training requests had, where the bundle says so.
     refresher: what predicts a running request anew, where the bundle has such a model. instant_s: how its history is
     read, see `HistoryDefinition`.
@@ -40,6 +42,7 @@ class Served:
     first: FirstAnswer | None
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
+    first_s: int = -LATEST_S
     latest_s: int = LATEST_S
     rare: frozenset[str] = frozenset()
     refresher: Refresher | None = None
@@ -51,13 +54,15 @@ class Served:
         schema, encoder = bundle.schema, bundle.schema.encoder
         builder = CurveBuilder(schema, bundle.model)
         end_s = schema.training.get("history_to_s")
-        latest_s = end_s + REACH_S if type(end_s) is int else LATEST_S
+        first_s, latest_s = -LATEST_S, end_s + REACH_S if type(end_s) is int else LATEST_S
+        if schema.training.get("clock") == UNIX:
+            first_s, latest_s = FIRST_UNIX_S, LAST_UNIX_S
         shares = schema.training.get("given_shares")
         known = shares if isinstance(shares, dict) else {}
         rare = frozenset(name for name in encoder.columns()
                          if type(known.get(name)) in (int, float) and known[name] < USUAL_SHARE)
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
-                   latest_s=latest_s, rare=rare,
+                   first_s=first_s, latest_s=latest_s, rare=rare,
                    refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
                    instant_s=encoder.history.instant_s)
 
@@ -75,18 +80,19 @@ class Served:
         return replace(self, retired=retired)
 
     def now(self, value: Any) -> int:
-        """The value as a time on the training trace's clock; ValueError where it cannot be one, such as Unix seconds.
+        """The value as a second of the training trace's clock, an int; ValueError if it cannot be one.
 
-        20 years after the trace's end nothing is asked of its model.
+        value: see `AdmissionCalls.admit`. A model of a trace without dates answers for 20 years after the trace's end,
+        so that Unix time is refused there.
         """
-        now_s = whole_seconds(value, "now_s")
-        if now_s <= self.latest_s:
+        now_s = value if type(value) is int else clock_second(value, "now_s")
+        if self.first_s <= now_s <= self.latest_s:
             return now_s
         training = self.schema.training
-        start_unix_s = training.get("start_unix_s")
-        how = "" if start_unix_s is None else f": Unix seconds less {start_unix_s}"
-        raise ValueError(f"now_s must be seconds on the clock of the training trace, which ends at "
-                         f"{training['history_to_s']}{how}; got {now_s}")
+        if training.get("clock") == UNIX:
+            raise ValueError(f"now_s must be Unix seconds, the clock of the training trace, got {shown(value)}")
+        raise ValueError(f"now_s must be seconds on the own clock of the training trace, which has no dates and ends "
+                         f"at {training.get('history_to_s')}; got {shown(value)}")
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
         """The request as this version reads it; ValueError as `Encoder.parse`. `unknown` names no rare column."""

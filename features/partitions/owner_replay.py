@@ -30,11 +30,11 @@ class PartitionRows:
     history: HistoryState
 
 
-def owner_replay(partition: pd.DataFrame, encoder: Encoder) -> PartitionRows:
+def owner_replay(partition: pd.DataFrame, encoder: Encoder, begin_s: int = 0) -> PartitionRows:
     """The features of a partition's requests, equal to the bit to those of the whole trace's replay.
 
     partition: the encoder's columns, ROW, LABELS, and those that begin with NEW and SHARED; rows in the order of
-    decision. It must hold all requests of each of its owners.
+    decision. It must hold all requests of each of its owners. begin_s: of the trace.
     """
     definition = encoder.history
     idx_owners = [idx for idx, key in enumerate(definition.keys) if key.kind == "owner"]
@@ -62,5 +62,5 @@ def owner_replay(partition: pd.DataFrame, encoder: Encoder) -> PartitionRows:
         features[:, idx] = made[:, made_at[name]] if is_made else partition[f"{SHARED}{name}"].to_numpy()
     keys = tuple(key_codes([each.keys[idx] for each in parsed]) for idx in range(len(definition.keys)))
     rows = FeatureRows(features, names, keys, tuple(key.name for key in definition.keys), decided_s, arrival_s,
-                       end_s - arrival_s, is_event, idx_request)
+                       end_s - arrival_s, is_event, idx_request, begin_s)
     return PartitionRows(rows, partition[ROW].to_numpy(np.int64), history)

@@ -30,10 +30,22 @@ def trace_of(requests: pd.DataFrame, horizon_s: int, roles: Roles, ledger: ReadL
              usage: pd.DataFrame | None = None, is_event_log: bool = False) -> tuple[Trace, ReadReport]:
     """The trace of these requests, and the report of the ledger, whose counts the trace keeps in `meta["report"]`.
 
-    Owners and categories become pandas categories; others: more columns that do. n_hosts: rows read that are hosts.
-    is_event_log: a request is made of several rows.
+    requests, horizon_s, usage: times in seconds since the trace's begin; the trace has Unix seconds if `meta` says
+    when it began (`start_unix_s`). Owners and categories become pandas categories; others: more columns that do.
+    n_hosts: rows read that are hosts. is_event_log: a request is made of several rows.
     """
     names = (*roles.owners, *roles.categories, *others)
     requests = requests.astype(dict.fromkeys(names, "category"))
     report = ledger.report(len(requests), n_hosts=n_hosts, is_event_log=is_event_log)
-    return Trace(requests, horizon_s, roles, hosts, usage, {**meta, "report": report.summary()}), report
+    return on_unix_clock(Trace(requests, horizon_s, roles, hosts, usage, _undated(meta, report)), meta), report
+
+
+def on_unix_clock(trace: Trace, meta: Mapping[str, Any]) -> Trace:
+    """A trace of seconds since its begin in Unix seconds, if `meta` says when it began; else as it is."""
+    start_unix_s = meta.get("start_unix_s")
+    return trace if start_unix_s is None else trace.moved(int(start_unix_s), int(start_unix_s))
+
+
+def _undated(meta: Mapping[str, Any], report: ReadReport) -> dict[str, Any]:
+    own = {name: value for name, value in meta.items() if name != "start_unix_s"}
+    return {**own, "report": report.summary()}

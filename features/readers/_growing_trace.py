@@ -54,9 +54,8 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
     roles = declaration.roles
     names = (*roles.owners, *roles.categories, *declaration.known_at_end)
     requests = requests.astype(dict.fromkeys(names, "category"))
-    meta = {"source": "growing source", "known_at_end": list(declaration.known_at_end),
-            "start_unix_s": declaration.origin_s}
-    trace = Trace(requests, horizon.time_s, roles, meta=meta)
+    meta = {"source": "growing source", "known_at_end": list(declaration.known_at_end)}
+    trace = Trace(requests, horizon.time_s, roles, meta=meta).moved(declaration.origin_s, declaration.origin_s)
     return trace, ledger.report(len(trace), is_event_log=True)
 
 

@@ -123,7 +123,7 @@ def _check(folder: Path, model: LoggedModel, owners: list[str]) -> None:
 
 def _sessions(log: DecisionLog) -> list[_Session]:
     """Per place in `log.sessions`; the clock's 0 is that of the versions that answered."""
-    zeros = {clock_zero_s(block.model.phase_s, block.model.training.get("start_unix_s")) for block in log.decisions}
+    zeros = {clock_zero_s(block.model.phase_s) for block in log.decisions}
     if len(zeros) > 1:
         raise ValueError(f"the log's versions must be on one clock, got those that begin at {sorted(zeros)} (unix "
                          "seconds): log each version to a folder of its own")

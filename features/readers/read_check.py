@@ -9,7 +9,7 @@ import pandas as pd
 from sojourn.features.describe import duration_text
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._stamps import moment
-from sojourn.features.trace import Trace
+from sojourn.features.trace import TIMES, Trace
 
 N_EXAMPLES, _WIDTH = 3, 44
 
@@ -44,7 +44,7 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
         lines += ["", f"units       {trace.meta['units']}"]
     ends = trace.requests["departure_s"].dropna()
     first_s = int(trace.start_s().min())
-    last_s = max(int(ends.max()) if len(ends) else 0, int(trace.start_s().max()))
+    last_s = max(int(ends.max()) if len(ends) else trace.begin_s, int(trace.start_s().max()))
     n_running = int((~trace.is_event()).sum())
     verb = "still runs" if n_running == 1 else "still run"
     lines += ["", f"first time  {_moment(trace, first_s, first_s)}", f"last time   {_moment(trace, last_s, first_s)}",
@@ -81,7 +81,8 @@ def _columns(trace: Trace) -> list[dict[str, Any]]:
     found = []
     for name in trace.requests.columns:
         column = trace.requests[name]
-        kind = "seconds on its own clock" if name.endswith("_s") else "number"
+        clock = "Unix seconds" if trace.is_dated else "seconds on its own clock"
+        kind = clock if name in TIMES else "seconds" if name.endswith("_s") else "number"
         if name == "request_id" or not pd.api.types.is_numeric_dtype(column):
             kind = "name"
         kind = str(units.get(name, kind))
@@ -97,8 +98,7 @@ def _shown(examples: list[str]) -> str:
 
 def _moment(trace: Trace, second: int, first_s: int) -> str:
     """As a date; of an undated trace the second, and how long after the first time."""
-    start = trace.meta.get("start_unix_s")
-    if start is None:
-        after = f" ({duration_text(second - first_s)} after the first)" if second > first_s else ""
-        return f"second {second:,}{after}"
-    return moment(int(start) + second)
+    if trace.is_dated:
+        return moment(second)
+    after = f" ({duration_text(second - first_s)} after the first)" if second > first_s else ""
+    return f"second {second:,}{after}"

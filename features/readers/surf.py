@@ -79,7 +79,8 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     if usage is True and not has_fragments:
         raise FileNotFoundError(f"{fragments} must stand beside {table.name} for usage")
     series = _usage(fragments, requests, horizon_ms // _MS, ledger) if has_usage else None
-    meta = {"source": f"SURF Lisa, OpenDC, {table.name}", "licence": "MIT (OpenDC)", "start_unix_s": first_ms / _MS,
+    meta = {"source": f"SURF Lisa, OpenDC, {table.name}", "licence": "MIT (OpenDC)",
+            "start_unix_s": int(first_ms) // _MS,
             "usage": "MHz over capacity, at the start of each interval" if has_usage else "none",
             "is_window": has_fragments, "cut_tail_s": cut_tail_s,
             "known_at_end": []}

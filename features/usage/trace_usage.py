@@ -37,7 +37,7 @@ def stream_of(trace: Trace, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) 
             yield RawSamples("usage", lo + 1, part["request_id"].to_numpy(), rows, part["time_s"].to_numpy(np.float64),
                              part["cpu_frac"].to_numpy(np.float64), mem)
 
-    return UsageStream(name, _clock(trace, timezone), read, _table(trace), max_cpu, len(usage))
+    return UsageStream(name, DayClock(0, timezone), read, _table(trace), max_cpu, len(usage))
 
 
 def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_s: int | None = None,
@@ -104,7 +104,7 @@ def stream_parquet(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
             yield RawSamples(file.name, first_row, ids, rows, numbers(columns["time_s"]), numbers(columns["cpu_frac"]),
                              numbers(columns["mem_frac"]) if has_mem else None)
 
-    return UsageStream(str(trace.meta.get("source", source.name)), _clock(trace, timezone), read, _table(trace),
+    return UsageStream(str(trace.meta.get("source", source.name)), DayClock(0, timezone), read, _table(trace),
                        max_cpu)
 
 
@@ -129,7 +129,3 @@ def _table(trace: Trace) -> RequestTable:
     requests = trace.requests
     table.add(requests["request_id"].tolist(), requests["cpu_cores"].tolist(), requests["mem_gib"].tolist())
     return table
-
-
-def _clock(trace: Trace, timezone: str) -> DayClock:
-    return DayClock(int(trace.meta.get("start_unix_s", 0)), timezone)

@@ -82,15 +82,14 @@ def _limits(order: Order, replayed: Replayed) -> Annotated:
     """The table of limits for jobs to come."""
     if order.ids is not None or order.is_corrected or order.requests is not None:
         raise ValueError(f"--only, --requests and --corrected must be left out with --for {LIMITS}, got one of them")
-    end_unix_s = replayed.trace.meta.get("start_unix_s")
-    if end_unix_s is None:
+    if not replayed.trace.is_dated:
         raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")
     judged = table_coverage(replayed, order.level)
     table, report = limit_table(replayed, order.level), judged.report
     said = [*_told(replayed), f"limits    {len(table.minutes):,} groups by {', '.join(table.columns)}; written anew "
             f"every {judged.renewed_s / 86_400:.0f} days, tables had a limit for {100 * judged.has_limit:.1f} % of the "
             "held-out requests", *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
-    return Annotated(tuple(table.lines(int(end_unix_s) + replayed.trace.horizon_s)), len(table.minutes), tuple(said),
+    return Annotated(tuple(table.lines(replayed.trace.horizon_s)), len(table.minutes), tuple(said),
                      "" if report.is_enough else report.faults[0])
 
 

@@ -77,8 +77,7 @@ def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound
     asked_for = trace.requests.iloc[rows.idx_request[idx]]
     ids = asked_for["request_id"].astype(str)
     names = asked_for["pod"].astype(str) if "pod" in asked_for else ids
-    start_unix_s = trace.meta.get("start_unix_s")
     return [Bound(request_id, asked, int(uptime), int(total),
-                  None if start_unix_s is None else int(start_unix_s) + int(arrival) + int(total), name)
+                  int(arrival) + int(total) if trace.is_dated else None, name)
             for request_id, name, uptime, total, arrival in zip(ids, names, uptime_s, total_s, rows.arrival_s[idx],
                                                                 strict=True)]

@@ -44,18 +44,23 @@ class Replayed:
     def of(cls, bundle: Bundle, trace: Trace) -> Replayed:
         """Replay the trace; ValueError where the bundle does not say what it was trained on, or no request is left.
 
-        The two clocks are matched by their Unix time of second 0 (`start_unix_s`); where either lacks it they are
-        taken as one. Of a trace that does not hold the training requests, only what came after the bundle's history is
+        Both are on Unix time if both have dates; if one of them has none, their begins are taken as one moment. Of a
+        trace that does not hold the training requests, only what came after the bundle's history is
         held out: that history knows the ends before, so what had ended by then is not replayed again.
         """
         training = bundle.schema.training
         if not {"to_s", "n_requests", "history_to_s"} <= training.keys():
             raise ValueError("bundle must say what it was trained on (`to_s`, `n_requests`, `history_to_s`), got "
                              f"version {bundle.version} without")
-        begins, learnt_begins = trace.meta.get("start_unix_s"), training.get("start_unix_s")
-        is_known = begins is not None and learnt_begins is not None
-        shift_s = 0 if begins is None or learnt_begins is None else int(begins) - int(learnt_begins)
-        moved = _moved(trace, shift_s)
+        learnt_begins = training.get("start_unix_s")
+        moved = trace
+        if learnt_begins is None:
+            moved = trace.since_begin()
+        elif not trace.is_dated:
+            moved = trace.moved(int(learnt_begins), int(learnt_begins))
+        elif trace.horizon_s <= int(learnt_begins):
+            raise ValueError(f"trace must end after the bundle's training trace began, got one that ended "
+                             f"{int(learnt_begins) - trace.horizon_s:,} s before")
         missing = tuple(name for name in bundle.schema.encoder.columns() if name not in moved.requests)
         if missing:
             blank = {name: pd.Series([None] * len(moved), dtype=object) for name in missing}
@@ -71,7 +76,8 @@ class Replayed:
             raise ValueError("trace must hold a request whose start is known, got none")
         held_out_s = int(training["to_s"] if has_own else training["history_to_s"])
         forest = CurveBuilder(bundle.schema, bundle.model).forest
-        return cls(bundle, forest, moved, rows, history, held_out_s, has_own, is_known, missing)
+        return cls(bundle, forest, moved, rows, history, held_out_s, has_own,
+                   trace.is_dated and learnt_begins is not None, missing)
 
     def table(self, features: np.ndarray) -> CurveTable:
         """The model's curves of encoded rows."""
@@ -84,18 +90,3 @@ class Replayed:
     def running(self) -> np.ndarray:
         """Positions in `rows`, int64, of what still runs at the horizon."""
         return np.flatnonzero(~self.rows.is_event)
-
-
-def _moved(trace: Trace, shift_s: int) -> Trace:
-    """The trace with its times so much later, without what then ended before second 0."""
-    if shift_s == 0:
-        return trace
-    if trace.horizon_s + shift_s <= 0:
-        raise ValueError(f"trace must end after the bundle's training trace began, got one that ended "
-                         f"{-(trace.horizon_s + shift_s):,} s before")
-    requests = trace.requests
-    times = {name: requests[name] + shift_s for name in ("arrival_s", "departure_s", "submit_s") if name in requests}
-    moved = requests.assign(**times)
-    moved = moved[~(moved["departure_s"] < 0).fillna(False).to_numpy(bool)].reset_index(drop=True)
-    meta = {**trace.meta, "start_unix_s": int(trace.meta["start_unix_s"]) - shift_s}
-    return Trace(moved, trace.horizon_s + shift_s, trace.roles, trace.hosts, None, meta)

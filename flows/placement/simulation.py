@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,12 @@ def later_part(trace: Trace, from_s: int) -> Trace:
 
     What was running keeps its age as a negative arrival.
     """
-    arrival_s = trace.start_s()
-    end_s = trace.end_s()
-    is_kept = (end_s > from_s) & (np.maximum(arrival_s, 0) < trace.horizon_s)
+    is_kept = (trace.end_s() > from_s) & (np.maximum(trace.start_s(), trace.begin_s) < trace.horizon_s)
     requests = trace.requests.loc[is_kept].drop(columns=[SEEN_FROM, SEEN_TO], errors="ignore")
-    for name in ("arrival_s", "departure_s"):
-        requests[name] = requests[name] - from_s
-    if "submit_s" in requests:
-        requests["submit_s"] = requests["submit_s"] - from_s
     usage = trace.usage
     if usage is not None:
         usage = usage[usage["request_id"].isin(requests["request_id"])]
-        usage = usage.assign(time_s=usage["time_s"] - from_s)
-    return Trace(requests, trace.horizon_s - from_s, trace.roles, trace.hosts, usage, trace.meta)
+    return replace(trace, requests=requests, usage=usage).moved(-from_s, None)
 
 
 def later_workload(settings: PlacementSettings, trace: Trace, from_s: int) -> Workload:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from sojourn.flows.placement.snapshot_tables import SnapshotTable, snapshot_table, unread_words
 from sojourn.serving import Predictor
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import clock_second
 from sojourn.serving.lifetime import Lifetime
 from sojourn.simulator.rectification import PoolView, edges_s
 from sojourn.simulator.workloads import whole_amounts
@@ -53,7 +53,7 @@ def read_snapshot(folder: Path, predictor: Predictor, now_s: int) -> Snapshot:
     column must hold, an id twice, a host that is not known, more requests on a host than it has room for, a request
     that the model refuses. Also a now_s that is not on the bundle's clock.
     """
-    predictor.predict({}, whole_seconds(now_s, "now_s"))
+    predictor.predict({}, clock_second(now_s, "now_s"))
     of_model = predictor.encoder.columns()
     hosts = snapshot_table(folder, "hosts", HOST_COLUMNS, ("gpu",))
     requests = snapshot_table(folder, "requests", REQUEST_COLUMNS, ("gpu", "migratable", *of_model))

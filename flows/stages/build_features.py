@@ -87,8 +87,8 @@ def _made_by_workers(trace: Trace, encoder: Encoder, file: Path, dask: str,
 
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder, dask_workers(dask) as workers:
-        files, state = build_partitions(partial(chunks_of, trace), len(trace), encoder, trace.roles.owners,
-                                        Path(folder).resolve(), workers, report)
+        files, state = build_partitions(partial(chunks_of, trace), len(trace), trace.begin_s, encoder,
+                                        trace.roles.owners, Path(folder).resolve(), workers, report)
         return joined_rows(files), state
 
 

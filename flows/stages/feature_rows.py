@@ -39,8 +39,10 @@ def write_rows(rows: FeatureRows, file: Path, row: np.ndarray | None = None) -> 
     columns |= {f"key:{name}": codes for name, codes in zip(rows.key_names, rows.keys, strict=True)}
     columns |= {name: getattr(rows, name) for name in _LABELS}
     columns |= {} if row is None else {"row": row}
+    table = pd.DataFrame(columns)
+    table.attrs["begin_s"] = rows.begin_s
     with whole_file(file) as temporary:
-        pd.DataFrame(columns).to_parquet(temporary, index=False)
+        table.to_parquet(temporary, index=False)
 
 
 def read_rows(file: Path) -> FeatureRows:
@@ -49,10 +51,10 @@ def read_rows(file: Path) -> FeatureRows:
     columns = [str(name) for name in table]
     names = tuple(name[2:] for name in columns if name.startswith("x:"))
     keys = tuple(name[4:] for name in columns if name.startswith("key:"))
-    if not names or any(label not in table for label in _LABELS):
+    if not names or any(label not in table for label in _LABELS) or "begin_s" not in table.attrs:
         raise ValueError(f"{file} must hold feature rows, got the columns {json.dumps(columns[:8])}")
     return FeatureRows(
         np.ascontiguousarray(table[[f"x:{name}" for name in names]].to_numpy(np.float64)), names,
         tuple(table[f"key:{name}"].to_numpy(np.int64) for name in keys), keys,
-        *(table[label].to_numpy() for label in _LABELS),
+        *(table[label].to_numpy() for label in _LABELS), int(table.attrs["begin_s"]),
     )  # fmt: skip

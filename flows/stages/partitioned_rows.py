@@ -39,12 +39,13 @@ ROW = "row"
 class Partition:
     """One partition's work: requests are read from `source`, rows written to `target`, owners beside it.
 
-    code: `partition_code` where the work was given out.
+    begin_s: of the trace. code: `partition_code` where the work was given out.
     """
 
     source: Path
     target: Path
     encoder: Encoder
+    begin_s: int
     code: str
 
     @property
@@ -58,15 +59,15 @@ def partition_code() -> str:
     return source_hash(__name__)
 
 
-def build_partitions(chunks: Chunks, n_requests: int, encoder: Encoder, owners: tuple[str, ...], folder: Path,
-                     workers: Sequence[NewWorker],
+def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],
+                     folder: Path, workers: Sequence[NewWorker],
                      report: Callable[[int, int], None] | None = None) -> tuple[list[Path], HistoryState]:
     """The files of all partitions' rows in `folder`, and the owner history at the trace's end.
 
     What this process holds is a chunk, what runs, and the owners' names. RuntimeError where a partition cannot be
     built: its workers died, or have other code.
     """
-    work, shared = _dealt(chunks, n_requests, encoder, owners, folder)
+    work, shared = _dealt(chunks, n_requests, begin_s, encoder, owners, folder)
     failed: list[str] = []
     for done, (partition, outcome) in enumerate(run_grouped([[each] for each in work], build_partition, workers), 1):
         if report is not None:
@@ -83,7 +84,7 @@ def build_partitions(chunks: Chunks, n_requests: int, encoder: Encoder, owners: 
 def build_partition(partition: Partition) -> None:
     """Build the rows of one partition; a reader sees its files whole or not at all."""
     check_same_code(partition_code(), partition.code)
-    made = owner_replay(pd.read_parquet(partition.source), partition.encoder)
+    made = owner_replay(pd.read_parquet(partition.source), partition.encoder, partition.begin_s)
     write_rows(made.rows, partition.target, made.row)
     with whole_file(partition.history) as temporary:
         temporary.write_bytes(packed_arrays(owner_arrays(made)))
@@ -96,7 +97,7 @@ def joined_rows(files: Sequence[Path]) -> FeatureRows:
     return FeatureRows.joined(rows, np.argsort(row, kind="stable"))
 
 
-def _dealt(chunks: Chunks, n_requests: int, encoder: Encoder, owners: tuple[str, ...],
+def _dealt(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],
            folder: Path) -> tuple[list[Partition], SharedHistory]:
     """The requests of each partition as a file, and the pass over all of them."""
     groups, shared = OwnerGroups(owners), SharedHistory(encoder)
@@ -108,7 +109,7 @@ def _dealt(chunks: Chunks, n_requests: int, encoder: Encoder, owners: tuple[str,
         for place, table in partition_tables(chunks(encoder.columns()), groups, shared, partition_count(n_requests)):
             if place not in writers:
                 name = f"{place:05d}.parquet"
-                work[place] = Partition(folder / f"in-{name}", folder / name, encoder, code)
+                work[place] = Partition(folder / f"in-{name}", folder / name, encoder, begin_s, code)
                 writers[place] = stack.enter_context(pq.ParquetWriter(work[place].source, table.schema))
             writers[place].write_table(table)
     shared.finish()

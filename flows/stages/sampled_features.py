@@ -75,8 +75,8 @@ def _build(parts: TraceParts, encoder: Encoder, folder: Path, dask: str | None, 
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made, workers_of(dask) as workers:
         fresh = Path(made).resolve() / "rows"
         fresh.mkdir()
-        files, history = build_partitions(parts.chunks, parts.n_requests, encoder, parts.head.roles.owners, fresh,
-                                          workers, report)
+        files, history = build_partitions(parts.chunks, parts.n_requests, parts.head.begin_s, encoder,
+                                          parts.head.roles.owners, fresh, workers, report)
         for file in fresh.glob("*.npz"):
             file.unlink()
         (fresh / HISTORY).write_bytes(packed_arrays(history.to_arrays()))

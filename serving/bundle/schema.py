@@ -16,7 +16,8 @@ from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forest import LARGEST, AgeFeatures
 from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: times are Unix seconds if the training trace has dates; in version 1 they were seconds since its begin."""
 LOOKUP_ARRAYS = ("lookup:places", "lookup:codes", "lookup:hazards")
 """In history.npz, of a model with a lookup table: see `Lookup.to_arrays` and `LookupTable`."""
 _PHASE_MAX_S = 2**53

@@ -54,7 +54,8 @@ class VouchedFiles:
             document = files.document(contents[MANIFEST], MANIFEST)
             version, hashes = document.get("format_version"), document.get("sha256")
             if version != self.format_version:
-                raise BundleError(f"{MANIFEST}: format_version must be {self.format_version}, got {shown(version)}")
+                raise BundleError(f"{MANIFEST}: format_version must be {self.format_version}, got {shown(version)}; "
+                                  f"make the {self.noun} anew")
             if not isinstance(hashes, dict) or sorted(hashes) != sorted(names):
                 raise BundleError(f"{MANIFEST}: sha256 must name exactly {', '.join(names)}")
             for name in names:

@@ -59,8 +59,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     ValueError for a wrong setting, OSError for an address that cannot be bound to.
     """
     chosen = Settings() if settings is None else settings
-    start_unix_s = predictor.info()["training"].get("start_unix_s")
-    epoch_s = clock_zero_s(predictor.encoder.phase_s, start_unix_s) if chosen.epoch_s is None else chosen.epoch_s
+    epoch_s = clock_zero_s(predictor.encoder.phase_s) if chosen.epoch_s is None else chosen.epoch_s
     nodes = Nodes(predictor, PodRequests(predictor, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
     drains = Drains(chosen.drain_annotation)
     turns = Turns()

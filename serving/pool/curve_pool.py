@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import (
     IS_COMPILED,
     KERNELS,
@@ -107,13 +107,13 @@ class CurvePool:
                 return answers
         return _remaining_rows(self.arrays, *self._checked(slots, uptimes_s))
 
-    def remaining_all(self, now_s: int) -> np.ndarray:
+    def remaining_all(self, now_s: Moment) -> np.ndarray:
         """E[Tr | Tu] in whole seconds of every curve at `now_s`, by slot, float64 (capacity,); NaN where it is free.
 
         ValueError where a request arrives later.
         """
         slots = np.flatnonzero(self._model >= 0)
-        uptimes_s = whole_seconds(now_s, "now_s") - self._arrival_s[slots]
+        uptimes_s = clock_second(now_s, "now_s") - self._arrival_s[slots]
         if (uptimes_s < 0.0).any():
             raise ValueError(f"now_s must be >= the last arrival {self._arrival_s[slots].max():.0f}, got {now_s!r}")
         answers = np.full(len(self._model), math.nan)

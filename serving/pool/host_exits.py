@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.pool._curve_models import CurveModels
@@ -96,7 +96,7 @@ class HostExits:
             raise ValueError(f"host must be in 0..{len(self._hosts.exit_s) - 1}, got {host!r}")
         if vm in self._placed:
             raise ValueError(f"vm must be on no host yet, got one on host {self._placed[vm][1]}")
-        start_s = vm.arrival_s if arrival_s is None else whole_seconds(arrival_s, "arrival_s")
+        start_s = vm.arrival_s if arrival_s is None else clock_second(arrival_s, "arrival_s")
         curve = vm.curve
         model = self._models.enter(curve)
         row = self._free.pop() if self._free else len(self._placed)
@@ -134,12 +134,12 @@ class HostExits:
             self._models.leave(int(hosts.model[row]))
         self._free.append(row)
 
-    def at(self, now_s: int) -> np.ndarray:
+    def at(self, now_s: Moment) -> np.ndarray:
         """Latest predicted exit of each host, float64 (n_hosts,), on the clock of `now_s`; `now_s` where it is empty.
 
         ValueError where the clock goes back.
         """
-        now = float(whole_seconds(now_s, "now_s"))
+        now = float(clock_second(now_s, "now_s"))
         if now < self._now_s:
             raise ValueError(f"now_s must be >= the last one asked, {self._now_s:.0f}, got {now_s!r}")
         self._now_s = now

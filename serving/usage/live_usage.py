@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.checks import whole_seconds
+from sojourn.serving.checks import clock_second
 from sojourn.serving.errors import shown
 from sojourn.serving.usage.observed_use import N_REQUESTS_MAX, ObservedUse, Seen
 from sojourn.serving.usage.slot_clock import SlotClock
@@ -41,7 +41,7 @@ class LiveUsage:
 
     def observe(self, request_id: str, time_s: Any, cpu: Any, mem: Any = None) -> bool:
         """Take a sample; False where it is dropped. ValueError where it is no sample."""
-        time = whole_seconds(time_s, "time_s")
+        time = clock_second(time_s, "time_s")
         cpu = _share(cpu, "used")
         mem = None if mem is None else _share(mem, "mem_used")
         return self._observed.add(request_id, time, self._slots.slot(time), cpu, mem)

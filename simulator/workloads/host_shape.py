@@ -57,6 +57,7 @@ def host_shape(trace: Trace, load: float = 0.8) -> HostShape:
     """
     if not 0 < load < math.inf:
         raise ValueError(f"load must be finite and above 0, got {load!r}")
+    trace = trace.since_begin()
     names = tuple(name for name in RESOURCES if name in trace.requests)
     need = whole_amounts(trace.requests, names)
     spans_hosts = bool(trace.meta.get(SPANS_HOSTS))

@@ -183,7 +183,7 @@ class Recipe:
     is_drawn: bool = False
 
     def __call__(self, trace: Trace, **options: Any) -> Workload:
-        return self.make(trace, **options)
+        return self.make(trace.since_begin(), **options)
 
 
 WORKLOADS: Mapping[str, Recipe] = MappingProxyType({

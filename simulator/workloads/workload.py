@@ -21,7 +21,7 @@ class Workload:
     """A trace with hosts to replay it on; resources are in order of load, the binding one first.
 
     name: the recipe. description: one line for tables and figures.
-    trace: every request fits on at least one empty host.
+    trace: every request fits on at least one empty host. A replay's clock begins at 0: a dated trace is moved there.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources; one that it lacks is
         absent on every host.
     total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored requests.
@@ -58,6 +58,7 @@ class Workload:
     load: float = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "trace", self.trace.since_begin())
         if len(self.hosts) == 0:
             raise ValueError("hosts must be at least one, got none")
         if len(self.trace) == 0:
