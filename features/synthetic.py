@@ -91,7 +91,7 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
     Refused: n_requests below 1, days below 1, a negative seed.
 
     >>> trace = synthesize(2000, seed=7)
-    >>> len(trace), trace.horizon_s, trace.roles.owners
+    >>> len(trace), trace.span_s, trace.roles.owners
     (2000, 2419200, ('subscription', 'deployment'))
     >>> bool((trace.lifetime_s() < 3600).mean() > 0.8)
     True

@@ -57,9 +57,9 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     >>> pd.DataFrame({"vm": [1, 2], "ts": [5000, 6200], "cpu_pct": [1.5, 50]}).to_parquet(folder / "rnd_2013-7.parquet")
     >>> trace, report = read_bitbrains(folder)
     >>> trace.requests[["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
-    [[1, <NA>, 2000, 2.0, 1.0], [2, 1200, <NA>, 1.0, 1.0]]
+    [[1, <NA>, 7000, 2.0, 1.0], [2, 6200, <NA>, 1.0, 1.0]]
     >>> trace.usage["time_s"].tolist(), trace.usage["cpu_frac"].tolist()
-    ([0, 1200], [0.015, 0.5])
+    ([5000, 6200], [0.015, 0.5])
     """
     source = Path(path)
     table = _found(source, month) if source.is_dir() else source

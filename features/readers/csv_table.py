@@ -45,8 +45,8 @@ def read_csv_table(path: str | Path, *, columns: Sequence[str] = (), columns_fil
     ...                     "b;bob;2026-11-01 01:00;NULL;1;2048\\n")
     >>> trace, report = read_csv_table(file)
     >>> trace.requests[["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
-    [['a', 0, 7200, 2.0, 4.0], ['b', 3600, <NA>, 1.0, 2.0]]
-    >>> trace.horizon_s, trace.roles.owners
+    [['a', 1793491200, 1793498400, 2.0, 4.0], ['b', 1793494800, <NA>, 1.0, 2.0]]
+    >>> trace.span_s, trace.roles.owners
     (7200, ('user',))
     """
     source, ledger = Path(path), ReadLedger()

@@ -31,7 +31,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     >>> _ = file.write_text(json.dumps({"items": pods[:2]}) + json.dumps({"items": pods[1:]}))
     >>> trace, report = read_kubernetes(file)
     >>> trace.requests[["request_id", "arrival_s", "ended_after_s", "ended_by_s"]].values.tolist()
-    [['x', -3600, 0, 3600], ['y', 0, <NA>, <NA>], ['z', 3600, <NA>, <NA>]]
+    [['x', 1772323200, 1772326800, 1772330400], ['y', 1772326800, <NA>, <NA>], ['z', 1772330400, <NA>, <NA>]]
     """
     from sojourn.features.readers._pod_trace import pod_trace  # what a pod is stands in serving, which loads numba
 

@@ -55,8 +55,8 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
     ...     "c\\t2026-01-05 03:40:00\\tNULL\\tNULL\\t0\\t1\\t2048\\n")
     >>> trace, report = read_openstack(file)
     >>> trace.requests[["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
-    [['a', -3600, 0, 2.0, 4.0], ['b', -1800, <NA>, 1.0, 2.0]]
-    >>> trace.horizon_s, dict(report.refused)
+    [['a', 1767582000, 1767585600, 2.0, 4.0], ['b', 1767583800, <NA>, 1.0, 2.0]]
+    >>> trace.span_s, dict(report.refused)
     (1800, {'never ran (not launched)': 1})
     """
     source, ledger = Path(path), ReadLedger()

@@ -44,7 +44,7 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
     >>> pq.write_table(pa.table({**rows, "departure": ["2026-11-02 06:00"]}), folder / "2026-11-02.parquet")
     >>> trace, report = read_parquet_days(folder)
     >>> trace.requests[["request_id", "arrival_s", "departure_s"]].values.tolist()
-    [['a', 60, 108000]]
+    [['a', 1793491260, 1793599200]]
     >>> report.notes[1]
     '1 row gave the end of a request that an earlier row began'
     """

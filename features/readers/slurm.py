@@ -46,8 +46,8 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
     ...     "9|PENDING|Unknown|Unknown|00:00:00|1|8G|UNLIMITED\\n")
     >>> trace, report = read_slurm(file)
     >>> trace.requests[["request_id", "arrival_s", "departure_s", "mem_gib", "requested_s"]].values.tolist()
-    [['7', -3600, 0, 8.0, 86400.0], ['8_1', 1800, <NA>, 8.0, nan]]
-    >>> trace.horizon_s, dict(report.refused)
+    [['7', 1767582000, 1767585600, 8.0, 86400.0], ['8_1', 1767587400, <NA>, 8.0, nan]]
+    >>> trace.span_s, dict(report.refused)
     (3600, {'never ran (pending)': 1})
     """
     source, ledger = Path(path), ReadLedger()

@@ -53,7 +53,7 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     ...               "cpu_capacity": 33600.0, "mem_capacity": 102400}).to_parquet(folder / "x_tasks.parquet")
     >>> trace, report = read_surf(folder)
     >>> trace.requests[["request_id", "arrival_s", "departure_s", "mem_gib"]].values.tolist()
-    [[7, 0, 60, 100.0], [8, 30, 120, 100.0]]
+    [[7, 60, 120, 100.0], [8, 90, 180, 100.0]]
     """
     source = Path(path)
     table = _found(source) if source.is_dir() else source

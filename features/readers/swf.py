@@ -58,7 +58,7 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     ...     + "2 60  5  -1 0 -1 -1 4 900 1048576 5 7 1 -1 1 -1 -1 -1")
     >>> trace, report = read_swf(path)
     >>> trace.requests[["submit_s", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
-    [[0, 10, 610, 4.0, 4.0]]
+    [[1050, 1060, 1660, 4.0, 4.0]]
     >>> trace.meta["start_unix_s"], dict(report.refused)
     (1050, {'never ran (run time missing)': 1})
     """

@@ -107,7 +107,7 @@ def _both(trace: Trace, window: int = 16) -> tuple[FeatureRows, FeatureRows, Enc
 @pytest.mark.parametrize("window", [1, 3, 16])
 @pytest.mark.parametrize("kind", ["synthetic", "with limits", "one second"])
 def test_rows_read_anew_have_the_bits_of_a_replay(kind: str, window: int) -> None:
-    trace = {"synthetic": lambda: _mixed(synthesize(1_200, seed=2), 0),
+    trace = {"synthetic": lambda: _mixed(synthesize(1_200, seed=2).since_begin(), 0),
              "with limits": lambda: _mixed(limited_trace(1_200, 3), 1),
              "one second": lambda: _crowded(300)}[kind]()
     fast, whole, encoder = _both(trace, window)
@@ -127,7 +127,7 @@ def _crowded(n: int) -> Trace:
 
 
 def test_nothing_that_ends_later_is_known() -> None:
-    trace = _mixed(synthesize(1_200, seed=2), 0)
+    trace = _mixed(synthesize(1_200, seed=2).since_begin(), 0)
     cut_s = trace.horizon_s // 2
     end_s = trace.end_s()
     rng = np.random.default_rng(1)

@@ -123,14 +123,28 @@ def test_an_unfollowed_request_leaves_its_owner_s_history() -> None:
 
 
 def test_dates_tell_the_clock_and_undated_files_need_an_offset() -> None:
-    later = _trace([("d", 5, 20, "ann", "x")], 60, start_unix_s=1_150)
-    joined, _ = with_later(_trace(PAST, 100, start_unix_s=1_000), later)
-    assert _times(joined)["d"] == (155, 170, True)
-    assert joined.meta["start_unix_s"] == 1_000
-    with pytest.raises(ValueError, match=r"both files are dated: their dates say 150, got 7"):
-        with_later(_trace(PAST, 100, start_unix_s=1_000), later, offset_s=7)
+    later = _trace([("d", 5, 20, "ann", "x")], 60).moved(1_150, 1_150)
+    past = _trace(PAST, 100).moved(1_000, 1_000)
+    joined, lines = with_later(past, later)
+    assert _times(joined)["d"] == (1_155, 1_170, True)
+    assert (joined.begin_s, judged_from_s(joined.meta), joined.meta["later_from_s"]) == (1_000, 1_100, 1_150)
+    assert joined.horizon_s == 1_210 and lines[0].endswith("the test file begins at second 1,150")
+    with pytest.raises(ValueError, match=r"both files are dated: their dates say 1,150, got 7"):
+        with_later(past, later, offset_s=7)
     with pytest.raises(ValueError, match=r"where a file has no dates \(trace\), got none: --test-offset SECONDS says"):
         with_later(_trace(PAST, 100), later)
+
+
+@pytest.mark.parametrize(("is_past_dated", "begin_s"), [(True, 1_150), (False, 150)])
+def test_an_offset_is_of_the_later_file_s_begin_on_the_trace_s_clock(is_past_dated: bool, begin_s: int) -> None:
+    """One of the files is dated; without dates, both files give the same trace."""
+    past, later = _trace(PAST, 100), _trace([("ran", -30, 20, "ann", "x"), ("d", 5, 20, "ann", "x")], 60)
+    bare, _ = with_later(past, later, offset_s=150)
+    joined, _ = (with_later(past.moved(1_000, 1_000), later, offset_s=begin_s) if is_past_dated
+                 else with_later(past, later.moved(5_000, 5_000), offset_s=begin_s))
+    assert joined.is_dated == is_past_dated
+    pd.testing.assert_frame_equal(joined.since_begin().requests, bare.requests)
+    assert joined.since_begin().meta == bare.meta and joined.span_s == bare.horizon_s == 210
 
 
 def test_bad_files_are_refused() -> None:
@@ -154,7 +168,7 @@ CUT_S = 14 * 86_400
 @pytest.fixture(scope="module")
 def files() -> tuple[Trace, Trace]:
     """Two files of one synthetic trace, each with what was known at its end."""
-    whole = synthesize(1_500, seed=2)
+    whole = synthesize(1_500, seed=2).since_begin()
     start_s, end_s = whole.start_s(), whole.end_s()
     is_first = whole.is_start_known() & (start_s < CUT_S)
     first = whole.requests[is_first].copy()
@@ -162,8 +176,8 @@ def files() -> tuple[Trace, Trace]:
     second = whole.requests[whole.is_start_known() & (end_s > CUT_S)].copy()
     for name in ("arrival_s", "departure_s"):
         second[name] = second[name] - CUT_S
-    meta = {name: value for name, value in whole.meta.items() if name != "start_unix_s"}
-    return (Trace(first, CUT_S, whole.roles, meta=meta), Trace(second, whole.horizon_s - CUT_S, whole.roles, meta=meta))
+    return (Trace(first, CUT_S, whole.roles, meta=whole.meta),
+            Trace(second, whole.horizon_s - CUT_S, whole.roles, meta=whole.meta))
 
 
 def _split(past: Trace, later: Trace) -> tuple[Split, tuple[str, ...]]:

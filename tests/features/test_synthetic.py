@@ -3,16 +3,23 @@
 import hashlib
 import json
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from sojourn.features.describe import describe
-from sojourn.features.synthetic import DAY_S, SyntheticParameters, synthesize
+from sojourn.features.synthetic import DAY_S, START_UNIX_S, SyntheticParameters
+from sojourn.features.synthetic import synthesize as synthesize_dated
 from sojourn.features.trace import Trace
 
 SEEDS = (0, 1, 2)
+
+
+def synthesize(*sizes: int, **settings: Any) -> Trace:
+    """The synthetic trace with its times from 0, Monday 00:00."""
+    return synthesize_dated(*sizes, **settings).since_begin()
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -255,6 +262,14 @@ def test_hosts_meet_the_load(trace: Trace) -> None:
     summary, n = describe(trace), len(trace.hosts)
     load = max(summary.peak["cpu_cores"] / (96 * n), summary.peak["mem_gib"] / (384 * n))
     assert 0.8 * (n - 1) / n < load <= 0.8
+
+
+def test_times_are_unix_seconds_from_a_monday_on() -> None:
+    dated, plain = synthesize_dated(1000, seed=0, days=7), synthesize(1000, seed=0, days=7)
+    assert (dated.begin_s, dated.horizon_s) == (START_UNIX_S, START_UNIX_S + 7 * DAY_S)
+    assert pd.Timestamp(dated.begin_s, unit="s") == pd.Timestamp("2024-01-01") and not plain.is_dated
+    for name in ("arrival_s", "departure_s"):
+        assert (dated.requests[name] - plain.requests[name]).dropna().eq(START_UNIX_S).all()
 
 
 def test_same_seed_same_bytes_and_another_seed_other_bytes() -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.features.synthetic import DAY_S, synthesize, synthesize_with_truth
+from sojourn.features.synthetic import DAY_S
+from sojourn.features.synthetic import synthesize_with_truth as dated_with_truth
 from sojourn.features.synthetic_drift import Drift, log_factor
+from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Trace
+
+
+def synthesize_with_truth(n_requests: int, **settings: Any) -> tuple[Trace, LifetimeMixtures]:
+    """The synthetic trace with its times from 0, and its truth."""
+    trace, truth = dated_with_truth(n_requests, **settings)
+    return trace.since_begin(), truth
+
+
+def synthesize(n_requests: int, **settings: Any) -> Trace:
+    return synthesize_with_truth(n_requests, **settings)[0]
 
 
 def by_arrival(trace: Trace) -> pd.DataFrame:

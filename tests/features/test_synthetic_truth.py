@@ -58,7 +58,8 @@ def test_uptimes_may_be_one_each() -> None:
 @pytest.fixture(scope="module", params=[0, 1])
 def made(request: pytest.FixtureRequest) -> tuple[Trace, LifetimeMixtures]:
     # 84 days, so that hardly any of those that arrive in the first 28 is censored
-    return synthesize_with_truth(60_000, seed=request.param, days=84)
+    trace, truth = synthesize_with_truth(60_000, seed=request.param, days=84)
+    return trace.since_begin(), truth
 
 
 def test_lifetimes_are_uniform_in_their_own_distribution(made: tuple[Trace, LifetimeMixtures]) -> None:

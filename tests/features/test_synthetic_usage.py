@@ -149,7 +149,7 @@ def test_with_usage_adds_to_the_trace_and_changes_nothing_else(tmp_path: Path) -
     assert "usage_shape" not in more.roles.columns() and more.meta["known_at_end"] == ["usage_shape"]
     assert more.usage is not None
     assert list(more.usage["request_id"].unique()) == list(truth["request_id"])
-    inside_s = trace.end_s() - np.maximum(trace.start_s(), 0)
+    inside_s = trace.end_s() - np.maximum(trace.start_s(), trace.begin_s)
     is_chosen = trace.requests["request_id"].isin(truth["request_id"])
     assert is_chosen.sum() == 20 and inside_s[is_chosen].min() >= inside_s[~is_chosen].max()
     again = Trace.load(more.save(tmp_path / "trace"))

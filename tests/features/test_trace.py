@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.features.trace import Roles, Trace
+from sojourn.features.trace import SEEN_FROM, SEEN_TO, Roles, Trace
 
 
 def table(**columns: Any) -> pd.DataFrame:
@@ -49,6 +49,51 @@ def test_refusals_name_the_column_the_rule_and_the_value(columns: dict[str, Any]
         Trace(table(**columns), horizon_s=100)
 
 
+BEGIN_S = 1_700_000_000
+
+
+def test_every_time_of_a_dated_trace_is_a_unix_second() -> None:
+    columns = {name: pd.array([each, None, 90], "Int64") for each, name in enumerate(
+        ("submit_s", SEEN_FROM, SEEN_TO, "creation_s", "ended_after_s", "ended_by_s"), 1)}
+    usage = pd.DataFrame({"request_id": [1], "time_s": [3], "cpu_frac": [0.5]})
+    own = Trace(table(arrival_s=[None, -7, 20], asked=[1.0, 2.0, 3.0], **columns), 100, Roles(numbers=("asked",)),
+                usage=usage, meta={"test_from_s": 40, "later_from_s": None, "seed": 4})
+    dated = own.moved(BEGIN_S, BEGIN_S)
+    assert (dated.is_dated, dated.begin_s, dated.horizon_s, dated.span_s) == (True, BEGIN_S, BEGIN_S + 100, 100)
+    assert (own.is_dated, own.begin_s, own.horizon_s, own.span_s) == (False, 0, 100, 100)
+    for name in ("arrival_s", "departure_s", *columns):
+        moved = dated.requests[name] - own.requests[name]
+        assert moved.isna().equals(own.requests[name].isna()) and moved.dropna().eq(BEGIN_S).all()
+    assert dated.usage is not None and dated.usage["time_s"].tolist() == [BEGIN_S + 3]
+    assert dated.meta == {"test_from_s": BEGIN_S + 40, "later_from_s": None, "seed": 4, "start_unix_s": BEGIN_S}
+    assert dated.requests["asked"].tolist() == own.requests["asked"].tolist()
+    for name in ("lifetime_s", "is_event", "is_start_known"):
+        np.testing.assert_array_equal(getattr(dated, name)(), getattr(own, name)())
+    assert dated.start_s().tolist() == [BEGIN_S, BEGIN_S - 7, BEGIN_S + 20]  # an unknown start counts as the begin
+
+
+def test_since_the_begin_is_the_same_trace_without_dates() -> None:
+    own = Trace(table(arrival_s=[None, -7, 20], creation_s=[1, 2, 3]), 100, Roles(numbers=("creation_s",)))
+    dated = own.moved(BEGIN_S, BEGIN_S)
+    assert dated.requests["creation_s"].tolist() == [1, 2, 3]  # a column with a role is what its user says
+    back = dated.since_begin()
+    pd.testing.assert_frame_equal(back.requests, own.requests)
+    assert (back.horizon_s, back.meta, back.roles) == (100, own.meta, own.roles)
+    assert own.since_begin() is own
+
+
+@pytest.mark.parametrize(("columns", "horizon_s", "message"), [
+    ({}, 100, rf"horizon_s, .*must be above {BEGIN_S}, the Unix second at which the trace begins, got 100"),
+    ({}, BEGIN_S, rf"must be above {BEGIN_S}, .*got {BEGIN_S}"),
+    ({}, BEGIN_S + 100, rf"departure_s must be at or after {BEGIN_S}, the Unix second .*, got 5 \(request 1\)"),
+    ({"arrival_s": [None] * 3}, BEGIN_S + 100, "departure_s must be at or after arrival_s, got 5"),
+])
+def test_a_dated_trace_of_times_since_its_begin_is_refused(columns: dict[str, Any], horizon_s: int,
+                                                           message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Trace(table(**columns), horizon_s, meta={"start_unix_s": BEGIN_S})
+
+
 def test_a_declared_attribute_must_be_there() -> None:
     with pytest.raises(ValueError, match="requests must have the columns user"):
         Trace(table(), horizon_s=100, roles=Roles(owners=("user",)))
@@ -80,11 +125,11 @@ def test_a_folder_gives_back_what_was_saved(tmp_path_factory: pytest.TempPathFac
         "request_id": np.arange(len(rows)), "arrival_s": pd.Series(arrival, dtype="Int64"),
         "departure_s": pd.Series(departure, dtype="Int64"), "cpu_cores": 1.0, "mem_gib": 0.5,
         "user": pd.Categorical([user for _, _, user in rows])})
-    trace = Trace(frame, 100, Roles(owners=("user",)), meta={"start_unix_s": 5})
+    trace = Trace(frame, 100, Roles(owners=("user",))).moved(5, 5)
     folder = trace.save(tmp_path_factory.mktemp("trace") / "t")
     loaded = Trace.load(folder)
     pd.testing.assert_frame_equal(loaded.requests, trace.requests)
-    assert (loaded.horizon_s, loaded.roles, loaded.meta) == (100, trace.roles, {"start_unix_s": 5})
+    assert (loaded.horizon_s, loaded.roles, loaded.meta) == (105, trace.roles, {"start_unix_s": 5})
 
 
 def test_saving_again_replaces_the_folder_whole(tmp_path: Path) -> None:
@@ -99,7 +144,8 @@ def test_saving_again_replaces_the_folder_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "content", "error", "message"), [
     ("trace.json", None, FileNotFoundError, "must hold trace.json"),
     ("trace.json", b"{", ValueError, "must be a trace header"),
-    ("trace.json", b'{"format_version": 99}', ValueError, "format_version must be 1, got 99"),
+    ("trace.json", b'{"format_version": 99}', ValueError, "format_version must be 2, got 99"),
+    ("trace.json", b'{"format_version": 1, "horizon_s": 100}', ValueError, "format_version must be 2, got 1"),
     ("requests.parquet", None, FileNotFoundError, "must hold requests.parquet"),
     ("requests.parquet", b"PAR1 no", ValueError, "must be a Parquet file"),
 ])

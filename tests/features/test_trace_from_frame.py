@@ -26,7 +26,9 @@ def times(trace: Trace) -> list[list[Any]]:
         trace.requests[["arrival_s", "departure_s"]].notna(), None).to_numpy().tolist()
 
 
-EXPECTED = [[0, 7_200], [3_600, None], [5_400, 10_800]]
+DAY_S = 1_793_491_200
+"""2026-11-01 00:00 UTC."""
+EXPECTED = [[DAY_S, DAY_S + 7_200], [DAY_S + 3_600, None], [DAY_S + 5_400, DAY_S + 10_800]]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
@@ -38,16 +40,16 @@ def test_datetimes_of_any_zone_and_unit(zone: str | None, unit: Any) -> None:
         stamps = {name: each.dt.tz_localize(None) for name, each in stamps.items()}
     trace = Trace.from_frame(frame(**stamps), arrival="created", departure="deleted", cpu_cores="cores",
                              owners=["user"])
-    assert times(trace) == EXPECTED and trace.horizon_s == 10_800
-    assert trace.roles == Roles(owners=("user",)) and trace.meta["start_unix_s"] == 1_793_491_200
+    assert times(trace) == EXPECTED and trace.horizon_s == DAY_S + 10_800
+    assert trace.roles == Roles(owners=("user",)) and trace.begin_s == trace.meta["start_unix_s"] == DAY_S
     assert trace.requests["cpu_cores"].tolist() == [1.0, 2.0, 4.0] and trace.requests["mem_gib"].tolist() == [0.0] * 3
 
 
 def test_objects_timedeltas_and_numbers() -> None:
     mixed = frame(created=pd.Series([datetime(2026, 11, 1, hour, tzinfo=UTC) for hour in (0, 1, 2)], dtype=object),
                   life=pd.to_timedelta([7_200, None, 60], unit="s"))
-    assert times(Trace.from_frame(mixed, arrival="created", duration="life")) == [[0, 7_200], [3_600, None],
-                                                                                 [7_200, 7_260]]
+    assert times(Trace.from_frame(mixed, arrival="created", duration="life")) == [
+        [DAY_S, DAY_S + 7_200], [DAY_S + 3_600, None], [DAY_S + 7_200, DAY_S + 7_260]]
     own = pd.DataFrame({"t": [5.9, -3, np.nan], "d": [10, None, 4.5]}, index=["x", "y", "z"])
     trace = Trace.from_frame(own, arrival="t", departure="d", horizon=20, mem_gib=4.0)
     assert trace.horizon_s == 20 and "start_unix_s" not in trace.meta
@@ -58,7 +60,8 @@ def test_objects_timedeltas_and_numbers() -> None:
 @pytest.mark.parametrize("horizon", ["2026-11-02", datetime(2026, 11, 2), pd.Timestamp("2026-11-02T01:00+01:00"),
                                      np.datetime64("2026-11-02")])
 def test_a_horizon_of_datetimes(horizon: Any) -> None:
-    assert Trace.from_frame(frame(), arrival="created", departure="deleted", horizon=horizon).horizon_s == 86_400
+    trace = Trace.from_frame(frame(), arrival="created", departure="deleted", horizon=horizon)
+    assert trace.horizon_s == DAY_S + 86_400
 
 
 @pytest.mark.parametrize(("columns", "options", "words"), [
@@ -91,8 +94,8 @@ def test_numbers_of_the_size_of_unix_stamps_are_stamps(per_s: int) -> None:
     stamps = pd.DataFrame({"t": [1_767_225_600 * per_s, 1_767_229_200 * per_s], "d": [1_767_232_800 * per_s, None]})
     for horizon in (None, 1_767_232_800 * per_s, "2026-01-01 02:00"):
         trace = Trace.from_frame(stamps, arrival="t", departure="d", horizon=horizon)
-        assert times(trace) == [[0, 7_200], [3_600, None]] and trace.horizon_s == 7_200
-        assert trace.meta["start_unix_s"] == 1_767_225_600
+        assert times(trace) == [[1_767_225_600, 1_767_232_800], [1_767_229_200, None]]
+        assert trace.horizon_s == 1_767_232_800 and trace.begin_s == 1_767_225_600
 
 
 @pytest.mark.parametrize(("columns", "words"), [

@@ -30,6 +30,10 @@ from sojourn.features.readers import sql as sql_reader
 from sojourn.features.trace import Trace
 
 
+ORIGIN_S = 1_793_491_200
+"""2026-11-01 00:00 UTC, the origin of `made_growing`."""
+
+
 def saved(trace: Trace, folder: Path) -> dict[str, bytes]:
     """The bytes that stand for a trace."""
     return {path.name: path.read_bytes() for path in sorted(trace.save(folder).iterdir())}
@@ -43,9 +47,10 @@ def test_the_newest_row_of_a_request_counts(tmp_path: Path) -> None:
     trace, report = read_trace("parquet-days", days_folder(tmp_path / "days"))
     rows = trace.requests.set_index("request_id")
     # Origin 2026-11-01 00:00. a began at 1:00 = 3,600 s, and ended two days later at 5:00 = 190,800 s; b's end moved.
-    assert rows["departure_s"].to_dict() == {"a": 190_800, "b": 12_600, "c": 88_200}
+    assert rows["departure_s"].to_dict() == {
+        "a": ORIGIN_S + 190_800, "b": ORIGIN_S + 12_600, "c": ORIGIN_S + 88_200}
     assert rows["user"].tolist() == ["ann", "bob", "bob"]
-    assert (trace.horizon_s, trace.meta["start_unix_s"]) == (190_800, 1_793_491_200)
+    assert (trace.horizon_s, trace.meta["start_unix_s"]) == (ORIGIN_S + 190_800, ORIGIN_S)
     assert report.n_read == 6 and report.n_joined == 3
     assert report.notes[1:] == ("1 row came again unchanged",
                                 "1 row gave the end of a request that an earlier row began",
@@ -224,7 +229,7 @@ def test_of_rows_with_one_watermark_the_end_counts(tmp_path: Path, source: tuple
     connection.close()
     write_rows(database, "2026-11-03 00:00:00", rows if is_end_first else rows[::-1])
     trace, report = read_trace("sql", file)
-    assert trace.requests["departure_s"].tolist() == [2 * 86_400 + 7_200]
+    assert trace.requests["departure_s"].tolist() == [ORIGIN_S + 2 * 86_400 + 7_200]
     assert dict(report.repaired) == {sql_reader.TIED: 1}
 
 
@@ -340,7 +345,7 @@ def test_an_end_that_is_only_planned_is_no_end(tmp_path: Path) -> None:
     write_day(folder, "2026-11-03", [("z", "2026-11-03 02:00:00", "2027-01-01 00:00:00", 1.0, 1.0, "u", None, None)])
     trace, report = read_trace("parquet-days", folder)
     assert dict(report.repaired) == {"end after its day: still running": 1}
-    assert trace.horizon_s == 2 * 86_400 + 7_200 and not trace.is_event()[-1]
+    assert trace.horizon_s == ORIGIN_S + 2 * 86_400 + 7_200 and not trace.is_event()[-1]
 
 
 @pytest.mark.parametrize("never", ["9999-12-31", "9999-12-31 23:59:59", 253_402_300_799, "2300-01-01T00:00:00Z"])
@@ -392,10 +397,11 @@ def test_days_without_a_part_are_told(tmp_path: Path) -> None:
             in report.lines())
 
 
-def test_a_request_from_before_the_origin_runs_at_zero(tmp_path: Path) -> None:
+def test_a_request_from_before_the_origin_runs_at_the_origin(tmp_path: Path) -> None:
     folder = days_folder(tmp_path / "days")
     write_day(folder, "2026-11-03", [("z", "2026-10-20 00:00:00", "2026-11-03 01:00:00", 1.0, 1.0, "u", None, None)])
-    assert read_trace("parquet-days", folder)[0].requests["arrival_s"].tolist()[0] == -12 * 86_400
+    trace, _ = read_trace("parquet-days", folder)
+    assert trace.requests["arrival_s"].tolist()[0] == trace.begin_s - 12 * 86_400 == ORIGIN_S - 12 * 86_400
 
 
 @pytest.mark.parametrize(("name", "words"), [
@@ -436,8 +442,8 @@ def test_names_of_columns_may_be_the_sources_own(tmp_path: Path) -> None:
                   "asked": [1_793_491_230.5], "disk_gib": [10.0]}).to_parquet(folder / "2026-11-01.parquet")
     trace, _ = read_trace("parquet-days", folder)
     assert trace.requests.iloc[0].to_dict() | {"departure_s": None} == {
-        "request_id": 7, "arrival_s": 60, "departure_s": None, "cpu_cores": 2.0, "mem_gib": 4.0, "gpu": 1.0,
-        "disk_gib": 10.0, "submit_s": 30}
+        "request_id": 7, "arrival_s": ORIGIN_S + 60, "departure_s": None, "cpu_cores": 2.0, "mem_gib": 4.0, "gpu": 1.0,
+        "disk_gib": 10.0, "submit_s": ORIGIN_S + 30}
     assert trace.resources == ("cpu_cores", "mem_gib", "gpu", "disk_gib")
 
 

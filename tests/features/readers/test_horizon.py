@@ -214,8 +214,8 @@ def test_a_declared_horizon_is_taken(name: str, tmp_path: Path) -> None:
     if name == "parquet":
         path = read_trace("swf", path)[0].save(tmp_path / "own")
     trace, report = read_trace(name, path, horizon_s=1_500)
-    assert trace.horizon_s == 1_500
-    assert (trace.requests["departure_s"].dropna() <= 1_500).all()
+    assert trace.span_s == 1_500
+    assert (trace.requests["departure_s"].dropna() <= trace.begin_s + 1_500).all()
     assert any(line.startswith("horizon 1,500 s, as declared") for line in report.notes)
     assert isinstance(Trace.load(trace.save(tmp_path / "saved")), Trace)
     with pytest.raises(ValueError, match="horizon_s must be above 0"):

@@ -29,16 +29,16 @@ def read(folder: Path, *texts: str, **options: Any) -> tuple[Trace, ReadReport]:
 
 def times(trace: Trace) -> dict[str, tuple[int | None, int | None]]:
     """Arrival and departure of each pod, seconds after 06:00; None = it still runs."""
-    zero_s = trace.meta["start_unix_s"] - SIX_S
     rows = trace.requests[["request_id", "arrival_s", "departure_s"]].values.tolist()
-    return {name.removeprefix("uid-"): (start + zero_s, None if pd.isna(end) else end + zero_s)
+    return {name.removeprefix("uid-"): (start - SIX_S, None if pd.isna(end) else end - SIX_S)
             for name, start, end in rows}
 
 
 def bounds(trace: Trace, name: str) -> tuple[int, int]:
-    """Between which times of the trace the pod's end lies."""
+    """Between which times the pod's end lies, seconds after the trace's begin."""
     row = trace.requests[trace.requests["request_id"] == f"uid-{name}"]
-    return int(row["ended_after_s"].item()), int(row["ended_by_s"].item())
+    after_s, by_s = (int(row[name].item()) for name in ("ended_after_s", "ended_by_s"))
+    return after_s - trace.begin_s, by_s - trace.begin_s
 
 
 def test_a_watch_tells_starts_ends_and_who_still_runs(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_watch_tells_starts_ends_and_who_still_runs(tmp_path: Path) -> None:
     assert times(trace) == {"old": (-7_200, 620), "etl-29367840-x7k2p": (0, 620), "late": (3_600, None)}
     assert dict(report.refused) == {"never seen on a node (pending)": 1}
     assert any("1 pods of DaemonSets" in note for note in report.notes)
-    assert trace.horizon_s == 3_600
+    assert (trace.begin_s, trace.horizon_s) == (SIX_S, SIX_S + 3_600)
     rows = trace.requests.set_index("request_id")
     assert rows["controller"].to_dict()["uid-etl-29367840-x7k2p"] == "b/CronJob/etl"
     assert rows[["cpu_cores", "mem_gib"]].values.tolist() == [[1.0, 2.0]] * 3
@@ -59,7 +59,7 @@ def test_a_pod_that_is_missing_in_the_next_list_ended_between_the_two(tmp_path: 
     trace, report = read(tmp_path, *lists)
     rows = trace.requests.set_index("request_id")
     assert bounds(trace, "a") == (0, 3_660)  # the lists' newest times are -60, 3,600 and 7,200 s
-    assert 0 < rows["departure_s"].to_dict()["uid-a"] <= 3_660
+    assert 0 < rows["departure_s"].to_dict()["uid-a"] - trace.begin_s <= 3_660
     assert rows["departure_s"].isna().to_dict() == {"uid-a": False, "uid-b": True, "uid-c": True, "uid-d": True}
     assert any("check: 1 ends lie between two lists, or in a break of a watch, and are" in note
                for note in report.notes)
@@ -70,9 +70,9 @@ def test_a_pod_that_is_missing_in_the_next_list_ended_between_the_two(tmp_path: 
 
 def test_drawn_ends_do_not_depend_on_other_pods_and_are_uniform(tmp_path: Path) -> None:
     pods = [pod(f"p{idx}", -60) for idx in range(400)]
-    trace, _ = read(tmp_path, listed(*pods, pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))
+    trace = read(tmp_path, listed(*pods, pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))[0].since_begin()
     ends = dict(zip(trace.requests["request_id"], trace.requests["departure_s"], strict=True))
-    few, _ = read(tmp_path, listed(pods[7], pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))
+    few = read(tmp_path, listed(pods[7], pod("z", -60)), listed(pod("z", -60), pod("y", HOUR_S)))[0].since_begin()
     assert few.requests.set_index("request_id")["departure_s"].to_dict()["uid-p7"] == ends["uid-p7"]
     drawn = [ends[f"uid-p{idx}"] for idx in range(400)]
     assert abs(sum(drawn) / 400 - 1_830) < 5 * 3_660 / (12 * 400) ** 0.5  # the mean of 0 .. 3,660; five standard errors
@@ -91,7 +91,7 @@ def test_a_time_in_a_files_name_is_the_lists_time(tmp_path: Path) -> None:
     (tmp_path / "pods-20260301T061000Z.json").write_text(listed(pod("b", 0)))
     trace, report = read_trace("kubernetes", tmp_path)
     assert bounds(trace, "a") == (0, 300)
-    assert trace.horizon_s == 300 and trace.meta["start_unix_s"] == SIX_S + 300
+    assert trace.horizon_s == SIX_S + 600 and trace.meta["start_unix_s"] == SIX_S + 300
     assert not any("newest time" in note for note in report.notes)
 
 
@@ -99,7 +99,7 @@ def test_a_files_name_in_another_zone_is_told(tmp_path: Path) -> None:
     for minute in ("00", "30"):  # 08:00 in Berlin is 07:00 UTC
         (tmp_path / f"pods-2026-03-01_08-{minute}.json").write_text(listed(pod("a", 0), pod(f"b{minute}", 0)))
     trace, report = read_trace("kubernetes", tmp_path, timezone="Europe/Berlin")
-    assert trace.meta["start_unix_s"] == SIX_S + HOUR_S and trace.horizon_s == 1_800
+    assert trace.meta["start_unix_s"] == SIX_S + HOUR_S and trace.horizon_s == SIX_S + HOUR_S + 1_800
     (tmp_path / "pods-2026-03-01_04-00.json").write_text(listed(pod("a", 0)))
     _, report = read_trace("kubernetes", tmp_path)
     assert any(note.startswith("check: 1 of 3 lists hold times later than their file's name") for note in report.notes)
@@ -381,15 +381,15 @@ def test_the_made_recording_gives_the_lifetimes_that_made_it(tmp_path: Path) -> 
     path.write_text("".join(made.event_line(kind, seen) for kind, seen in made.watch(pods, until_s)))
     trace, _ = read_trace("kubernetes", path)
     rows = trace.requests.set_index("request_id")
-    zero_s, n_checked = trace.meta["start_unix_s"], 0
+    n_checked = 0
     for each in pods:
         if each.uid in rows.index:
             row = rows.loc[each.uid]
             assert row["pod"] == f"{each.workload.namespace}/{each.name}"
-            assert row["arrival_s"] + zero_s == each.started_s
+            assert row["arrival_s"] == each.started_s
             if each.ended_s <= until_s:
                 n_checked += 1
-                assert row["departure_s"] + zero_s == each.ended_s
+                assert row["departure_s"] == each.ended_s
             else:
                 assert pd.isna(row["departure_s"])
     assert n_checked > 100

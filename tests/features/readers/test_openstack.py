@@ -21,6 +21,8 @@ COLUMNS = ("uuid", "created_at", "launched_at", "terminated_at", "deleted_at", "
            "user_id", "availability_zone", "vm_state", "vcpus", "memory_mb", "root_gb", "ephemeral_gb",
            "instance_type_id")
 DAY = "2026-01-05"
+FOUR_S = 1_767_585_600
+"""04:00 UTC of that day."""
 GOOD = dict(zip(COLUMNS, ("a", f"{DAY} 03:00:00", f"{DAY} 03:00:20", f"{DAY} 04:00:00", f"{DAY} 04:00:01",
                           f"{DAY} 04:00:01", "7", "p", "ann", "az1", "deleted", "2", "4096", "20", "5", "1"),
                 strict=True))
@@ -45,9 +47,10 @@ def column(trace: Trace, name: str) -> list[Any]:
 
 def test_a_vm_runs_from_its_creation_to_its_termination(tmp_path: Path) -> None:
     trace, report = read(tmp_path, GOOD, LIVE)
-    assert column(trace, "arrival_s") == [-3_600, -1_800] and column(trace, "departure_s") == [0, None]
-    assert trace.horizon_s == 3_600  # the last update of any row
-    assert trace.meta["start_unix_s"] == 1_767_585_600  # 2026-01-05 04:00 UTC, the first end
+    assert column(trace, "arrival_s") == [FOUR_S - 3_600, FOUR_S - 1_800]
+    assert column(trace, "departure_s") == [FOUR_S, None]
+    assert trace.horizon_s == FOUR_S + 3_600  # the last update of any row
+    assert trace.meta["start_unix_s"] == FOUR_S  # the first end
     assert column(trace, "cpu_cores") == [2.0, 2.0] and column(trace, "mem_gib") == [4.0, 4.0]
     assert column(trace, "disk_gib") == [25.0, 25.0]
     assert trace.roles.owners == ("project_id", "user_id") and trace.roles.categories == ("availability_zone",)
@@ -71,7 +74,7 @@ def test_csv_and_gzip_and_postgres_read_the_same(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(read_trace("openstack", packed)[0].requests, plain)
     parts = [row | {"deleted": flag, "created_at": row["created_at"] + ".123456"}
              for row, flag in zip(rows, "tf", strict=True)]
-    assert column(read_trace("openstack", write(csv, *parts, separator=","))[0], "departure_s") == [0, None]
+    assert column(read_trace("openstack", write(csv, *parts, separator=","))[0], "departure_s") == [FOUR_S, None]
 
 
 @pytest.mark.parametrize(("change", "rule"), [
@@ -100,13 +103,13 @@ def test_a_row_is_refused_by_its_rule(tmp_path: Path, change: dict[str, str], ru
 
 def test_a_row_that_is_deleted_without_a_termination_ends_when_it_was_deleted(tmp_path: Path) -> None:
     trace, _ = read(tmp_path, GOOD | {"terminated_at": "NULL"}, LIVE)
-    assert trace.meta["start_unix_s"] == 1_767_585_601 and column(trace, "departure_s") == [0, None]
+    assert trace.meta["start_unix_s"] == FOUR_S + 1 and column(trace, "departure_s") == [FOUR_S + 1, None]
 
 
 @pytest.mark.parametrize("state", ["error", "soft-delete", "shelved_offloaded"])
 def test_a_launched_vm_without_an_end_runs_and_is_told(tmp_path: Path, state: str) -> None:
     trace, report = read(tmp_path, GOOD, LIVE | {"vm_state": state})
-    assert column(trace, "departure_s") == [0, None]
+    assert column(trace, "departure_s") == [FOUR_S, None]
     assert any(f"1 VMs without an end are in the state {state}" in line for line in report.notes)
 
 
@@ -114,7 +117,7 @@ def test_a_resize_moves_no_arrival(tmp_path: Path) -> None:
     """Nova writes `launched_at` again: taken as the start, a VM that was resized would look young, and only long-lived
     ones are resized."""
     trace, report = read(tmp_path, GOOD, LIVE | {"launched_at": f"{DAY} 04:45:00"})
-    assert column(trace, "arrival_s") == [-3_600, -1_800]
+    assert column(trace, "arrival_s") == [FOUR_S - 3_600, FOUR_S - 1_800]
     assert any(line.startswith("check: 1 VMs were launched again") for line in report.notes)
 
 

@@ -39,7 +39,11 @@ def test_columns_have_their_role_unit_and_examples() -> None:
 
 
 def test_times_are_dates_where_the_start_is_known() -> None:
-    lines = check_lines(Trace(TABLE, 100, ROLES, meta={"start_unix_s": 1_767_225_600}), ReadLedger().report(3))
+    dated = Trace(TABLE, 100, ROLES).moved(1_767_225_600, 1_767_225_600)
+    lines = check_lines(dated, ReadLedger().report(3))
+    assert plain(lines)[2:4] == ["arrival_s arrival Unix seconds 1767225600, 1767225660, 1767225690",
+                                 "departure_s departure Unix seconds 1767225630, 1767225695"]
+    assert "first time  2026-01-01 00:00:00 UTC" in lines
     assert "last time   2026-01-01 00:01:35 UTC" in lines
     assert "horizon     2026-01-01 00:01:40 UTC, the end of observation" in lines
 

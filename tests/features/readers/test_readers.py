@@ -250,9 +250,10 @@ def test_swf_rows(tmp_path: Path) -> None:
     trace, report = read_trace("swf", swf_file(tmp_path))
     rows = trace.requests.set_index("request_id")
     # Time 0 is the first submit (100). Job 1 starts at 100 + 20 and ends at 420; job 2 at 110 and 710.
-    assert rows["submit_s"].tolist() == [10, 0, 100]
-    assert (rows["arrival_s"].to_dict()[1], rows["departure_s"].to_dict()[1]) == (20, 320)
-    assert trace.horizon_s == 610 and trace.meta["start_unix_s"] == 1_000_100
+    begin_s = 1_000_100
+    assert rows["submit_s"].tolist() == [begin_s + 10, begin_s, begin_s + 100]
+    assert (rows["arrival_s"].to_dict()[1], rows["departure_s"].to_dict()[1]) == (begin_s + 20, begin_s + 320)
+    assert trace.horizon_s == begin_s + 610 and trace.meta["start_unix_s"] == begin_s
     # Job 1: 1 GiB per processor x 4; job 2 recorded none; job 4: 2 GiB x 2 requested processors.
     assert rows["mem_gib"].to_dict() == {1: 4.0, 2: 0.0, 4: 4.0}
     assert rows["cpu_cores"].to_dict() == {1: 4.0, 2: 8.0, 4: 2.0}

@@ -42,9 +42,10 @@ def exported(version: int = 3) -> dict[str, Any]:
 
 def rows(path: Path) -> list[list[Any]]:
     """Arrival and departure after 06:00 and cores of each pod."""
-    trace, report = read_trace("kubernetes", path)
+    dated, report = read_trace("kubernetes", path)
+    trace = dated.since_begin()
     assert report.n_read == 5 and dict(report.refused) == {"never ran (Empty)": 1}
-    assert trace.meta["start_unix_s"] == SIX_S and trace.horizon_s == 3_600
+    assert (dated.begin_s, dated.horizon_s) == (SIX_S, SIX_S + 3_600)
     assert set(trace.requests["controller"]) == {"default/Deployment/web"}
     return [[None if pd.isna(each) else each for each in row]
             for row in trace.requests[["arrival_s", "departure_s", "cpu_cores"]].values.tolist()]

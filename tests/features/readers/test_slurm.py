@@ -22,6 +22,8 @@ GOOD = {"JobID": "1", "JobName": "a", "User": "ann", "Account": "x", "Submit": "
         "Start": "2026-01-05T03:00:00", "End": "2026-01-05T04:00:00", "Elapsed": "01:00:00", "Suspended": "00:00:00",
         "State": "COMPLETED", "ExitCode": "0:0", "Timelimit": "02:00:00", "AllocCPUS": "4", "ReqMem": "8G",
         "AllocTRES": "cpu=4,mem=8G,node=1"}
+FOUR_S = 1_767_585_600
+"""2026-01-05 04:00 UTC, the end of the good job."""
 NEXT = {"JobID": "2", "Start": "2026-01-05T03:30:00", "Elapsed": "00:30:00"}
 
 
@@ -41,7 +43,7 @@ def row_of(trace: Trace, name: str) -> dict[str, Any]:
 
 
 def moments(trace: Trace, column: str) -> list[str]:
-    return [str(np.datetime64(trace.meta["start_unix_s"] + int(each), "s")) for each in trace.requests[column].dropna()]
+    return [str(np.datetime64(int(each), "s")) for each in trace.requests[column].dropna()]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_the_recorded_export_ends_when_it_was_made(recorded: tuple[Trace, ReadRe
     trace, report = recorded
     running = by_name[by_name["State"] == "RUNNING"].iloc[0]
     made = np.datetime64(running["Start"]) + np.timedelta64(pd.Timedelta(running["Elapsed"]).value, "ns")
-    assert np.datetime64(trace.meta["start_unix_s"] + trace.horizon_s, "s") == made
+    assert np.datetime64(trace.horizon_s, "s") == made
     assert any("1 of " in line and "still run at the horizon" in line for line in report.notes)
 
 
@@ -222,14 +224,15 @@ def test_without_an_end_a_run_is_censored_and_an_end_of_a_running_one_is_no_end(
     cut = {"JobID": "3", "State": "RUNNING", "Start": "2026-01-05T04:00:00", "End": "2026-01-05T05:00:00"}  # sacct -T
     trace, report = read(tmp_path, NEXT | {"State": "RUNNING", "End": "Unknown", "Elapsed": "01:00:00"}, cut)
     assert trace.requests.set_index("request_id")["departure_s"].isna().to_dict() == {"1": False, "2": True, "3": True}
-    assert trace.horizon_s == 3_600
+    assert trace.span_s == 3_600 and trace.begin_s == FOUR_S
     assert dict(report.repaired) == {"still running, with an end (sacct -T): censored": 1}
 
 
 def test_second_0_is_the_first_end_and_what_began_before_it_ran_already(tmp_path: Path) -> None:
     trace, _ = read(tmp_path, NEXT | {"End": "2026-01-05T05:00:00", "Elapsed": "01:30:00"})
-    assert trace.meta["start_unix_s"] == int(np.datetime64(GOOD["End"]).astype(np.int64))
-    assert trace.requests[["arrival_s", "departure_s"]].to_numpy().tolist() == [[-3_600, 0], [-1_800, 3_600]]
+    assert trace.begin_s == trace.meta["start_unix_s"] == FOUR_S
+    assert trace.requests[["arrival_s", "departure_s"]].to_numpy().tolist() == [
+        [FOUR_S - 3_600, FOUR_S], [FOUR_S - 1_800, FOUR_S + 3_600]]
 
 
 def test_times_are_of_the_clusters_zone(tmp_path: Path) -> None:
@@ -238,7 +241,9 @@ def test_times_are_of_the_clusters_zone(tmp_path: Path) -> None:
     there, told = read(tmp_path, later, timezone="Europe/Berlin")
     assert utc.meta["start_unix_s"] - there.meta["start_unix_s"] == 3_600
     assert there.meta["time_zone"] == "Europe/Berlin" and utc.meta["time_zone"] == "UTC"
-    pd.testing.assert_frame_equal(there.requests, utc.requests)
+    for name in ("submit_s", "arrival_s", "departure_s"):
+        assert (utc.requests[name] - there.requests[name]).eq(3_600).all()
+    pd.testing.assert_frame_equal(there.since_begin().requests, utc.since_begin().requests)
     assert any("taken as UTC (--timezone" in line for line in report.notes)
     assert not any("taken as UTC" in line for line in told.notes)
     with pytest.raises(ValueError, match="timezone must be an IANA name"):
@@ -280,7 +285,7 @@ def test_of_a_repeated_hour_the_rest_of_the_row_says_which_it_was(tmp_path: Path
                                                                   lifetime_s: int | None, told: str) -> None:
     trace, report = read(tmp_path, OCTOBER | row, timezone="Europe/Berlin")
     run = row_of(trace, "2")
-    start = str(np.datetime64(trace.meta["start_unix_s"] + int(run["arrival_s"]), "s"))
+    start = str(np.datetime64(int(run["arrival_s"]), "s"))
     assert start == f"2026-10-2{4 if start_utc == '23:50' else 5}T{start_utc}:00"
     assert run["departure_s"] is pd.NA if lifetime_s is None else run["departure_s"] - run["arrival_s"] == lifetime_s
     found = [line for line in report.notes if "a change of clocks repeats" in line]
@@ -299,10 +304,10 @@ def test_times_with_an_offset_and_times_of_one_pass_leave_no_choice(tmp_path: Pa
 
 def test_a_suspended_hour_is_no_change_of_clocks(tmp_path: Path) -> None:
     trace, report = read(tmp_path, NEXT | {"End": "2026-01-05T05:00:00", "Suspended": "01:00:00"})
-    assert row_of(trace, "2")["departure_s"] == 3_600 and not report.repaired
+    assert row_of(trace, "2")["departure_s"] == FOUR_S + 3_600 and not report.repaired
     fields = tuple(name for name in FIELDS if name != "Suspended")
     trace, report = read(tmp_path, NEXT | {"End": "2026-01-05T05:00:00"}, fields=fields)
-    assert row_of(trace, "2")["departure_s"] == 3_600 and not report.repaired
+    assert row_of(trace, "2")["departure_s"] == FOUR_S + 3_600 and not report.repaired
 
 
 def test_names_that_do_not_recur_are_no_owner(tmp_path: Path) -> None:
@@ -332,7 +337,7 @@ def test_unix_seconds_are_read(tmp_path: Path) -> None:
     rows = [{**GOOD, **unix}, {**GOOD, **unix, "JobID": "2", "End": str(int(unix["End"]) + 9)}]
     path.write_text("|".join(FIELDS) + "\n" + "".join("|".join(row[name] for name in FIELDS) + "\n" for row in rows))
     trace, _ = read_trace("slurm", path)
-    assert trace.requests["departure_s"].tolist() == [0, 9]
+    assert trace.requests["departure_s"].tolist() == [FOUR_S, FOUR_S + 9]
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -22,10 +22,11 @@ def only_tasks(folder: Path, tasks: pd.DataFrame) -> Path:
 
 
 def test_a_table_with_fragments_is_a_window(tmp_path: Path) -> None:
-    trace, report = read_trace("surf", surf_folder(tmp_path / "surf"))
+    dated, report = read_trace("surf", surf_folder(tmp_path / "surf"))
+    trace = dated.since_begin()
     rows = trace.requests.set_index("request_id")
-    # 60 s is time 0; task 13 ends at 360 s, which is the end of the window.
-    assert trace.horizon_s == 300 and trace.meta["start_unix_s"] == 60
+    # The trace begins at 60 s; task 13 ends at 360 s, which is the end of the window.
+    assert (dated.begin_s, dated.horizon_s) == (60, 360)
     assert rows.index.tolist() == [11, 12, 13, 14] and rows["arrival_s"].isna().tolist() == [True, False, False, False]
     assert rows["arrival_s"].dropna().tolist() == [30, 90, 180]
     assert rows["departure_s"].isna().tolist() == [False, False, True, False]
@@ -44,8 +45,8 @@ def test_a_table_without_fragments_lists_what_had_ended(tmp_path: Path) -> None:
     trace, report = read_trace("surf", path)
     assert trace.is_event().all() and trace.is_start_known().all() and trace.usage is None
     trace, report = read_trace("surf", path, cut_tail_s=150)
-    # The trace ends at 150 s: task 14 comes after, task 13 still runs.
-    assert trace.horizon_s == 150 and trace.is_event().tolist() == [True, True, False]
+    # The trace ends 150 s before 360: task 14 comes after, task 13 still runs.
+    assert (trace.begin_s, trace.horizon_s) == (60, 210) and trace.is_event().tolist() == [True, True, False]
     assert dict(report.refused) == {"submitted in the tail that is cut": 1}
     with pytest.raises(ValueError, match="cut_tail_s must leave some of the 300 s, got 300"):
         read_trace("surf", path, cut_tail_s=300)
@@ -151,13 +152,13 @@ def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str
 def test_real_counts() -> None:
     path = DATA / "surf_halfyear_tasks.parquet"
     trace, report = read_trace("surf", path)
-    assert (report.n_read, report.n_kept, trace.horizon_s) == (194_917, 194_917, 10_702_638)
+    assert (report.n_read, report.n_kept, trace.span_s) == (194_917, 194_917, 10_702_638)
     assert int(trace.lifetime_s().max()) == 435_629
     # The longest duration cut off the end: 138 of the rest still run there.
     trace, report = read_trace("surf", path, cut_tail_s=435_629)
     assert (len(trace), int((~trace.is_event()).sum())) == (189_578, 138)
     trace, report = read_trace("surf", DATA / "surf_week_tasks.parquet")
     assert (report.n_kept, report.n_joined, report.n_refused) == (6_295, 2_323_475, 0)
-    assert trace.horizon_s == 7 * 86_400
+    assert trace.span_s == 7 * 86_400
     assert (~trace.is_start_known()).sum() == 121 and (~trace.is_event()).sum() == 3
     assert trace.usage is not None and trace.usage["cpu_frac"].max() == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,18 @@ from sojourn.features.trace import Trace
 from sojourn.features.usage import grid_of, read_usage, store_usage
 
 
+BEGIN_S = 1_364_684_400
+"""Sunday 2013-03-31 00:00 in Berlin, where the hour from 2 to 3 is left out."""
+
+
 def made_trace(**changed: list[object]) -> Trace:
-    """Two requests from 0 to 1,500 s of which only b has usage, out of order and with a sample of a stranger."""
+    """Two requests of 1,500 s from BEGIN_S on of which only b has usage, out of order and with a sample of a stranger."""
     requests = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 0], "departure_s": [None, None],
                              "cpu_cores": [1.0, 2.0], "mem_gib": [4.0, 8.0]})
     usage = {"request_id": ["b", "b", "c", "b", "b", "b"], "time_s": [300, 0, 0, 0, 900, 1200],
              "cpu_frac": [0.5, 0.25, 0.5, 0.75, 1.5, 1.0], "mem_frac": [0.5, None, 0.5, 0.5, 0.5, 0.5]}
     return Trace(requests, horizon_s=1500, usage=pd.DataFrame(usage | changed),
-                 meta={"start_unix_s": 1_364_684_400, "source": "made"})
+                 meta={"source": "made"}).moved(BEGIN_S, BEGIN_S)
 
 
 def test_a_trace_in_memory_becomes_a_grid_of_those_with_usage() -> None:
@@ -30,12 +35,13 @@ def test_a_trace_in_memory_becomes_a_grid_of_those_with_usage() -> None:
     np.testing.assert_array_equal(grid.cpu, np.array([[0.25, 0.5, np.nan, 1.5, 1.0]], np.float32))
     assert grid.mem is not None
     np.testing.assert_array_equal(grid.mem, np.array([[np.nan, 0.5, np.nan, 0.5, 0.5]], np.float32))
-    assert grid.clock.slot(np.array([0, 7200]), 24).tolist() == [0, 3]  # the hour from 2 to 3 was left out that day
+    assert grid.clock.slot(BEGIN_S + np.array([0, 7200]), 24).tolist() == [0, 3]  # the hour from 2 to 3 was left out that day
 
 
 def test_a_window_and_a_bridge() -> None:
-    grid = grid_of(made_trace(), 300, start_s=300, end_s=1200, bridge_steps=1)
-    assert grid.cpu.tolist() == [[0.5, 0.5, 1.5]] and grid.time_s().tolist() == [300, 600, 900]
+    grid = grid_of(made_trace(), 300, start_s=BEGIN_S + 300, end_s=BEGIN_S + 1200, bridge_steps=1)
+    assert grid.cpu.tolist() == [[0.5, 0.5, 1.5]] 
+    assert (grid.time_s() - BEGIN_S).tolist() == [300, 600, 900]
     assert grid_of(made_trace(), 600, take="max").cpu.tolist() == [[0.5, 1.5, 1.0]]
 
 
@@ -53,7 +59,8 @@ def test_the_folder_of_a_trace_gives_the_same_grid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("changed", "error"), [
     ({"step_s": 0}, "step_s must be at least 1, got 0"),
-    ({"start_s": 900, "end_s": 900}, "end_s must be after start_s 900, got 900"),
+    ({"start_s": BEGIN_S + 900, "end_s": BEGIN_S + 900},
+     f"end_s must be after start_s {BEGIN_S + 900}, got {BEGIN_S + 900}"),
 ])
 def test_what_is_refused(changed: dict[str, int], error: str) -> None:
     with pytest.raises(ValueError, match=error):
@@ -61,7 +68,7 @@ def test_what_is_refused(changed: dict[str, int], error: str) -> None:
 
 
 def test_a_trace_without_usage_is_refused(tmp_path: Path) -> None:
-    bare = Trace(made_trace().requests, horizon_s=1200)
+    bare = replace(made_trace(), usage=None)
     with pytest.raises(ValueError, match="trace must carry usage, got none"):
         grid_of(bare)
     with pytest.raises(FileNotFoundError, match=r"trace folder must hold usage\.parquet"):
