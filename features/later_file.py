@@ -22,7 +22,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
                is_overlap_allowed: bool = False) -> tuple[Trace, tuple[str, ...]]:
     """One trace of both files on the past's clock, and what was done with their requests, a line each.
 
-    offset_s: where the later file's second 0 lies on the past's clock; None where both are dated, which tells it.
+    offset_s: where the later file's begin lies on the past's clock; None where both are dated, which tells it.
     file_ids: columns of owners whose values, or `request_id`, hold within one file alone: they are kept apart. Owners
     and categories of other columns are the same in both. is_overlap_allowed: see `OVERLAP_MAX`.
 
@@ -32,7 +32,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
       owners and the same start (or an unknown one) is the same request and gives it its end; else it is out of
       observation from the past's end on: it leaves its owner's history without an end.
     - A request of the later file that was asked for or began earlier than its observation counts from the past's end
-      (or the later file's second 0, if that is after it): its prediction is asked for then, and it enters at its age
+      (or the later file's begin, if that is after it): its prediction is asked for then, and it enters at its age
       (left truncation). One that had ended by then is left out.
 
     Raises ValueError where the clocks do not tell the offset, the later file lacks a column or ends before the past,
@@ -47,14 +47,14 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     >>> joined.horizon_s, joined.meta["test_from_s"]
     (180, 100)
     """
-    end_s, offset = past.horizon_s, _offset(past, later, offset_s)
-    horizon_s = later.horizon_s + offset
+    end_s, begin_s = past.horizon_s, _begin(past, later, offset_s)
+    horizon_s = begin_s + later.span_s
     if horizon_s <= end_s:
         raise ValueError(f"test must end after the trace's end, second {end_s:,} of the trace's clock, got second "
                          f"{horizon_s:,}")
-    from_s = max(end_s, offset)
+    from_s = max(end_s, begin_s)
     first, second = _same_columns(past, later)
-    second = _moved(second, offset)
+    second = _moved(second, begin_s - later.begin_s)
     for name in (name for name in file_ids if name in past.roles.columns()):
         second[name] = _apart(first[name], second[name])
     first = first[_decided(first) < end_s].reset_index(drop=True)
@@ -75,7 +75,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     is_gone = (second["departure_s"] <= from_s).fillna(False).to_numpy(bool) & (begun < from_s)
     is_early = second["arrival_s"].notna().to_numpy() & (begun < end_s)
     n_early, share = int(is_early.sum()), float(is_early.mean()) if len(second) else 0.0
-    if offset < end_s and share > OVERLAP_MAX and not is_overlap_allowed:
+    if begin_s < end_s and share > OVERLAP_MAX and not is_overlap_allowed:
         raise ValueError(f"test must begin at the trace's end, second {end_s:,}: at most {OVERLAP_MAX:.0%} of its "
                          f"requests may be earlier, got {share:.1%} ({n_early:,}); --allow-overlap takes them at their "
                          "age at that second, and --test-offset says where the file lies")
@@ -90,7 +90,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     for name in past.roles.owners + past.roles.categories:
         requests[name] = requests[name].astype("category")
     n_lost = int(first[SEEN_TO].notna().sum())
-    lines = (f"the trace's end is second {end_s:,}; the test file's second 0 is second {offset:,}",
+    lines = (f"the trace's end is second {end_s:,}; the test file begins at second {begin_s:,}",
              f"requests of the trace that still ran at its end: {len(ended):,} followed in the test file by their id, "
              f"{n_lost:,} not",
              f"requests of the test file: {len(second):,}, of which {int(second[SEEN_FROM].notna().sum()):,} began "
@@ -123,20 +123,19 @@ def test_from_s(meta: Mapping[str, Any]) -> int | None:
     return None if found is None else int(found)
 
 
-def _offset(past: Trace, later: Trace, offset_s: int | None) -> int:
-    starts = [trace.meta.get("start_unix_s") for trace in (past, later)]
-    if starts[0] is None or starts[1] is None:
+def _begin(past: Trace, later: Trace, offset_s: int | None) -> int:
+    """When the later file begins on the past's clock."""
+    if not (past.is_dated and later.is_dated):
         if offset_s is None:
-            undated = [name for name, start in zip(("trace", "test"), starts, strict=True) if start is None]
+            undated = [name for name, trace in (("trace", past), ("test", later)) if not trace.is_dated]
             raise ValueError(f"test_offset_s must be given where a file has no dates ({' and '.join(undated)}), got "
-                             "none: --test-offset SECONDS says where the test file's second 0 lies on the trace's "
+                             "none: --test-offset SECONDS says where the test file's begin lies on the trace's "
                              f"clock, which ends at {past.horizon_s:,}")
         return int(offset_s)
-    told = int(starts[1]) - int(starts[0])
-    if offset_s is not None and int(offset_s) != told:
-        raise ValueError(f"test_offset_s must be left out where both files are dated: their dates say {told:,}, got "
-                         f"{offset_s!r}")
-    return told
+    if offset_s is not None and int(offset_s) != later.begin_s:
+        raise ValueError("test_offset_s must be left out where both files are dated: their dates say "
+                         f"{later.begin_s:,}, got {offset_s!r}")
+    return later.begin_s
 
 
 def _same_columns(past: Trace, later: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -25,6 +25,8 @@ SEEN_FROM, SEEN_TO = "seen_from_s", "seen_to_s"
 from then on a request is known and may be asked about; at that second it went out of observation, still running."""
 TIMES = ("arrival_s", "departure_s", "submit_s", SEEN_FROM, SEEN_TO)
 """Columns of requests that are times."""
+_TOLD_TIMES = ("creation_s", "ended_after_s", "ended_by_s")
+"""More of them, if they have no role: what readers tell beside a request's start and end."""
 METATIMES = ("test_from_s", "later_from_s")
 """Keys of `meta` that are times."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
@@ -153,7 +155,8 @@ class Trace:
         >>> dated.requests["arrival_s"].tolist(), dated.begin_s, dated.span_s
         ([1700000005], 1700000000, 10)
         """
-        named = {name: self.requests[name] + by_s for name in TIMES if name in self.requests}
+        told = [name for name in _TOLD_TIMES if name not in self.roles.columns()]
+        named = {name: self.requests[name] + by_s for name in (*TIMES, *told) if name in self.requests}
         usage = None if self.usage is None else self.usage.assign(time_s=self.usage["time_s"] + by_s)
         meta = {name: value + by_s if name in METATIMES and value is not None else value
                 for name, value in self.meta.items() if name != "start_unix_s"}
