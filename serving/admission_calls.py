@@ -28,7 +28,7 @@ class AdmissionCalls(RefreshCalls):
         named in the result's `unknown`. arrival_s: its start, for a request that was already running.
         request_id: by which the log of decisions names it (see `log_to`); nothing else reads it.
         now_s: an int, a float or a datetime with a time zone: Unix time (`time.time()`) if the training trace had
-        dates, else seconds on its own clock. `info()["training"]["clock"]` says which one, "unix" or "own".
+        dates, else seconds on its own clock. `info()["clock"]` says which one.
         Raises ValueError for an unknown column, a wrong type, or a time on another clock.
         """
         try:

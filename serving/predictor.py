@@ -156,7 +156,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
-        is_restored: whether the history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see
+        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. is_restored: whether the history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see
         `next_refresh`.
 
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
@@ -175,6 +175,7 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             "is_restored": self._is_restored,
             "recalibration": self._recalibrates,
             "usage": self.usage_version,
+            "clock": "Unix seconds" if served.schema.is_dated else "the training trace's own",
             "training": dict(served.schema.training),
         }
 

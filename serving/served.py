@@ -12,7 +12,7 @@ from sojourn.serving.answers import CurveBuilder, FirstAnswer, Refresher, backgr
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.inputs import UNIX, UNKNOWN, Encoder, HistoryTerms, Parsed
+from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryTerms, Parsed
 
 USUAL_SHARE = 0.5
 """A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
@@ -55,7 +55,7 @@ class Served:
         builder = CurveBuilder(schema, bundle.model)
         end_s = schema.training.get("history_to_s")
         first_s, latest_s = -LATEST_S, end_s + REACH_S if type(end_s) is int else LATEST_S
-        if schema.training.get("clock") == UNIX:
+        if schema.is_dated:
             first_s, latest_s = FIRST_UNIX_S, LAST_UNIX_S
         shares = schema.training.get("given_shares")
         known = shares if isinstance(shares, dict) else {}
@@ -88,11 +88,10 @@ class Served:
         now_s = value if type(value) is int else clock_second(value, "now_s")
         if self.first_s <= now_s <= self.latest_s:
             return now_s
-        training = self.schema.training
-        if training.get("clock") == UNIX:
+        if self.schema.is_dated:
             raise ValueError(f"now_s must be Unix seconds, the clock of the training trace, got {shown(value)}")
         raise ValueError(f"now_s must be seconds on the own clock of the training trace, which has no dates and ends "
-                         f"at {training.get('history_to_s')}; got {shown(value)}")
+                         f"at {self.schema.training.get('history_to_s')}; got {shown(value)}")
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
         """The request as this version reads it; ValueError as `Encoder.parse`. `unknown` names no rare column."""

@@ -14,7 +14,7 @@ LIMITS_S = np.array([300, 900, 3_600, 7_200, 43_200])
 
 def limited_trace(n: int, seed: int) -> Trace:
     """Requests with a limit of five, killed up to half a minute after it; one in ten states none, one in fifty 20 s."""
-    trace = synthesize(n, seed=seed)
+    trace = synthesize(n, seed=seed).since_begin()
     rng = np.random.default_rng(seed)
     started = trace.requests["arrival_s"].fillna(-1) >= 0
     requests = trace.requests[started].reset_index(drop=True)

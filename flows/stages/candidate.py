@@ -16,7 +16,6 @@ from sojourn.models.importance import background_rows
 from sojourn.models.training_reference import given_shares, training_reference
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
-from sojourn.serving.inputs import OWN_CLOCK, UNIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
             "to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": features.trace.horizon_s,
             "threshold_s": training.threshold_s,
             "given_shares": given_shares(past, features.encoder.columns()),
-            "clock": UNIX if features.trace.is_dated else OWN_CLOCK,
             **({"start_unix_s": features.trace.begin_s} if features.trace.is_dated else {}),
         },
         "metrics": candidate.validation,

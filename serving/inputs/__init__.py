@@ -7,8 +7,6 @@ from sojourn.serving.inputs.clock_zero import clock_zero_s
 from sojourn.serving.inputs.encoder import (
     CLOCK_FEATURES,
     FIRST_MONDAY_S,
-    OWN_CLOCK,
-    UNIX,
     UNIX_PHASE_S,
     WEEK_S,
     Encoder,
@@ -34,9 +32,9 @@ __all__ = [
     "LIMIT_MIN_S",
     "LONGER_LOG10",
     "OWNER_FEATURES",
-    "OWN_CLOCK",
+
     "ROW",
-    "UNIX",
+
     "UNIX_PHASE_S",
     "UNKNOWN",
     "WEEK_S",

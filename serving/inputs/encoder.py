@@ -31,8 +31,6 @@ FIRST_MONDAY_S = 4 * _DAY_S
 """1970-01-05 00:00, the first Monday of Unix time."""
 UNIX_PHASE_S = WEEK_S - FIRST_MONDAY_S
 """`Encoder.phase_s` of a clock that counts Unix seconds: 1970-01-01 was a Thursday."""
-UNIX, OWN_CLOCK = "unix", "own"
-"""What a bundle's `training["clock"]` says: times are Unix seconds, or seconds on a clock without dates."""
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 N_PARSED = 2_048
 """Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""
