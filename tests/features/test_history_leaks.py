@@ -117,6 +117,84 @@ def test_running_at_zero_enters_at_its_age() -> None:
     assert known.lifetime_s.tolist() == [100.0, 90.0]
 
 
+MONDAY_S = 1_704_067_200
+"""2024-01-01 00:00 UTC."""
+
+
+@pytest.fixture(scope="module")
+def undated(trace: Trace) -> Trace:
+    """The same requests on a clock of their own that begins on a Monday, and some of them ran before its 0."""
+    own = trace.since_begin()
+    assert trace.begin_s == MONDAY_S and (own.start_s() < 0).sum() > 5
+    return own
+
+
+@pytest.mark.parametrize("window_s", [0, 7 * 86_400])
+def test_the_clock_of_a_trace_changes_no_window_label_or_feature(undated: Trace, window_s: int) -> None:
+    """What ran before the begin enters at its age there also if the begin is a Unix second, whichever is asked for."""
+    dated = undated.moved(MONDAY_S, MONDAY_S)
+    rows = [build_rows(each, default_encoder(each)) for each in (undated, dated)]
+    assert rows[1].begin_s == MONDAY_S and rows[0].begin_s == 0
+    asked = [{} if window_s == 0 else {"from_s": each.begin_s + window_s} for each in rows]
+    one, other = (split_by_time(each, 0.3, 0.2, **keys) for each, keys in zip(rows, asked, strict=True))
+    is_mean = np.array([name.endswith(":mean_age") for name in rows[0].names])
+    assert (other.valid_from_s - one.valid_from_s, other.test_from_s - one.test_from_s) == (MONDAY_S, MONDAY_S)
+    for name in ("train", "valid", "past", "test"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        # hour and weekday among them; a mean age is the difference of Unix seconds, which doubles hold to 1.2e-7 s
+        np.testing.assert_array_equal(mine.features[:, ~is_mean], theirs.features[:, ~is_mean])
+        np.testing.assert_allclose(mine.features[:, is_mean], theirs.features[:, is_mean], rtol=0, atol=6e-8)
+        np.testing.assert_array_equal(mine.arrival_s + MONDAY_S, theirs.arrival_s)
+        for label in ("lifetime_s", "is_event", "entry_s", "idx_row"):
+            np.testing.assert_array_equal(getattr(mine, label), getattr(theirs, label))
+        assert all(np.array_equal(a, b) for a, b in zip(mine.keys, theirs.keys, strict=True))
+    assert (other.train.entry_s > 0).sum() > 5
+
+
+def test_a_moved_trace_keeps_who_ran_before_its_begin_at_its_age(undated: Trace) -> None:
+    """Without a window, with every way to the rows' begin: `known_at` takes it, though its `from_s` says 0."""
+    dated = undated.moved(MONDAY_S, MONDAY_S)
+    rows = build_rows(dated, default_encoder(dated))
+    known = known_at(rows, np.ones(len(rows), bool), None)
+    ran = known.arrival_s < MONDAY_S
+    assert ran.sum() > 5
+    np.testing.assert_array_equal(known.entry_s[ran], MONDAY_S - known.arrival_s[ran])
+    np.testing.assert_array_equal(known.entry_s[~ran], 0.0)
+
+
+def _export(trace: Trace, begin_s: int) -> Trace:
+    """What an export of a log holds that begins then: the requests that still ran and those that came later."""
+    kept = trace.select((trace.end_s() > begin_s) & trace.is_start_known())
+    return replace(kept, meta={**kept.meta, "start_unix_s": begin_s})
+
+
+def test_two_exports_of_one_log_have_one_clock(trace: Trace) -> None:
+    """One export begins on the Monday, the other one 2 days, 7 hours and 11 s later: with a zero of its own each, hour
+    and weekday of the same request would differ, and a window of one would not be that of the other."""
+    early, late = _export(trace, MONDAY_S), _export(trace, MONDAY_S + 2 * 86_400 + 7 * 3_600 + 11)
+    encoders = [default_encoder(each) for each in (early, late)]
+    assert encoders[0].phase_s == encoders[1].phase_s and encoders[0] == encoders[1]
+    rows = [build_rows(each, encoder) for each, encoder in zip((early, late), encoders, strict=True)]
+    ids = [each.requests["request_id"].to_numpy()[of.idx_request]
+           for each, of in zip((early, late), rows, strict=True)]
+    shared = np.flatnonzero(np.isin(ids[0], ids[1]))
+    assert len(shared) == len(rows[1]) > 500
+    np.testing.assert_array_equal(ids[0][shared], ids[1])
+    for name in ("decided_s", "arrival_s", "lifetime_s", "is_event"):
+        np.testing.assert_array_equal(getattr(rows[0], name)[shared], getattr(rows[1], name))
+    names = [*encoders[0].numbers, "hour", "weekday"]
+    places = [rows[0].names.index(name) for name in names]
+    np.testing.assert_array_equal(rows[0].features[np.ix_(shared, places)], rows[1].features[:, places])
+    hours = pd.to_datetime(rows[1].decided_s, unit="s")
+    np.testing.assert_array_equal(rows[1].features[:, rows[1].names.index("weekday")], hours.day_of_week)
+    np.testing.assert_array_equal(np.floor(rows[1].features[:, rows[1].names.index("hour")]), hours.hour)
+    # The owner's history too, of requests whose owner is new to both.
+    ended, arrived = (rows[0].names.index(f"{trace.roles.owners[-1]}:{part}") for part in ("ended", "arrived"))
+    first = rows[0].features[shared][:, arrived] == 0.0
+    assert first.sum() > 5
+    np.testing.assert_array_equal(rows[1].features[first][:, [ended, arrived]], 0.0)
+
+
 def test_rows_are_the_same_whatever_the_index_of_the_table(trace: Trace) -> None:
     moved = replace(trace, requests=trace.requests.set_axis(range(7, 7 + len(trace)), axis=0))
     one = build_rows(trace, default_encoder(trace))
@@ -174,7 +252,8 @@ def test_a_window_does_not_count_the_time_before_it() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_shuffling_after_the_cut_changes_nothing_in_a_window(trace: Trace, seed: int) -> None:
     def split(changed: Trace) -> Split:
-        return split_by_time(build_rows(changed, default_encoder(changed)), 0.3, 0.2, from_s=trace.horizon_s // 3)
+        return split_by_time(build_rows(changed, default_encoder(changed)), 0.3, 0.2,
+                             from_s=trace.begin_s + trace.span_s // 3)
 
     before = split(trace)
     after = split(_after_shuffled(trace, before.test_from_s, seed))
@@ -184,6 +263,7 @@ def test_shuffling_after_the_cut_changes_nothing_in_a_window(trace: Trace, seed:
         np.testing.assert_array_equal(one.lifetime_s, other.lifetime_s)
         np.testing.assert_array_equal(one.entry_s, other.entry_s)
     assert (before.train.entry_s > 0).any()
+    assert len(before.past) < len(_split(trace).past)
 
 
 def test_a_window_without_requests_is_refused(trace: Trace) -> None:

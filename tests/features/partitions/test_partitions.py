@@ -53,7 +53,7 @@ def _by_partitions(trace: Trace, encoder: Encoder, n_partitions: int,
     for part, table in partition_tables(chunks_of(trace, encoder.columns(), n_at_once), groups, shared, n_partitions):
         tables.setdefault(part, []).append(table)
     shared.finish()
-    found = [owner_replay(pa.concat_tables(each).to_pandas(), encoder) for each in tables.values()]
+    found = [owner_replay(pa.concat_tables(each).to_pandas(), encoder, trace.begin_s) for each in tables.values()]
     history = merged_history(encoder.history, shared.state, [owner_arrays(each) for each in found])
     order = np.argsort(np.concatenate([each.row for each in found]), kind="stable")
     return FeatureRows.joined([each.rows for each in found], order), history, found
@@ -73,7 +73,7 @@ def test_partitions_give_the_rows_and_the_history_of_the_whole(trace: Trace, n_k
         np.testing.assert_array_equal(getattr(rows, name), getattr(whole, name))
     for own, other in zip(rows.keys, whole.keys, strict=True):
         np.testing.assert_array_equal(own, other)
-    assert (rows.names, rows.key_names) == (whole.names, whole.key_names)
+    assert (rows.names, rows.key_names, rows.begin_s) == (whole.names, whole.key_names, trace.begin_s)
     mine, theirs = history.to_arrays(), state.to_arrays()
     assert {name: array.tobytes() for name, array in mine.items()} == {
         name: array.tobytes() for name, array in theirs.items()}

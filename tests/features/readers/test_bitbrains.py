@@ -14,9 +14,10 @@ DATA = Path(__file__).parents[4] / "shared" / "data" / "bitbrains-rnd"
 
 
 def test_rows(tmp_path: Path) -> None:
-    trace, report = read_trace("bitbrains", bitbrains_folder(tmp_path / "b"))
+    dated, report = read_trace("bitbrains", bitbrains_folder(tmp_path / "b"))
+    trace = dated.since_begin()
     rows = trace.requests.set_index("request_id")
-    assert trace.horizon_s == 2400 and trace.meta["start_unix_s"] == 1_000_000
+    assert (dated.begin_s, dated.horizon_s, dated.meta["start_unix_s"]) == (1_000_000, 1_002_400, 1_000_000)
     # VM 1 and 3 are seen within 600 s of the start, 1 and 2 within 600 s of the end.
     assert rows["arrival_s"].dropna().to_dict() == {2: 1200} and rows["departure_s"].dropna().to_dict() == {3: 1500}
     assert rows[["cpu_cores", "mem_gib", "core_mhz"]].values.tolist()[2] == [4.0, 8.0, 2600.0]
@@ -118,6 +119,6 @@ def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str
 def test_real_counts() -> None:
     trace, report = read_trace("bitbrains", DATA)
     assert (report.n_kept, report.n_joined, report.n_refused) == (500, 3_818_786, 0)
-    assert trace.horizon_s == 2_591_770
+    assert trace.span_s == 2_591_770
     assert (~trace.is_start_known()).sum() == 425 and not trace.is_event().any()
     assert trace.usage is not None and trace.usage["cpu_frac"].max() == pytest.approx(1.8213)

@@ -34,7 +34,9 @@ def rows_of(trace: Trace, *names: str) -> list[list[Any]]:
     return [[None if pd.isna(value) else value for value in row] for row in wanted.to_numpy(object).tolist()]
 
 
-AS_READ = [["a", 0, 7_200, 2.0, 4.0], ["b", 3_600, None, 1.0, 2.0]]
+DAY_S = 1_793_491_200
+"""2026-11-01 00:00 UTC."""
+AS_READ = [["a", DAY_S, DAY_S + 7_200, 2.0, 4.0], ["b", DAY_S + 3_600, None, 1.0, 2.0]]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -49,7 +51,7 @@ def test_separators_line_ends_and_marks_make_no_difference(
     trace, report = read_trace("csv", path)
     assert rows_of(trace) == AS_READ and report.n_refused == 0
     assert trace.roles.owners == ("user",) and trace.meta["known_at_end"] == ["status"]
-    assert trace.horizon_s == 7_200 and trace.meta["start_unix_s"] == 1_793_491_200
+    assert trace.horizon_s == DAY_S + 7_200 and trace.meta["start_unix_s"] == DAY_S
 
 
 def test_parquet_gives_the_same_trace(tmp_path: Path) -> None:
@@ -131,14 +133,17 @@ def test_zero_among_unix_stamps_is_no_end(tmp_path: Path, zero: str) -> None:
 def test_unix_stamps_of_each_unit(tmp_path: Path, factor: int) -> None:
     trace, report = read(tmp_path, "start,end", *(f"{(1_767_225_600 + k) * factor},{(1_767_225_660 + k) * factor}"
                                                   for k in range(5)))
-    assert rows_of(trace, "arrival_s", "departure_s") == [[k, 60 + k] for k in range(5)]
+    assert rows_of(trace, "arrival_s", "departure_s") == [
+        [1_767_225_600 + k, 1_767_225_660 + k] for k in range(5)]
     assert any(line.startswith("start: Unix ") for line in report.notes)
 
 
 def test_zones_are_taken_as_given_and_the_rest_as_said(tmp_path: Path) -> None:
     lines = ("start,end", "2026-07-01 12:00,2026-07-01 13:00", "2026-07-01T12:00Z,2026-07-01T15:00+02:00")
     trace, report = read(tmp_path, *lines, timezone="Europe/Berlin")
-    assert rows_of(trace, "arrival_s", "departure_s") == [[0, 3_600], [7_200, 10_800]]
+    ten_s = 1_782_900_000  # 12:00 in Berlin
+    assert rows_of(trace, "arrival_s", "departure_s") == [
+        [ten_s, ten_s + 3_600], [ten_s + 7_200, ten_s + 10_800]]
     assert "start: ISO 8601, 1 without a zone taken as Europe/Berlin" in report.notes
     with pytest.raises(ValueError, match="timezone must be an IANA name such as UTC or Europe/Berlin, got 'CEST'"):
         read(tmp_path, *lines, timezone="CEST")
@@ -150,9 +155,11 @@ def test_durations_limits_and_sizes_with_units(tmp_path: Path) -> None:
                     "2,2026-11-01T00:00:00,2026-11-01T00:01:00,PT1H,UNLIMITED,2,512Mi,short",
                     "3,2026-11-01T00:00:00,2026-11-01T00:02:00,,90 min,2,2048 MB,long")
     # elapsed ends in no unit: text durations need none
-    assert rows_of(trace) == [["1", 0, 86_401, 0.5, 4.0], ["2", 0, 3_600, 2.0, 0.5], ["3", 60, None, 2.0, 2.0]]
+    assert trace.begin_s == DAY_S + 60
+    assert rows_of(trace) == [["1", DAY_S + 60, DAY_S + 86_461, 0.5, 4.0], ["2", DAY_S + 60, DAY_S + 3_660, 2.0, 0.5],
+                              ["3", DAY_S + 120, None, 2.0, 2.0]]
     assert rows_of(trace, "requested_s", "submit_s", "queue") == [
-        [172_800.0, -60, "short"], [None, -60, "short"], [5_400.0, -60, "long"]]
+        [172_800.0, DAY_S, "short"], [None, DAY_S, "short"], [5_400.0, DAY_S, "long"]]
     assert trace.roles.numbers == ("requested_s",) and trace.roles.categories == ("queue",)
 
 
@@ -204,19 +211,20 @@ def test_one_damaged_date_moves_neither_end_of_the_trace(tmp_path: Path) -> None
             for k in range(300)]
     late = "late,2026-11-01 00:00,2046-11-01 00:00"
     trace, report = read(tmp_path, "id,start,end", *rows, "early,2006-11-01 00:00,2026-11-02 00:00", late)
-    assert trace.meta["start_unix_s"] in (1_793_491_200, 1_793_494_800) and trace.horizon_s < 14 * 86_400
+    assert trace.meta["start_unix_s"] in (DAY_S, DAY_S + 3_600) and trace.span_s < 14 * 86_400
     assert not report.refused and dict(report.repaired) == {"end after the horizon: censored": 1}
-    assert trace.requests["arrival_s"].min() < -6e8  # known to have begun long before
+    assert trace.requests["arrival_s"].min() < trace.begin_s - 6e8  # known to have begun long before
     trace, report = read(tmp_path, "id,start,end", *rows, "over,2006-11-01 00:00,2006-11-02 00:00", late)
-    assert dict(report.refused) == {"ended before the trace's start": 1} and trace.horizon_s < 14 * 86_400
+    assert dict(report.refused) == {"ended before the trace's start": 1} and trace.span_s < 14 * 86_400
 
 
-def test_a_given_origin_is_second_0(tmp_path: Path) -> None:
+def test_a_given_origin_is_the_begin(tmp_path: Path) -> None:
     file = tmp_path / "map.toml"
     file.write_text('origin = 2026-11-01\n[columns]\narrival = "created"\ndeparture = "deleted"\n')
     trace, report = read(tmp_path, "created,deleted", "2026-10-31 23:00,2026-11-01 01:00", "2026-10-30,2026-10-31",
                          "2026-11-01 02:00,", columns_file=file)
-    assert rows_of(trace, "arrival_s", "departure_s") == [[-3_600, 3_600], [7_200, None]]
+    assert rows_of(trace, "arrival_s", "departure_s") == [[DAY_S - 3_600, DAY_S + 3_600], [DAY_S + 7_200, None]]
+    assert trace.begin_s == DAY_S
     assert dict(report.refused) == {"ended before the trace's start": 1}
 
 

@@ -29,7 +29,6 @@ from sojourn.features.readers import KeptParts, _parts, parquet_days, read_trace
 from sojourn.features.readers import sql as sql_reader
 from sojourn.features.trace import Trace
 
-
 ORIGIN_S = 1_793_491_200
 """2026-11-01 00:00 UTC, the origin of `made_growing`."""
 

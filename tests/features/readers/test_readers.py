@@ -22,7 +22,7 @@ from made_growing import days_folder, sql_source
 from made_pods import recording
 from sojourn.features import readers
 from sojourn.features.readers import READERS, check_lines, read_trace
-from sojourn.features.trace import Trace
+from sojourn.features.trace import TIMES, Trace
 from source_imports import export_order
 
 POD_HEADER = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
@@ -163,6 +163,37 @@ def test_a_trace_survives_the_disk(name: str, tmp_path: Path) -> None:
     loaded = Trace.load(trace.save(tmp_path / "saved"))
     pd.testing.assert_frame_equal(loaded.requests, trace.requests)
     assert loaded.roles == trace.roles and loaded.meta == trace.meta
+
+
+DATED = {"bitbrains", "csv", "kubernetes", "openstack", "parquet", "parquet-days", "slurm", "sql", "surf", "swf"}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_times_of_a_dated_trace_are_unix_seconds_within_it(name: str, tmp_path: Path) -> None:
+    trace, _ = read_trace(name, sample(name, tmp_path))
+    assert trace.is_dated == (name in DATED)
+    assert trace.begin_s == (trace.meta["start_unix_s"] if trace.is_dated else 0)
+    assert 0 < trace.span_s <= 366 * 86_400 and trace.horizon_s == trace.begin_s + trace.span_s
+    for column in [*TIMES, "creation_s", "ended_after_s", "ended_by_s"]:
+        if column in trace.requests:  # 30 days: what ran before the begin
+            assert trace.requests[column].dropna().between(trace.begin_s - 30 * 86_400, trace.horizon_s).all(), column
+    if trace.usage is not None:
+        assert trace.usage["time_s"].between(trace.begin_s, trace.horizon_s).all()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_since_its_begin_a_trace_is_the_same(name: str, tmp_path: Path) -> None:
+    trace, _ = read_trace(name, sample(name, tmp_path))
+    own = trace.since_begin()
+    assert (own.begin_s, own.is_dated, own.horizon_s, own.span_s) == (0, False, trace.span_s, trace.span_s)
+    for of in ("lifetime_s", "is_event", "is_start_known", "is_lost"):
+        np.testing.assert_array_equal(getattr(own, of)(), getattr(trace, of)())
+    np.testing.assert_array_equal(own.start_s() + trace.begin_s, trace.start_s())
+    assert own.meta == {key: value for key, value in trace.meta.items() if key != "start_unix_s"}
+    if trace.is_dated:
+        back = own.moved(trace.begin_s, trace.begin_s)
+        pd.testing.assert_frame_equal(back.requests, trace.requests)
+        assert back.meta == trace.meta
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -14,13 +14,12 @@ import pytest
 from sojourn.features.trace import Trace
 from sojourn.features.usage import grid_of, read_usage, store_usage
 
-
 BEGIN_S = 1_364_684_400
 """Sunday 2013-03-31 00:00 in Berlin, where the hour from 2 to 3 is left out."""
 
 
 def made_trace(**changed: list[object]) -> Trace:
-    """Two requests of 1,500 s from BEGIN_S on of which only b has usage, out of order and with a sample of a stranger."""
+    """Two requests of 1,500 s of which only b has usage, out of order and with a sample of a stranger."""
     requests = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 0], "departure_s": [None, None],
                              "cpu_cores": [1.0, 2.0], "mem_gib": [4.0, 8.0]})
     usage = {"request_id": ["b", "b", "c", "b", "b", "b"], "time_s": [300, 0, 0, 0, 900, 1200],
@@ -35,12 +34,12 @@ def test_a_trace_in_memory_becomes_a_grid_of_those_with_usage() -> None:
     np.testing.assert_array_equal(grid.cpu, np.array([[0.25, 0.5, np.nan, 1.5, 1.0]], np.float32))
     assert grid.mem is not None
     np.testing.assert_array_equal(grid.mem, np.array([[np.nan, 0.5, np.nan, 0.5, 0.5]], np.float32))
-    assert grid.clock.slot(BEGIN_S + np.array([0, 7200]), 24).tolist() == [0, 3]  # the hour from 2 to 3 was left out that day
+    assert grid.clock.slot(BEGIN_S + np.array([0, 7200]), 24).tolist() == [0, 3]
 
 
 def test_a_window_and_a_bridge() -> None:
     grid = grid_of(made_trace(), 300, start_s=BEGIN_S + 300, end_s=BEGIN_S + 1200, bridge_steps=1)
-    assert grid.cpu.tolist() == [[0.5, 0.5, 1.5]] 
+    assert grid.cpu.tolist() == [[0.5, 0.5, 1.5]]
     assert (grid.time_s() - BEGIN_S).tolist() == [300, 600, 900]
     assert grid_of(made_trace(), 600, take="max").cpu.tolist() == [[0.5, 1.5, 1.0]]
 
