@@ -156,8 +156,8 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
-        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. is_restored: whether the history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see
-        `next_refresh`.
+        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. is_restored: whether the
+        history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see `next_refresh`.
 
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
         a first answer then costs several times as much, and has the same bits.

@@ -36,7 +36,8 @@ class PyfuncModel:
         """What `Predictor.predict` says of each row, to the bit.
 
         model_input: a request's columns, of which any may be missing; `uptime_s`, how long each has run; optionally
-            `now_s`, whole seconds on the training trace's clock at which each arrives, by default that trace's end.
+            `now_s`, seconds or datetimes on the bundle's clock (see `Predictor.admit`) at which each arrives, by
+            default the training trace's end.
             None, NaN and NA stand for a value that is not known. Other columns are not read.
         params: `quantiles`, shares in (0, 1), and `horizons_s`, both lists.
         Returns by row `remaining_s`, the mean; `quantiles_s`, what the asked shares do not exceed; `survival`, the
@@ -58,7 +59,7 @@ class PyfuncModel:
             known = {name: value for name, value in zip(columns, values, strict=True) if not _is_missing(value)}
             uptime_s, now_s = known.pop(UPTIME, None), known.pop(NOW, self._now_s)
             request = {name: _whole(value) if name in self._names else value for name, value in known.items()}
-            life = self._predictor.predict(request, _whole(now_s))
+            life = self._predictor.predict(request, now_s)
             rows["remaining_s"].append(life.remaining(uptime_s))
             rows["quantiles_s"].append([life.quantile(share, uptime_s) for share in quantiles])
             rows["survival"].append([life.survival(horizon_s, uptime_s) for horizon_s in horizons_s])

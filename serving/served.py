@@ -85,7 +85,9 @@ class Served:
         value: see `AdmissionCalls.admit`. A model of a trace without dates answers for 20 years after the trace's end,
         so that Unix time is refused there.
         """
-        now_s = value if type(value) is int else clock_second(value, "now_s")
+        if type(value) is int and self.first_s <= value <= self.latest_s:
+            return value
+        now_s = clock_second(value, "now_s")
         if self.first_s <= now_s <= self.latest_s:
             return now_s
         if self.schema.is_dated:

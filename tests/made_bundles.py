@@ -49,7 +49,7 @@ class Made:
 
 def make(root: Path, has_limits: bool = True) -> Made:
     """Bundles of each kind in folders under `root`. has_limits: requests state one; else no bundle reads any."""
-    trace = synthesize(N_REQUESTS, seed=5)
+    trace = synthesize(N_REQUESTS, seed=5).since_begin()
     if has_limits:
         trace = _with_limits(trace)
     encoder = default_encoder(trace)

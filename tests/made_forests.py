@@ -8,7 +8,7 @@ import numpy as np
 
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.bundle.schema import Schema
+from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
 from sojourn.serving.curves.curve_kinds import KINDS
 from sojourn.serving.forest.forest import LEQ, MEMBER, ZERO, Forest
 from sojourn.serving.inputs.history import HistoryState
@@ -90,7 +90,7 @@ def random_rows(rng: np.random.Generator, forest: Forest, n: int) -> np.ndarray:
 def made_bundle(forest: Forest, kind: str, **changes: Any) -> Bundle:
     """A bundle of a random forest; changes: what its schema says otherwise."""
     document = {
-        "format_version": 1, "kind": kind, "family": f"made-{kind}", "numbers": list(NUMBERS), "names": [],
+        "format_version": FORMAT_VERSION, "kind": kind, "family": f"made-{kind}", "numbers": list(NUMBERS), "names": [],
         "phase_s": 0, "history": {"keys": []}, "edges": list(EDGES_S), "offsets": [-1.0, -0.3, 0.0, 0.2, 0.5],
         "grid": list(EDGES_S), "tail_s": 5e5, "smearing": 1.25,
         "residuals": [-1.0, -0.5, -0.5, 0.0, 0.1, 0.6, 1.5], **changes,

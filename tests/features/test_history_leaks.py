@@ -129,13 +129,13 @@ def undated(trace: Trace) -> Trace:
     return own
 
 
-@pytest.mark.parametrize("window_s", [0, 7 * 86_400])
-def test_the_clock_of_a_trace_changes_no_window_label_or_feature(undated: Trace, window_s: int) -> None:
+@pytest.mark.parametrize("window_s", [None, 0, 7 * 86_400])
+def test_the_clock_of_a_trace_changes_no_window_label_or_feature(undated: Trace, window_s: int | None) -> None:
     """What ran before the begin enters at its age there also if the begin is a Unix second, whichever is asked for."""
     dated = undated.moved(MONDAY_S, MONDAY_S)
     rows = [build_rows(each, default_encoder(each)) for each in (undated, dated)]
     assert rows[1].begin_s == MONDAY_S and rows[0].begin_s == 0
-    asked = [{} if window_s == 0 else {"from_s": each.begin_s + window_s} for each in rows]
+    asked = [{} if window_s is None else {"from_s": each.begin_s + window_s} for each in rows]
     one, other = (split_by_time(each, 0.3, 0.2, **keys) for each, keys in zip(rows, asked, strict=True))
     is_mean = np.array([name.endswith(":mean_age") for name in rows[0].names])
     assert (other.valid_from_s - one.valid_from_s, other.test_from_s - one.test_from_s) == (MONDAY_S, MONDAY_S)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import weakref
+from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.curves.formulas import lifetime_class
+from sojourn.serving.inputs import UNIX_PHASE_S
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
@@ -113,8 +116,8 @@ def test_refusals_name_what_is_wrong(made: Made, predictor: Predictor) -> None:
         predictor.admit({"colour": "red"}, 0)
     with pytest.raises(ValueError, match="cpu_cores must be a number, got 'two'"):
         predictor.admit(request | {"cpu_cores": "two"}, 0)
-    for now_s in (1.0, "1", None, True, np.array([1, 2]), 2**70):
-        with pytest.raises(ValueError, match="now_s must be whole seconds, got"):
+    for now_s in (math.nan, math.inf, "1", None, datetime(2026, 11, 1), True, np.array([1, 2]), 2**70):
+        with pytest.raises(ValueError, match="now_s must be seconds or a datetime with a time zone, got"):
             predictor.admit(request, now_s)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"arrival_s must be <= now_s \(5\), got 6"):
         predictor.admit(request, 5, arrival_s=6)
@@ -234,7 +237,7 @@ def test_every_refused_call_counts_as_an_error(made: Made, predictor: Predictor)
     request = made.request(0)
     vm = predictor.admit(request, 100)
     refused: list[Any] = [
-        lambda: predictor.admit(request, 1.5),  # type: ignore[arg-type]
+        lambda: predictor.admit(request, "1.5"),  # type: ignore[arg-type]
         lambda: predictor.admit(request, 5, arrival_s=6),
         lambda: predictor.predict({"colour": 1}, 0),
         lambda: predictor.ended(vm, 99),
@@ -466,13 +469,52 @@ def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str) -> None:
 
 
 def test_a_time_on_another_clock_than_the_traces_is_refused(made: Made, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(made.folders["hazard"], tmp_path / "dated"))
-    rewrite_schema(folder, lambda schema: schema.update(training={"history_to_s": 2_419_200,
-                                                                  "start_unix_s": 1_790_000_000}))
+    folder = Path(shutil.copytree(made.folders["hazard"], tmp_path / "undated"))
+    rewrite_schema(folder, lambda schema: schema.update(training={"history_to_s": 2_419_200}))
     predictor = Predictor.load(folder)
+    assert predictor.info()["clock"] == "the training trace's own"
+    vm = predictor.admit(made.request(0), 2_419_200)
     request = made.request(0)
     for ask in (predictor.admit, predictor.predict, lambda asked, now_s: predictor.remaining_many([asked], [0], now_s)):
         ask(request, 2_419_200 + 10 * 31_557_600)
-        with pytest.raises(ValueError, match=r"now_s must be seconds on the clock of the training trace, which ends at "
-                                             r"2419200: Unix seconds less 1790000000; got 1795000000"):
+        with pytest.raises(ValueError, match=r"on the own clock of the training trace, which has no dates and "
+                                             r"ends at 2419200; got 1795000000"):
             ask(request, 1_795_000_000)
+    with pytest.raises(ValueError, match="now_s must be seconds on the own clock of the training trace"):
+        predictor.ended(vm, 1_795_000_000)  # would teach the owner's history a lifetime of 57 years
+    with pytest.raises(ValueError, match="now_s must be seconds on the own clock of the training trace"):
+        predictor.predict(request, datetime(2026, 11, 1, tzinfo=UTC))
+    predictor.ended(vm, 2_419_300)
+
+
+def _dated(made: Made, tmp_path: Path) -> Predictor:
+    folder = Path(shutil.copytree(made.folders["hazard"], tmp_path / "dated"))
+    rewrite_schema(folder, lambda schema: schema.update(
+        phase_s=UNIX_PHASE_S, training={"history_to_s": 1_792_419_200, "start_unix_s": 1_790_000_000}))
+    return Predictor.load(folder)
+
+
+def test_a_model_of_a_dated_trace_takes_unix_time_in_any_form(made: Made, tmp_path: Path) -> None:
+    predictor, request = _dated(made, tmp_path), made.request(0)
+    assert predictor.info()["clock"] == "Unix seconds"
+    at = datetime(2026, 11, 1, 13, 30, tzinfo=timezone(timedelta(hours=2)))
+    forms = (1_793_532_600, 1_793_532_600.9, np.int64(1_793_532_600), np.float64(1_793_532_600.5), at)
+    answers = [predictor.predict(request, now_s) for now_s in forms]
+    assert {one.arrival_s for one in answers} == {1_793_532_600}
+    assert len({one.remaining(0) for one in answers}) == 1
+    names = predictor.encoder.feature_names()  # 2026-11-01 11:30 UTC was a Sunday
+    assert [answers[0].features[names.index(name)] for name in ("hour", "weekday")] == [11.5, 6.0]
+    vm = predictor.admit(request, at, arrival_s=at - timedelta(hours=1))
+    assert vm.arrival_s == 1_793_532_600 - 3_600
+    predictor.ended(vm, at + timedelta(seconds=30))
+    predictor.predict(request, 2_420_000_000)  # 2046: no model is too old for a clock that is known
+
+
+@pytest.mark.parametrize("now_s", [2_419_200, 0, -1, 1_793_532_600_000, 1e18])
+def test_a_model_of_a_dated_trace_refuses_other_clocks_and_units(made: Made, tmp_path: Path, now_s: float) -> None:
+    predictor = _dated(made, tmp_path)
+    vm = predictor.admit(made.request(0), 1_793_532_600)
+    for ask in (partial(predictor.admit, made.request(0)), partial(predictor.ended, vm),
+                partial(predictor.refresh, vm)):
+        with pytest.raises(ValueError, match="now_s must be"):
+            ask(now_s)

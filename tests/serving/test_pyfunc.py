@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_missing_columns_and_strange_indexes(made: Made) -> None:
     ({"cpu_cores": [1]}, None, r"uptime_s must be a column of the input, got \['cpu_cores'\]"),
     ({"uptime_s": [-1.0]}, None, "uptime_s must be"),
     ({"uptime_s": [None]}, None, "uptime_s must be"),
-    ({"uptime_s": [0.0], "now_s": [1.5]}, None, "now_s must be whole seconds, got 1.5"),
+    ({"uptime_s": [0.0], "now_s": [math.inf]}, None, "now_s must be seconds or a datetime"),
     ({"uptime_s": [0.0], "cpu_cores": ["four"]}, None, "cpu_cores must be a number, got 'four'"),
     ({"uptime_s": [0.0]}, {"quantiles": [1.5]}, "got 1.5"),
     ({"uptime_s": [0.0]}, {"quantiles": 0.5}, "quantiles must be a list of numbers, got 0.5"),

@@ -54,10 +54,10 @@ def test_a_changed_byte_is_refused_with_both_hashes(folder: Path, name: str) -> 
     (b"\xff", "MANIFEST.json must be JSON"),
     (b"[" * 60_000, "MANIFEST.json must be JSON"),
     (b"[1]", "MANIFEST.json must hold a JSON object, got list"),
-    (b"{}", "format_version must be 1, got None"),
-    (b'{"format_version": 2}', "format_version must be 1, got 2"),
-    (b'{"format_version": 1}', "sha256 must name exactly model.onnx, schema.json, history.npz"),
-    (b'{"format_version": 1, "sha256": {"model.onnx": 1, "other": 2}}', "sha256 must name exactly"),
+    (b"{}", "format_version must be 2, got None"),
+    (b'{"format_version": 1}', "format_version must be 2, got 1; make the bundle anew"),
+    (b'{"format_version": 2}', "sha256 must name exactly model.onnx, schema.json, history.npz"),
+    (b'{"format_version": 2, "sha256": {"model.onnx": 1, "other": 2}}', "sha256 must name exactly"),
 ])  # fmt: skip
 def test_a_bad_manifest_is_refused(folder: Path, content: bytes, message: str) -> None:
     (folder / "MANIFEST.json").write_bytes(content)
@@ -66,7 +66,7 @@ def test_a_bad_manifest_is_refused(folder: Path, content: bytes, message: str) -
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (lambda s: s.update(format_version=2), "format_version must be 1, got 2"),
+    (lambda s: s.update(format_version=1), "format_version must be 2, got 1"),
     (lambda s: s.update(kind="other"), "kind must be one of hazard, hazard-limit, uptime, once, got 'other'"),
     (lambda s: s.pop("family"), "schema.json must be complete, got KeyError: 'family'"),
     (lambda s: s.pop("features"), "schema.json must be complete, got KeyError: 'features'"),

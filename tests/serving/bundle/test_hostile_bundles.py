@@ -126,7 +126,7 @@ def test_a_field_of_a_million_elements_is_refused(folder: Path, name: str, raw: 
 @pytest.mark.parametrize("name", ["schema.json", MANIFEST])
 def test_a_name_that_stands_twice_is_refused(folder: Path, name: str) -> None:
     text = (folder / name).read_text().rstrip()
-    changed = text[:-1] + ', "format_version": 1}'
+    changed = text[:-1] + ', "format_version": 2}'
     if name == MANIFEST:
         (folder / name).write_text(changed)
     else:
@@ -544,7 +544,7 @@ def crowded(n: int) -> dict[str, np.ndarray]:
 def test_the_worst_bundle_of_a_megabyte_takes_less_than_a_gibibyte(tmp_path: Path) -> None:
     keys = [{"name": "a", "columns": ["a"], "kind": "owner"}]
     bundle = made_bundle(deep_forest(4 + 2 + 15), "once", history={"keys": keys, "n_keys_max": 10_000_000})
-    (tmp_path / MANIFEST).write_text('{"format_version": 1, "sha256": {}}')
+    (tmp_path / MANIFEST).write_text('{"format_version": 2, "sha256": {}}')
     schema, history = json.dumps(bundle.schema.document).encode(), packed_arrays(crowded(420_000))
     assert 900_000 < len(history) + len(bundle.model) + len(schema) < 1_000_000
     for name, content in zip(FILES, (bundle.model, schema, history), strict=True):
