@@ -27,6 +27,15 @@ _DIGITS_MAX = 40
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
+def _whole_signs(value: Any) -> Any:
+    """The value with U+FFFD for each half of a sign (a lone surrogate), which no text may hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole_signs(name): _whole_signs(each) for name, each in value.items()}
+    return [_whole_signs(each) for each in value] if isinstance(value, list) else value
+
+
 def _whole(text: str) -> int | str:
     return int(text) if len(text) <= _DIGITS_MAX else text
 
@@ -50,9 +59,9 @@ class JsonPart:
 def json_parts(path: Path) -> Iterator[JsonPart]:
     """The documents of a file in file order: plain or gzipped, UTF-8, with a byte order mark also UTF-16.
 
-    Bytes that are no text become U+FFFD. A whole number of more than 40 digits is given as its text, NaN and Infinity
-    likewise. Where a document is no JSON, its last part has the key FAULT and the ValueError that names the line; what
-    follows goes on with the next line that begins with a brace.
+    Bytes that are no text, and halves of signs such as "\\ud800", become U+FFFD. A whole number of more than 40 digits
+    is given as its text, NaN and Infinity likewise. Where a document is no JSON, its last part has the key FAULT and
+    the ValueError that names the line; what follows goes on with the next line that begins with a brace.
 
     Raises OSError where the file cannot be opened, and ValueError where a gzip is damaged.
 
@@ -162,8 +171,9 @@ class _Text:
                 raise self.fault("must be nested less deeply") from None
             if end == len(self._text) and not isinstance(value, dict | list | str) and self._fill():
                 continue  # a number may go on
+            is_odd = "\\ud" in self._text[self._at:end].casefold()
             self._at = end
-            return value
+            return _whole_signs(value) if is_odd else value
 
     def line_here(self) -> int:
         """Number of the line that the next sign is in."""
