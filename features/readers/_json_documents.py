@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.inflated import inflated
 from sojourn.features.readers._utf_8 import not_utf_8
 
 MAX_ELEMENT = 1 << 26
@@ -227,17 +225,12 @@ class _Fault(ValueError):
 
 def _texts(path: Path) -> Iterator[str]:
     """The file's text in blocks, none of them empty; ValueError where it is not UTF-8 (or begins as UTF-16)."""
-    with path.open("rb") as raw:
-        is_gzip = raw.peek(2)[:2] == b"\x1f\x8b"
-        source: gzip.GzipFile | io.BufferedReader = gzip.GzipFile(fileobj=raw) if is_gzip else raw
-        decoder: codecs.IncrementalDecoder | None = None
-        n_chars = 0
-        n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
+    decoder: codecs.IncrementalDecoder | None = None
+    n_chars = 0
+    n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
+    with inflated(path, lambda: f" after {n_chars:,} characters") as source:
         while True:
-            try:
-                block = source.read1(_BLOCK_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path}: gzip must be whole, got {error} after {n_chars:,} characters") from error
+            block = source.read(_BLOCK_BYTES)
             if decoder is None:
                 mark, encoding = next((pair for pair in _BOMS if block.startswith(pair[0])), (b"", "utf-8"))
                 decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-8" else "replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +52,16 @@ def test_a_parquet_table_with_lists_and_two_resources(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("row", "message"), [
     ("a,x,60,600,90,2,", "requested_start_s of job 'a' must be a finite number, got 'x'"),
-    ("a,-5,60,600,90,2,", "requested_start_s of job 'a' must be from 0 to 1e12 seconds, got -5"),
-    ("a,0,,600,90,2,", "flexibility_s of job 'a' must be a finite number, got nan"),
+    ("a,-5,60,600,90,2,", "requested_start_s of job 'a' must be from 0 to 1e12 seconds, got '-5'"),
+    ("a,0,,600,90,2,", "flexibility_s of job 'a' must be a finite number, got ''"),
     ("a,0,60,600,,,", "history of job 'a' must have at least one run"),
     ("a,0,60,600,90;80,2,", "history of job 'a' must have as many durations as usages, got 2 in durations_s and 1 in"),
     ("a,0,60,600,90;0,2;2,", "durations_s of job 'a' must be finite and above 0, got 0"),
     ("a,0,60,600,90;x,2;2,", "durations_s of job 'a' must be a list of numbers"),
-    ("a,0,60,600,90,-2,", "usage of job 'a' must be finite and at least 0, got -2"),
+    ("a,0,60,600,90,-2,", "cpu_cores of job 'a' must be finite and from 0 to 1e9, got '-2'"),
     ("a,0,60,80,90,2,", "deadline of job 'a' must not lie before its earliest end 90, got 80"),
     ("a,0,60,600,90,2,b", "parents of job 'a' must be jobs of the instance, got 'b'"),
-    (",0,60,600,90,2,", "name of a job must be a text that is not empty, got nan"),
+    (",0,60,600,90,2,", "name of a job must be a text that is not empty, got ''"),
 ])
 def test_bad_rows_are_refused_by_name(row: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
@@ -81,7 +83,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         read_jobs(broken)
     for content in (b"", b"\xff\xfe\x00", b'name,"a\n1'):
         (tmp_path / "odd.csv").write_bytes(content)
-        with pytest.raises(ValueError, match=r"odd\.csv must be|odd\.csv must have the columns"):
+        with pytest.raises(ValueError, match=r"odd\.csv(, line \d+: must be| must begin with|: line 1 must be UTF-8)"):
             read_jobs(tmp_path / "odd.csv")
     with pytest.raises(FileNotFoundError, match="got a folder"):
         read_jobs(tmp_path)
@@ -89,6 +91,46 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         read_jobs(table(tmp_path, "a,0,60,600,90,2,"), step_s=0)
     with pytest.raises(ValueError, match="replan_at must come with a column started_s"):
         read_jobs(table(tmp_path, "a,0,60,600,90,2,")).state_at(5)
+
+
+HEAD_AGAIN = HEAD.strip() + ",started_s\n"
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ("a,0,60,600,90,2,,1e300", "started_s of job 'a' must be from "),
+    ("a,0,60,600,90,2,,True", "started_s of job 'a' must be a finite number, got 'True'"),
+    ("a,0,60,600,90,1e300,,", r"cpu_cores of job 'a' must be finite and from 0 to 1e9, got '1e300'"),
+    ("a,0,60,600,90,True,,", "cpu_cores of job 'a' must be a list of numbers, got 'True'"),
+    ("a,True,60,600,90,2,,", "requested_start_s of job 'a' must be a finite number, got 'True'"),
+    ("a,0,60,600,90,2,,,", "must have 8 cells as the header, got 9"),
+    ("a\0b,0,60,600,90,2,,", "must be text, got a NUL"),
+    ("a,0,60,600," + "9" * 200_000 + ",2,,", r"must be CSV, got: field larger than field limit \(131072\)"),
+])
+def test_a_bad_cell_is_named_by_row_and_column(row: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"^jobs\.csv, line 3: {message}") as told:
+        read_jobs(table(tmp_path, "b,0,60,600,90,2,,", row, head=HEAD_AGAIN))
+    assert "\n" not in str(told.value) and len(str(told.value)) < 300
+
+
+def test_names_and_empty_cells_are_what_they_say(tmp_path: Path) -> None:
+    read = read_jobs(table(tmp_path, "NA,0,60,600,90,2,,", "007,0,90,600,90,2,NA,", head=HEAD_AGAIN))
+    assert [(job.name, job.parents) for job in read.instance.jobs] == [("NA", ()), ("007", ("NA",))]
+    with pytest.raises(ValueError, match=r"jobs\.csv must hold at least one job, got none"):
+        read_jobs(table(tmp_path, head=HEAD_AGAIN))
+
+
+def test_a_cell_that_inflates_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv.gz"
+    packer = zlib.compressobj(9, wbits=31)
+    pieces = [packer.compress(HEAD.encode() + b"a,0,60,600,"), *(packer.compress(b"9;" * 524_288) for _ in range(600))]
+    path.write_bytes(b"".join([*pieces, packer.flush()]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"jobs\.csv\.gz: must hold at most 256 MiB of text, got more"):
+            read_jobs(path)
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("now_s", [-5.0, float("nan"), float("inf"), 1e9])
