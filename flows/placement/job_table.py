@@ -14,7 +14,7 @@ from sojourn.simulator.planning import DayState, Instance, Job
 
 COLUMNS = ("name", "requested_start_s", "flexibility_s", "deadline_s", "durations_s")
 """Required, besides one column for each resource."""
-OPTIONAL = ("parents", "started_s", "ended_s", "request")
+OPTIONAL = ("parents", "planned_start_s", "started_s", "ended_s", "request")
 SEPARATOR = ";"
 """Between the values of a list in a CSV file."""
 MAX_TIME_S, MAX_USAGE = 1e12, 1e9
@@ -43,11 +43,14 @@ class JobTable:
         ended_s = np.full(len(self.instance), np.nan) if self.ended_s is None else self.ended_s
         started = np.where(self.started_s <= now_s, self.started_s, np.nan)
         ended = np.where(ended_s <= now_s, ended_s, np.nan)
-        return DayState(int(now_s // step_s), _steps(started // step_s), _steps(np.ceil(ended / step_s)))
+        return DayState(int(now_s // step_s), started // step_s, np.ceil(ended / step_s))
 
-
-def _steps(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(values), -1, values).astype(np.int64)
+    def check_begin(self) -> None:
+        """ValueError where a job runs since before the day's begin: a plan of the whole day would start it again."""
+        early = np.flatnonzero([] if self.started_s is None else self.started_s < 0)
+        if len(early):
+            raise ValueError("replan_at must be given if jobs run since before the day's begin (0 plans all that waits "
+                             f"then), got none and job {self.instance.jobs[early[0]].name!r}")
 
 
 def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("cpu_cores",),
@@ -56,8 +59,9 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
     """The jobs of a table. In a CSV file lists are numbers with semicolons between them: `600;720;655`.
 
     Columns: name; requested_start_s, flexibility_s, deadline_s, seconds from the day's begin; durations_s and one list
-    for each resource, equally long: the past runs, oldest first; optional: parents, a list of names; started_s and
-    ended_s, seconds, empty where that has not happened yet.
+    for each resource, equally long: the past runs, oldest first. Optional: parents, a list of names; planned_start_s,
+    where an earlier plan put a job; started_s and ended_s, seconds, empty where that has not happened yet, below 0
+    before the day's begin.
 
     durations_of: gives a job with fewer than `least_runs` runs its durations in seconds, from its row; usage is then
     that of the latest run, and durations_s may be empty.
@@ -123,9 +127,15 @@ class _Rows:
             if len(values) != len(durations):
                 raise ValueError(f"history of job {name!r} must have as many durations as usages, got "
                                  f"{len(durations)} in durations_s and {len(values)} in {resource}")
-        return Job(name, start, max(latest - start, 0), int(deadline_s // step_s),
-                   np.ceil(durations / step_s - 1e-9), np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
-                   tuple(_names(name, cells.get("parents"))))
+        steps, deadline = np.ceil(durations / step_s - 1e-9), int(deadline_s // step_s)
+        began_s = cells.get("started_s")
+        if len(steps) and not is_missing(began_s) and _number(name, "started_s", began_s, -MAX_TIME_S) < 0:
+            deadline = max(deadline, start + int(steps.min()))  # which a job that runs already may well meet
+        planned_s = cells.get("planned_start_s")
+        planned = None if is_missing(planned_s) else round(_number(name, "planned_start_s", planned_s, 0.0) / step_s)
+        return Job(name, start, max(latest - start, 0), deadline, steps,
+                   np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
+                   tuple(_names(name, cells.get("parents"))), planned)
 
     def times(self, column: str) -> np.ndarray | None:
         """A column of times that may be missing, float64 (n,), NaN = missing; None without the column."""
@@ -135,7 +145,7 @@ class _Rows:
         for row, value in enumerate(self.table.cells[column]):
             if not is_missing(value):
                 try:
-                    found[row] = _number(str(self.table.cells["name"][row]), column, value, 0.0)
+                    found[row] = _number(str(self.table.cells["name"][row]), column, value, -MAX_TIME_S)
                 except ValueError as error:
                     raise ValueError(f"{self.table.at(row)}: {error}") from error
         return found

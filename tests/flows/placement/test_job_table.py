@@ -45,9 +45,9 @@ def test_a_parquet_table_with_lists_and_two_resources(tmp_path: Path) -> None:
     assert read.instance.jobs[0].usage.tolist() == [[1.0, 8.0], [2.0, 9.0]]
     assert read.instance.jobs[1].parents == ("a",)
     state = read.state_at(20)
-    assert (state.now, state.started.tolist(), state.ended.tolist()) == (20, [3, -1], [9, -1])
+    assert (state.now, str(state.started.tolist()), str(state.ended.tolist())) == (20, "[3.0, nan]", "[9.0, nan]")
     early = read.state_at(5)
-    assert early.ended.tolist() == [-1, -1]  # what is later than now is not read
+    assert np.isnan(early.ended).all()  # what is later than now is not read
 
 
 @pytest.mark.parametrize(("row", "message"), [
@@ -139,3 +139,20 @@ def test_replanning_is_within_the_day(tmp_path: Path, now_s: float) -> None:
     with pytest.raises(ValueError, match=r"replan_at must lie within the day, 0 to 600 s \(the last deadline\), got"):
         jobs.state_at(now_s)
     assert jobs.state_at(600.0).started.tolist() == [10]
+
+
+def test_a_job_that_runs_since_before_the_day_has_a_start_below_0(tmp_path: Path) -> None:
+    # asked for yesterday, ends at 500: its deadline of 600 is met, though 4,000 s from 0 on would not meet it
+    read = read_jobs(table(tmp_path, "a,0,0,600,4000,2,,-3500", "b,0,60,600,90,2,,", head=HEAD_AGAIN))
+    assert read.state_at(0).started[0] == -3_500
+    with pytest.raises(ValueError, match=r"^replan_at must be given if jobs run since .*, got none and job 'a'$"):
+        read.check_begin()
+    read_jobs(table(tmp_path, "b,0,60,600,90,2,,", head=HEAD_AGAIN)).check_begin()
+
+
+def test_planned_starts_are_read_in_steps(tmp_path: Path) -> None:
+    head = HEAD.strip() + ",planned_start_s\n"
+    read = read_jobs(table(tmp_path, "a,0,600,900,90,2,,120", "b,0,600,900,90,2,,", head=head), step_s=60)
+    assert [job.planned_start for job in read.instance.jobs] == [2, None]
+    with pytest.raises(ValueError, match=r"jobs\.csv, line 2: planned_start_s of job 'a' must be from 0 to 1e12"):
+        read_jobs(table(tmp_path, "a,0,600,900,90,2,,-1", head=head))
