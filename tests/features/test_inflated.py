@@ -39,7 +39,7 @@ def test_all_bytes_are_read_in_any_portions(tmp_path: Path, is_gzip: bool) -> No
 def test_a_gzip_that_is_cut_is_refused(tmp_path: Path, n_lost: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress(bytes(range(256)) * 100)[:-n_lost])
-    with pytest.raises(ValueError, match="gzip must be whole, got .* here"), inflated(path, lambda: " here") as s:
+    with pytest.raises(ValueError, match=r"gzip must be whole, .* here"), inflated(path, lambda: " here") as s:
         s.read(10**9)
 
 
