@@ -83,8 +83,9 @@ def _day_rows(submitted: SubmittedJobs, plans: Plans, setting: Setting, basis: s
 
 
 def predicted_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Means over days by slack, basis and plan; `gain_pp`: load on time above that of the baseline, which is the user's
-    estimate (without any in the trace, a day for each job), percentage points, with `low` and `high`, the paired 95 % t-interval over days."""
+    """Means over days by slack, basis and plan; `gain_pp`: load on time above that of the baseline, percentage points,
+    with `low` and `high`, the paired 95 % t-interval over days. The baseline is the user's estimate; without any in the
+    trace, a day for each job."""
     within = ("slack", "basis")
     days = runs.groupby([*within, "label", "day"], sort=False)[list(_MEANS)].mean().reset_index()
     return paired_summary(days, within, ("day",), _baseline(runs["label"]), "on_time_pct", "gain_pp", _MEANS)

@@ -76,6 +76,7 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
     jobs = tuple(map(rows.job, range(len(table))))
     if not jobs:
         raise ValueError(f"{table.file} must hold at least one job, got none")
+    table.unique_ids("name")
     instance = Instance(jobs, step_s, rows.resources, None if capacity is None else np.array(capacity, float))
     return JobTable(instance, *(rows.times(name) for name in ("started_s", "ended_s")))
 

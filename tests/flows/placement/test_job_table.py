@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -9,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from mutations import EDITS, Edits, mutated, mutated_tables
 from sojourn.flows.placement.job_table import read_jobs
+from sojourn.simulator.planning import PlanSettings, planner, rest_of_day
 
 HEAD = "name,requested_start_s,flexibility_s,deadline_s,durations_s,cpu_cores,parents\n"
 
@@ -156,3 +161,45 @@ def test_planned_starts_are_read_in_steps(tmp_path: Path) -> None:
     assert [job.planned_start for job in read.instance.jobs] == [2, None]
     with pytest.raises(ValueError, match=r"jobs\.csv, line 2: planned_start_s of job 'a' must be from 0 to 1e12"):
         read_jobs(table(tmp_path, "a,0,600,900,90,2,,-1", head=head))
+
+
+ROWS = ["NA,0,7200,86400,600;720;690,2;3;2,8;8;9,,0,-50,",
+        "b,600,7200,86400,900;800,4;4,1;2,NA,700,,", "c,9,9,99,5,1,1,,,9,20"]
+
+
+@pytest.mark.slow
+def test_every_cell_and_column_of_a_table_mutated(tmp_path: Path) -> None:
+    """Each is planned again from or refused in one line that names the file, or the job where the day cannot be."""
+    head = "name,requested_start_s,flexibility_s,deadline_s,durations_s,cpu_cores,mem_gib,parents,planned_start_s," \
+           "started_s,ended_s"
+    path = tmp_path / "jobs.csv"
+    n_refused = n_all = 0
+    for what, text in mutated_tables(head, *ROWS):
+        path.write_text(text)
+        n_all += 1
+        try:
+            read = read_jobs(path, resources=("cpu_cores", "mem_gib"), capacity=(1e9, 1e9))
+            rest = rest_of_day(read.instance, read.state_at(60))
+            assert planner("none").plan(rest.instance, PlanSettings(n_samples=2)).starts.min() >= 0
+        except ValueError as error:
+            n_refused += 1
+            assert "\n" not in str(error) and len(str(error)) < 500, what
+            assert any(words in str(error) for words in ("jobs.csv", "job '", "replan_at must", "step_s must")), what
+        except Exception as error:
+            error.add_note(what)
+            raise
+    assert 0.2 * n_all < n_refused < n_all
+
+
+@settings(max_examples=150, deadline=None)
+@given(edits=EDITS, is_gzip=st.booleans())
+def test_mutated_tables_are_read_or_refused(tmp_path: Path, edits: Edits, is_gzip: bool) -> None:
+    whole = "\n".join([HEAD.strip() + ",started_s", "a,0,60,600,90;130,2;4,,-5", "b,100,3600,9000,30.5,1,a,"]).encode()
+    path = tmp_path / ("jobs.csv.gz" if is_gzip else "jobs.csv")
+    path.write_bytes(mutated(gzip.compress(whole, mtime=0) if is_gzip else whole, edits))
+    try:
+        read = read_jobs(path)
+    except ValueError as error:
+        assert len(str(error)) < 1_000 and ("jobs.csv" in str(error) or "job" in str(error))
+    else:
+        assert len(read.instance) > 0
