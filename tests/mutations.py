@@ -1,6 +1,9 @@
-"""Byte-level damage of small files, for the fuzzing of readers."""
+"""Damage of small files, for the fuzzing of readers: of their bytes, and of each value of a JSON document."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -37,3 +40,62 @@ def check_read_or_refused(reader: str, path: Path) -> None:
     else:
         assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
         assert report.n_kept == len(trace) and report.n_joined >= 0
+
+
+Place = tuple[str | int, ...]
+"""The names and numbers that lead to a value of a document."""
+RAW = ["null", "true", "-1", "0", "1.5", "NaN", "-Infinity", "1e400", "9" * 400, "9" * 5_000, '"x"', '"\\ud800"', "[]",
+       "{}", "[[1]]", "[" * 300 + "]" * 300, "[" * 10_000 + "]" * 10_000]  # fmt: skip
+"""Texts of JSON that may stand in the place of any value."""
+
+
+def paths(value: Any, path: Place = ()) -> Iterator[Place]:
+    """The place of every value in a document; of lists that of the first and the last element."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for name in value:
+            yield from paths(value[name], (*path, name))
+    elif isinstance(value, list):
+        for idx in {0, len(value) - 1} if value else ():
+            yield from paths(value[idx], (*path, idx))
+
+
+def with_raw(document: Any, path: Place, raw: str | None) -> str:
+    """The JSON of a document with `raw` in the place of one value, or without that value: None."""
+    changed = json.loads(json.dumps(document))
+    parent = changed
+    for step in path[:-1]:
+        parent = parent[step]
+    if raw is None:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = "@here@"
+    return json.dumps(changed).replace('"@here@"', raw or "")
+
+
+CELLS = ["", "NULL", "NA", "nan", "True", "x", "0", "-50", "1.5", "1e300", "9" * 400, "inf", "\0", '"', "\xe9", ";",
+         "2026-11-01 00:00:00", "1970-01-01T00:00:00Z", "a" * 200_000]  # fmt: skip
+"""What may stand in the place of any cell of a table."""
+
+
+def mutated_tables(header: str, *rows: str, separator: str = ",") -> Iterator[tuple[str, str]]:
+    """What was done to a table, and the table: each cell of `CELLS` in a whole column and in one row, each name of the
+    header gone, twice or odd; a separator too many or too few in one row, in all rows or everywhere.
+    """
+    lines = [line.split(separator) for line in (header, *rows)]
+    for column, name in enumerate(lines[0]):
+        for cell in CELLS:
+            for where, changed in (("all rows", range(1, len(lines))), ("row 1", [1])):
+                table = [list(line) for line in lines]
+                for row in changed:
+                    table[row][column] = cell
+                yield f"{cell[:9]!r} as {name} of {where}", "\n".join(map(separator.join, table)) + "\n"
+        for cell in ("", lines[0][column - 1], "\0", '"', "\xe9"):
+            named = [cell if at == column else each for at, each in enumerate(lines[0])]
+            yield f"{cell!r} for the name {name}", "\n".join(map(separator.join, [named, *lines[1:]])) + "\n"
+    for where, changed in (("row 1", [1]), ("all rows", range(1, len(lines))), ("all lines", range(len(lines)))):
+        for what in ("more", "fewer"):
+            yield f"one separator {what} in {where}", "\n".join(
+                separator.join([*line, ""] if what == "more" else line[:-1]) if row in changed else separator.join(line)
+                for row, line in enumerate(lines)) + "\n"

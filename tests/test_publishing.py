@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +136,20 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_at_the_end(tmp_path: Pat
     with whole_file(tmp_path / "file") as temporary:
         temporary.touch()
     assert steps == [(temporary.name, [".file"]), (tmp_path.name, ["file"])]
+
+
+def test_what_a_killed_call_left_is_removed_by_a_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "state"
+    with monkeypatch.context() as patched:  # as after a kill: nothing is cleaned
+        patched.setattr("sojourn.publishing.shutil.rmtree", lambda *_, **__: None)
+        patched.setattr("sojourn.publishing.publish_folder", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                publish_files(target, {"MARK": b"1"}, "MARK")
+    left = sorted(tmp_path.iterdir())
+    (tmp_path / ".state.mine").mkdir()  # of somebody else
+    os.utime(tmp_path / ".state.mine", (0, 0))
+    assert len(left) == 2 and all(path.name.startswith(".state.fresh.") for path in left)
+    os.utime(left[0], (0, 0))  # the other one may be of a call that still writes
+    publish_files(target, {"MARK": b"2"}, "MARK")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([".state.mine", left[1].name, "state"])

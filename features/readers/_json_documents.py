@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.inflated import inflated
 from sojourn.features.readers._utf_8 import not_utf_8
 
 MAX_ELEMENT = 1 << 26
@@ -25,6 +23,15 @@ _AT_END = 32
 """A fault so near to the end of what was read may be a value that goes on."""
 _DIGITS_MAX = 40
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+def _whole_signs(value: Any) -> Any:
+    """The value with U+FFFD for each half of a sign (a lone surrogate), which no text may hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole_signs(name): _whole_signs(each) for name, each in value.items()}
+    return [_whole_signs(each) for each in value] if isinstance(value, list) else value
 
 
 def _whole(text: str) -> int | str:
@@ -50,9 +57,9 @@ class JsonPart:
 def json_parts(path: Path) -> Iterator[JsonPart]:
     """The documents of a file in file order: plain or gzipped, UTF-8, with a byte order mark also UTF-16.
 
-    Bytes that are no text become U+FFFD. A whole number of more than 40 digits is given as its text, NaN and Infinity
-    likewise. Where a document is no JSON, its last part has the key FAULT and the ValueError that names the line; what
-    follows goes on with the next line that begins with a brace.
+    Bytes that are no text, and halves of signs such as "\\ud800", become U+FFFD. A whole number of more than 40 digits
+    is given as its text, NaN and Infinity likewise. Where a document is no JSON, its last part has the key FAULT and
+    the ValueError that names the line; what follows goes on with the next line that begins with a brace.
 
     Raises OSError where the file cannot be opened, and ValueError where a gzip is damaged.
 
@@ -162,8 +169,9 @@ class _Text:
                 raise self.fault("must be nested less deeply") from None
             if end == len(self._text) and not isinstance(value, dict | list | str) and self._fill():
                 continue  # a number may go on
+            is_odd = "\\ud" in self._text[self._at:end].casefold()
             self._at = end
-            return value
+            return _whole_signs(value) if is_odd else value
 
     def line_here(self) -> int:
         """Number of the line that the next sign is in."""
@@ -217,17 +225,12 @@ class _Fault(ValueError):
 
 def _texts(path: Path) -> Iterator[str]:
     """The file's text in blocks, none of them empty; ValueError where it is not UTF-8 (or begins as UTF-16)."""
-    with path.open("rb") as raw:
-        is_gzip = raw.peek(2)[:2] == b"\x1f\x8b"
-        source: gzip.GzipFile | io.BufferedReader = gzip.GzipFile(fileobj=raw) if is_gzip else raw
-        decoder: codecs.IncrementalDecoder | None = None
-        n_chars = 0
-        n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
+    decoder: codecs.IncrementalDecoder | None = None
+    n_chars = 0
+    n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
+    with inflated(path, lambda: f" after {n_chars:,} characters") as source:
         while True:
-            try:
-                block = source.read1(_BLOCK_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path}: gzip must be whole, got {error} after {n_chars:,} characters") from error
+            block = source.read(_BLOCK_BYTES)
             if decoder is None:
                 mark, encoding = next((pair for pair in _BOMS if block.startswith(pair[0])), (b"", "utf-8"))
                 decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-8" else "replace")

@@ -199,7 +199,7 @@ class _File:
         elif isinstance(kind, str) and kind in _EVENTS and _kind(value["object"]) in ("Pod", ""):
             files.n_events += 1
             self._event(kind, value["object"], part.line)
-        elif "object" in value or _kind(value):
+        elif isinstance(value.get("object"), dict) or ("object" not in value and _kind(value)):
             self._n_whole += 1
             self._other(value.get("object", value))
         else:
@@ -273,8 +273,9 @@ class _File:
                 lives.seen(life, self._clock_s)
         self._run, self._is_first_run = [], False
 
-    def _other(self, value: Any) -> None:
-        name = value.get("metadata", {}).get("name") if isinstance(value.get("metadata", {}), dict) else None
+    def _other(self, value: Mapping[str, Any]) -> None:
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
         if _kind(value) == "Node" and isinstance(name, str):
             self._nodes[name] = value
         else:

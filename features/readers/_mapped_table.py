@@ -254,10 +254,10 @@ class MappedTable:
         if form is None:
             nothing = np.full(len(cells), np.nan)
             return Cells(nothing, np.ones(len(cells), bool), np.zeros(len(cells), bool))
-        if form.is_dated != self.forms[self.map.columns["arrival"]].is_dated:
-            start = self.map.columns["arrival"]
-            raise ValueError(f"{self.path}: {column} must be on the same clock as {start}, got {form} and "
-                             f"{self.forms[start]}")
+        start = self.map.columns["arrival"]
+        of_start = self.forms.get(start)  # None while no row has had an arrival: all of them are refused
+        if of_start is not None and form.is_dated != of_start.is_dated:
+            raise ValueError(f"{self.path}: {column} must be on the same clock as {start}, got {form} and {of_start}")
         found = stamps_s(cells, form, self.map.timezone)
         if form.kind == "iso":
             self.local[column] = self.local.get(column, LocalTimes()) + local_times(cells, self.map.timezone)
@@ -330,7 +330,7 @@ class MappedTable:
     def _refuse_what_never_ran(self, rows: TextRows) -> None:
         of = self.map.columns
         cells = rows.text(of["status"])
-        words = pd.Series(cells, dtype="str").str.casefold().str.split(n=1).str[0].fillna("").to_numpy(object)
+        words = np.array([" ".join(str(cell).casefold().split()[:1]) for cell in cells], object)
         never = NEVER_RAN | {word.casefold() for word in self.map.never_ran}
         is_never = np.isin(words.astype(str), sorted(never)) | np.isin(
             np.array([str(cell).casefold() for cell in cells]), sorted(never))

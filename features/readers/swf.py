@@ -114,6 +114,7 @@ def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
     for size in (procs, requested_procs, requested_kb):
         rows.refuse("negative size", size < _MISSING)
     rows.refuse("no processors", (procs <= 0) & (requested_procs <= 0))
+    rows.refuse("job not a whole number", job != np.floor(job))
     rows.refuse_duplicates("duplicate job", job, seen)
     rows.repair("wait missing: start taken as submit", wait == _MISSING)
     rows.repair("allocated processors missing: requested ones taken", procs <= 0)

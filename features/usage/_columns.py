@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from sojourn.features.inflated import inflated
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import record_batches
 from sojourn.features.usage.usage_block import RequestTable
@@ -68,14 +67,12 @@ def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted:
     columns = list(wanted or names)
     if has_header:
         _check_once(path, columns)
-    with path.open("rb") as raw:
-        is_gzip = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        source = pa.input_stream(raw, compression="gzip" if is_gzip else None)
+    with inflated(path) as source:
         try:
             reader = pcsv.open_csv(
-                source, pcsv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False,
-                                         column_names=None if has_header else list(names)),
+                pa.PythonFile(source, mode="r"),
+                pcsv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False,
+                                 column_names=None if has_header else list(names)),
                 pcsv.ParseOptions(invalid_row_handler=wrong),
                 pcsv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()),
                                     strings_can_be_null=True, null_values=["", "NaN", "nan"]))
@@ -102,14 +99,11 @@ def _check_once(path: Path, columns: Sequence[str]) -> None:
 
 def first_line(path: Path) -> str:
     """The first line of a file, plain or gzipped; "" where it is empty. Raises FileNotFoundError, ValueError."""
-    with path.open("rb") as raw:
-        is_gzip = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        try:
-            block = gzip.GzipFile(fileobj=raw).readline(1 << 20) if is_gzip else raw.readline(1 << 20)
-            return block.decode("utf-8", "replace").rstrip()
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} must be a whole gzip, got {error}") from error
+    found = b""
+    with inflated(path) as source:
+        while b"\n" not in found and len(found) < 1 << 20 and (block := source.read1()):
+            found += block
+    return found.partition(b"\n")[0].decode("utf-8", "replace").rstrip()
 
 
 def numbers(column: pa.Array) -> np.ndarray:

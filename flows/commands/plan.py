@@ -14,7 +14,8 @@ from sojourn.flows.commands.options import StoreFolder, is_there, plain_errors
 def plan(
     jobs: Annotated[Path, typer.Argument(
         help="CSV or Parquet table, one row a job: name, requested_start_s, flexibility_s, deadline_s, durations_s, "
-             "one column a resource, optionally parents, started_s, ended_s. Lists in a CSV file: 600;720.")],
+             "one column a resource, optionally parents, planned_start_s, started_s, ended_s. Lists in a CSV file: "
+             "600;720.")],
     planner: Annotated[list[str], typer.Option(
         help="Planner: {planners}; repeat to compare. The first one's schedule is written.")] = ["cospis"],  # noqa: B006
     against: Annotated[str, typer.Option(help="Planner that the others are held against.")] = "det-p50",
@@ -72,6 +73,8 @@ def plan(
     durations_of = None if bundle is None else ModelDurations(bundle)
     table = read_jobs(jobs, step_s=step_s, resources=resource, capacity=capacity, durations_of=durations_of,
                       least_runs=least_runs)
+    if replan_at is None:
+        table.check_begin()
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
     plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
                       held_out, n_runs, load_settings(TraceSettings, store=store).store), out)

@@ -44,9 +44,14 @@ def rollback(
     name: Annotated[str, typer.Argument(help="Registered model.")],
     to: Annotated[int, typer.Option("--to", help="Version that becomes champion.")],
     why: Annotated[str, typer.Option(help="Reason; it is recorded in MLflow.")],
+    is_despite_gates: Annotated[bool, typer.Option(
+        "--despite-gates", help="Take a version that failed gates, too; the record names them.")] = False,
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
-    """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why."""
+    """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why.
+
+    A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
+    """
     from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.opening import open_store
@@ -55,9 +60,10 @@ def rollback(
 
     config = load_settings(TraceSettings, store=store)
     read_store(config)  # a store that is not there yet is an error, not a reason to make one
-    done = roll_back(open_store(config), config.store, name, to, why)
+    done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates)
     before = "none" if done.before is None else f"version {done.before}"
-    typer.echo(f"champion  {name} version {done.version}, before: {before}\nbundle    {done.folder}\n"
+    failed = f"\ndespite   failed gates: {', '.join(done.despite)}" if done.despite else ""
+    typer.echo(f"champion  {name} version {done.version}, before: {before}{failed}\nbundle    {done.folder}\n"
                f"recorded  run {done.run_id}")
 
 

@@ -107,11 +107,13 @@ def run_predicted(config: AdmitConfig) -> None:
         predictor = (bundle_predictor(trace, folder, from_s, content_hash(config.source)) if folder != predict
                      else fitted_predictor(trace, predict, from_s, seed=config.seed))
     plans = {}
+    is_estimated = bool(np.isfinite(jobs.estimate_s).any())
     with stage("predict") as report:
         for done, day in enumerate(chosen):
             report(done, len(chosen))
             found = predictor.quantiles(days[day].row, day * DAY_S, config.quantiles)
-            plans[day] = plans_of(days[day], found, config.quantiles, "bundle" if folder != predict else predict)
+            plans[day] = plans_of(days[day], found, config.quantiles, "bundle" if folder != predict else predict,
+                                  is_estimated=is_estimated)
     with stage("admit") as report:
         runs = predicted_runs({day: days[day] for day in chosen}, plans, config.settings(), config.n_draws, config.seed,
                               config.allocations[0], report)
@@ -119,7 +121,8 @@ def run_predicted(config: AdmitConfig) -> None:
     caption = (f"{name}: the {len(chosen)} days with the most jobs from day {from_day} on, greedy "
                f"{config.allocations[0]}, {runs['n_jobs'].mean():,.0f} jobs and "
                f"{runs['n_cores'].mean():,.0f} cores a day; learnt from all before day {chosen[0]}; "
-               f"{config.n_draws} draws of slacks.")
+               f"{config.n_draws} draws of slacks."
+               f"{'' if is_estimated else ' No job of the trace has an estimate: the baseline takes each for a day.'}")
     section = predicted_section(summary, caption)
     _finish(config, "admit predicted", [section], {"admission": runs, "summary": summary},
             {"predicted": predicted_figure(summary, name)})

@@ -12,7 +12,7 @@ from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.next_steps import REASONS_TAG, next_steps, of_tag
 from sojourn.flows.outside.run_reading import RunRecord
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.promote import Promotion
@@ -20,7 +20,6 @@ from sojourn.flows.store.code_version import source_hash
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.gate_tags import GATE, PASSED
 from sojourn.flows.versions.promotion_journal import BUNDLES
-from sojourn.flows.versions.rollback import LEFT_TAG
 from sojourn.serving.errors import BundleError
 
 KEY_TAG, AGAINST_TAG = "run_key", "judged_against"

@@ -36,6 +36,8 @@ from sojourn.simulator.planning import (
 
 FILES = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
 """What is written."""
+_FAR_ABOVE = 10_000
+"""A job that uses so many times the median's is told: it may be a typo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +138,19 @@ def plan_day(task: PlanTask, out: Path) -> None:
 
 def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
     """One row a job: name, start_s, requested_start_s, moved_s, latest_start_s, deadline_s, median_duration_s, and
-    is_running where a day is planned again: jobs that have ended then have no row, and moved_s counts from the start
-    that was requested for the whole day."""
+    planned_start_s where an earlier plan gave one, is_running where a day is planned again: jobs that have ended then
+    have no row, and moved_s counts from the start that was requested for the whole day."""
     day, step_s = task.instance, task.instance.step_s
     requested = day.requested if task.rest is None else task.rest.requested
+    n_before = np.zeros(len(day), np.int64) if task.rest is None else task.rest.n_before
+    starts = schedule.starts - n_before
     table = pd.DataFrame({
-        "name": [job.name for job in day.jobs], "start_s": schedule.starts * step_s,
-        "requested_start_s": requested * step_s, "moved_s": (schedule.starts - requested) * step_s,
-        "latest_start_s": day.latest * step_s, "deadline_s": day.deadlines * step_s,
-        "median_duration_s": [float(np.median(job.durations)) * step_s for job in day.jobs]})
+        "name": [job.name for job in day.jobs], "start_s": starts * step_s,
+        "requested_start_s": requested * step_s, "moved_s": (starts - requested) * step_s,
+        "latest_start_s": (day.latest - n_before) * step_s, "deadline_s": day.deadlines * step_s,
+        "median_duration_s": (np.array([np.median(job.durations) for job in day.jobs]) + n_before) * step_s})
+    if day.is_planned:
+        table["planned_start_s"] = (day.baseline - n_before) * step_s
     if task.rest is not None:
         table["is_running"] = task.rest.is_running
     return table
@@ -152,7 +158,7 @@ def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
 
 def _print(task: PlanTask, schedule: Schedule, section: Section) -> None:
     for label, text in _lines(task, schedule):
-        console.print(f"{label:<14}{text}", soft_wrap=True)
+        console.print(f"{label:<16}{text}", soft_wrap=True)
     console.print(section, crop=False)
 
 
@@ -161,11 +167,21 @@ def _lines(task: PlanTask, schedule: Schedule) -> list[tuple[str, str]]:
     day = task.instance
     peaks = ", ".join(f"{peak:g} {name}" for name, peak in zip(day.resources, schedule.peak, strict=True))
     requested = day.requested if task.rest is None else task.rest.requested
-    moved = schedule.starts - requested
+    moved = schedule.starts - (0 if task.rest is None else task.rest.n_before) - requested
     lines = [("jobs", f"{len(day)}, {int((moved > 0).sum())} of them moved, by {moved.sum() * day.step_s:,.0f} s in "
                       "all"),
              ("planned peak", f"{peaks} by {schedule.planner}, from all runs; {schedule.status}, gap "
                               f"{schedule.gap_pct:.1f} %, {schedule.seconds:.2f} s")]
+    if day.is_planned:
+        n_waiting = len(day) if task.rest is None else int((~task.rest.is_running).sum())
+        n_moved = int((schedule.starts != day.baseline).sum())
+        lines.insert(1, ("planned before", f"{n_moved} of {n_waiting} waiting jobs moved, by "
+                                           f"{schedule.moved * day.step_s:,.0f} s; reductions are against their "
+                                           "planned starts"))
+    most = np.array([job.usage[:, 0].max() for job in day.jobs])
+    if most.max() > _FAR_ABOVE * np.median(most) > 0:
+        lines.append(("check", f"job {day.jobs[int(most.argmax())].name!r} uses {most.max():,.15g} {day.resources[0]}, "
+                               f"{most.max() / np.median(most):,.0f} times as much as half of the jobs: a typo?"))
     if day.capacity is not None and (schedule.peak > day.capacity).any():
         lines.append(("capacity", f"{', '.join(f'{room:g}' for room in day.capacity)}: the planned peak exceeds it"))
     if schedule.reason:

@@ -5,11 +5,11 @@ Before Prefect starts and MLflow makes its database, which take half a minute on
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.inflated import inflated
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracking_client import ask
 from sojourn.flows.trace_settings import TraceSettings
@@ -68,10 +68,8 @@ def _text_bytes(path: Path) -> int:
 def _holds_bytes(path: Path) -> bool:
     if path.stat().st_size == 0:
         return False
-    if path.suffix != ".gz":
-        return True
     try:
-        with gzip.open(path) as stream:
-            return bool(stream.read(1))
-    except (OSError, EOFError):  # not gzip, or damaged: for the reader to say
+        with inflated(path) as source:
+            return bool(source.read(1))
+    except (OSError, ValueError):  # damaged: for the reader to say
         return True

@@ -45,6 +45,10 @@ class RunReading(ABC):
         """The tags of each run that has not ended, by its id."""
         return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
 
+    def tagged(self, tag: str, value: str) -> Iterator[RunRecord]:
+        """The runs with this tag, latest first, however they ended."""
+        yield from map(_record, self._pages(f"tags.{tag} = '{value}'"))
+
     def finished(self, tag: str, value: str) -> Iterator[RunRecord]:
         """The finished runs with this tag, latest first."""
         for run in self._pages(f"tags.{tag} = '{value}' and attributes.status = 'FINISHED'"):

@@ -12,9 +12,12 @@ BUNDLE = "bundle"
 RETRAIN, FAMILY = "retrain", "family"
 STUDY = "study"
 COMPARISON = "comparison"
+ROLLBACK = "rollback"
 """Kinds of runs, for the tag `kind`; of a study and of a comparison artifacts have this name, too."""
 CLEANED_TAG = "cleaned"
 """On a run and on a version: when `sojourn clean` removed its artifacts."""
+LEFT_TAG = "rolled_back"
+"""On a version that was left for another one: why. The same bytes do not become champion again by themselves."""
 
 
 def tag_name(name: str) -> str:

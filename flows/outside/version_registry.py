@@ -10,7 +10,7 @@ from pathlib import Path
 from sojourn.flows.outside.mlflow_pages import model_page
 from sojourn.flows.outside.postgres_database import advisory_lock
 from sojourn.flows.outside.run_reading import RunReading
-from sojourn.flows.outside.tracked_names import CLEANED_TAG, tag_name
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, CLEANED_TAG, tag_name
 from sojourn.flows.outside.tracking_client import TrackingError
 
 
@@ -60,7 +60,11 @@ class VersionRegistry(RunReading):
             yield
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Point an alias at a version; the last step of a promotion."""
+        """Point an alias at a version. One version is never both: the champion is no challenger any more."""
+        if alias == CHALLENGER and self.version_of(name, CHAMPION) == version:
+            return
+        if alias == CHAMPION and self.version_of(name, CHALLENGER) == version:
+            self._client.delete_registered_model_alias(name, CHALLENGER)
         self._client.set_registered_model_alias(name, alias, str(version))
 
     def version_of(self, name: str, alias: str) -> int | None:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from sojourn.flows.placement.snapshot_tables import SnapshotTable, is_missing, number_of, table_of
 from sojourn.simulator.planning import DayState, Instance, Job
 
 COLUMNS = ("name", "requested_start_s", "flexibility_s", "deadline_s", "durations_s")
 """Required, besides one column for each resource."""
+OPTIONAL = ("parents", "planned_start_s", "started_s", "ended_s", "request")
 SEPARATOR = ";"
 """Between the values of a list in a CSV file."""
-
+MAX_TIME_S, MAX_USAGE = 1e12, 1e9
+"""Of a time and a duration, seconds, and of a run's cores, GiB or others."""
 
 DurationsOf = Callable[[Mapping[Any, Any]], np.ndarray]
 """Durations of a job in seconds, from its row of a table."""
@@ -41,11 +43,14 @@ class JobTable:
         ended_s = np.full(len(self.instance), np.nan) if self.ended_s is None else self.ended_s
         started = np.where(self.started_s <= now_s, self.started_s, np.nan)
         ended = np.where(ended_s <= now_s, ended_s, np.nan)
-        return DayState(int(now_s // step_s), _steps(started // step_s), _steps(np.ceil(ended / step_s)))
+        return DayState(int(now_s // step_s), started // step_s, np.ceil(ended / step_s))
 
-
-def _steps(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(values), -1, values).astype(np.int64)
+    def check_begin(self) -> None:
+        """ValueError where a job runs since before the day's begin: a plan of the whole day would start it again."""
+        early = np.flatnonzero([] if self.started_s is None else self.started_s < 0)
+        if len(early):
+            raise ValueError("replan_at must be given if jobs run since before the day's begin (0 plans all that waits "
+                             f"then), got none and job {self.instance.jobs[early[0]].name!r}")
 
 
 def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("cpu_cores",),
@@ -54,114 +59,141 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
     """The jobs of a table. In a CSV file lists are numbers with semicolons between them: `600;720;655`.
 
     Columns: name; requested_start_s, flexibility_s, deadline_s, seconds from the day's begin; durations_s and one list
-    for each resource, equally long: the past runs, oldest first; optional: parents, a list of names; started_s and
-    ended_s, seconds, empty where that has not happened yet.
+    for each resource, equally long: the past runs, oldest first. Optional: parents, a list of names; planned_start_s,
+    where an earlier plan put a job; started_s and ended_s, seconds, empty where that has not happened yet, below 0
+    before the day's begin.
 
     durations_of: gives a job with fewer than `least_runs` runs its durations in seconds, from its row; usage is then
     that of the latest run, and durations_s may be empty.
 
     Times become whole steps: requested starts and durations are rounded up, latest starts and deadlines down. So a job
-    starts less than a step later than it could.
+    starts less than a step later than it could. ValueError names the row, the column and the value.
     """
-    table = _table(path)
-    missing = [name for name in (*COLUMNS, *resources) if name not in table.columns]
-    if missing:
-        raise ValueError(f"{path.name} must have the columns {', '.join((*COLUMNS, *resources))}, got none named "
-                         f"{missing[0]!r}")
     if not (np.isfinite(step_s) and step_s > 0):
         raise ValueError(f"step_s must be finite and above 0, got {step_s!r}")
-    jobs = tuple(_job(row, step_s, resources, durations_of, least_runs) for row in table.to_dict("records"))
-    instance = Instance(jobs, step_s, tuple(resources), None if capacity is None else np.array(capacity, float))
-    return JobTable(instance, *(_times(table, name) for name in ("started_s", "ended_s")))
+    table = _table(path, resources)
+    rows = _Rows(table, step_s, tuple(resources), durations_of, least_runs)
+    jobs = tuple(map(rows.job, range(len(table))))
+    if not jobs:
+        raise ValueError(f"{table.file} must hold at least one job, got none")
+    table.unique_ids("name")
+    instance = Instance(jobs, step_s, rows.resources, None if capacity is None else np.array(capacity, float))
+    return JobTable(instance, *(rows.times(name) for name in ("started_s", "ended_s")))
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _table(path: Path, resources: Sequence[str]) -> SnapshotTable:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         raise FileNotFoundError(f"jobs must be a CSV or Parquet file, got {found}: {str(path)!r}")
-    if path.suffix == ".csv" or path.name.endswith(".csv.gz"):
+    if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
+        raise ValueError(f"jobs must be a file that ends in .csv, .csv.gz or .parquet, got {path.name!r}")
+    return table_of(path, (*COLUMNS, *resources), OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a table as jobs."""
+
+    table: SnapshotTable
+    step_s: float
+    resources: tuple[str, ...]
+    durations_of: DurationsOf | None
+    least_runs: int
+
+    def job(self, row: int) -> Job:
+        """The job of a row, from 0."""
+        cells = {column: values[row] for column, values in self.table.cells.items()}
         try:
-            return pd.read_csv(path, dtype={"name": str, "parents": str})
-        except (ValueError, EOFError) as error:  # also of pandas: empty, not UTF-8, a quote that does not end
-            raise ValueError(f"{path.name} must be a CSV file with a header, got one that cannot be read "
-                             f"({error})") from error
-    if path.suffix == ".parquet":
-        try:
-            return pd.read_parquet(path)
-        except ValueError as error:  # of pyarrow: its first line names the fault
-            raise ValueError(f"{path.name} must be a Parquet file, got one that cannot be read ({error})") from error
-    raise ValueError(f"jobs must be a file that ends in .csv, .csv.gz or .parquet, got {path.name!r}")
+            return self._job(cells)
+        except ValueError as error:
+            raise ValueError(f"{self.table.at(row)}: {error}") from error
+
+    def _job(self, cells: Mapping[str, Any]) -> Job:
+        name, step_s = cells["name"], self.step_s
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"name of a job must be a text that is not empty, got {name!r}")
+        requested_s, flexibility_s, deadline_s = (
+            _number(name, title, cells[title], 0.0) for title in ("requested_start_s", "flexibility_s", "deadline_s"))
+        start = int(np.ceil(requested_s / step_s))
+        latest = int((requested_s + flexibility_s) // step_s)
+        durations = _list(name, "durations_s", cells["durations_s"], 0.0, MAX_TIME_S)
+        if not (durations > 0).all():
+            raise ValueError(f"durations_s of job {name!r} must be finite and above 0, got "
+                             f"{float(durations[durations <= 0][0])!r}")
+        lists = [_list(name, resource, cells[resource], 0.0, MAX_USAGE) for resource in self.resources]
+        if self.durations_of is not None and len(durations) < self.least_runs and all(map(len, lists)):
+            durations = self.durations_of(cells)
+            lists = [np.repeat(values[-1:], len(durations)) for values in lists]
+        for resource, values in zip(self.resources, lists, strict=True):
+            if len(values) != len(durations):
+                raise ValueError(f"history of job {name!r} must have as many durations as usages, got "
+                                 f"{len(durations)} in durations_s and {len(values)} in {resource}")
+        steps, deadline = np.ceil(durations / step_s - 1e-9), int(deadline_s // step_s)
+        began_s = cells.get("started_s")
+        if len(steps) and not is_missing(began_s) and _number(name, "started_s", began_s, -MAX_TIME_S) < 0:
+            deadline = max(deadline, start + int(steps.min()))  # which a job that runs already may well meet
+        planned_s = cells.get("planned_start_s")
+        planned = None if is_missing(planned_s) else round(_number(name, "planned_start_s", planned_s, 0.0) / step_s)
+        return Job(name, start, max(latest - start, 0), deadline, steps,
+                   np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
+                   tuple(_names(name, cells.get("parents"))), planned)
+
+    def times(self, column: str) -> np.ndarray | None:
+        """A column of times that may be missing, float64 (n,), NaN = missing; None without the column."""
+        if column not in self.table.cells:
+            return None
+        found = np.full(len(self.table), np.nan)
+        for row, value in enumerate(self.table.cells[column]):
+            if not is_missing(value):
+                try:
+                    found[row] = _number(str(self.table.cells["name"][row]), column, value, -MAX_TIME_S)
+                except ValueError as error:
+                    raise ValueError(f"{self.table.at(row)}: {error}") from error
+        return found
 
 
-def _job(row: dict[Any, Any], step_s: float, resources: Sequence[str], durations_of: DurationsOf | None,
-         least_runs: int) -> Job:
-    name = row["name"]
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"name of a job must be a text that is not empty, got {name!r}")
-    times = {}
-    for title in ("requested_start_s", "flexibility_s", "deadline_s"):
-        value = _number(name, title, row[title])
-        if not 0 <= value < 1e12:
-            raise ValueError(f"{title} of job {name!r} must be from 0 to 1e12 seconds, got {value!r}")
-        times[title] = value
-    start = int(np.ceil(times["requested_start_s"] / step_s))
-    latest = int((times["requested_start_s"] + times["flexibility_s"]) // step_s)
-    durations = _list(name, "durations_s", row["durations_s"])
-    if not (np.isfinite(durations) & (durations > 0)).all():
-        bad = durations[~(np.isfinite(durations) & (durations > 0))][0]
-        raise ValueError(f"durations_s of job {name!r} must be finite and above 0, got {float(bad)!r}")
-    lists = [_list(name, resource, row[resource]) for resource in resources]
-    if durations_of is not None and len(durations) < least_runs and all(map(len, lists)):
-        durations = durations_of(row)
-        lists = [np.repeat(values[-1:], len(durations)) for values in lists]
-    for resource, values in zip(resources, lists, strict=True):
-        if len(values) != len(durations):
-            raise ValueError(f"history of job {name!r} must have as many durations as usages, got {len(durations)} "
-                             f"in durations_s and {len(values)} in {resource}")
-    parents = row.get("parents")
-    return Job(name, start, max(latest - start, 0), int(times["deadline_s"] // step_s),
-               np.ceil(durations / step_s - 1e-9), np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
-               tuple(_names(parents)))
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
-
-
-def _number(name: str, title: str, value: Any) -> float:
+def _number(name: str, title: str, value: Any, least: float) -> float:
     try:
-        found = float(value)
-    except (TypeError, ValueError):
-        found = np.nan
-    if not np.isfinite(found):
-        raise ValueError(f"{title} of job {name!r} must be a finite number, got {value!r}")
+        found = number_of(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{title} of job {name!r} must be a finite number, got {_shown(value)}") from None
+    if not least <= found <= MAX_TIME_S:
+        raise ValueError(f"{title} of job {name!r} must be from {_plain(least)} to {_plain(MAX_TIME_S)} "
+                         f"seconds, got {_shown(value)}")
     return found
 
 
-def _list(name: str, title: str, value: Any) -> np.ndarray:
+def _list(name: str, title: str, value: Any, least: float, most: float) -> np.ndarray:
     if isinstance(value, str):
         value = [text for text in value.split(SEPARATOR) if text.strip()]
-    elif _is_missing(value):
+    elif is_missing(value):
         value = []
-    try:
-        return np.atleast_1d(np.asarray(value, np.float64))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{title} of job {name!r} must be a list of numbers, got {value!r}") from error
+    found = []
+    for each in value if isinstance(value, list) else [value]:
+        try:
+            number = number_of(each)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{title} of job {name!r} must be a list of numbers, got {_shown(each)}") from None
+        if not least <= number <= most:
+            raise ValueError(f"{title} of job {name!r} must be finite and from {_plain(least)} to "
+                             f"{_plain(most)}, got {_shown(each)}")
+        found.append(number)
+    return np.array(found, np.float64)
 
 
-def _names(value: Any) -> list[str]:
+def _names(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         return [text.strip() for text in value.split(SEPARATOR) if text.strip()]
-    if _is_missing(value):
+    if is_missing(value):
         return []
-    return [str(each) for each in value]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"parents of job {name!r} must be a list of names, got {_shown(value)}")
+    return list(value)
 
 
-def _times(table: pd.DataFrame, name: str) -> np.ndarray | None:
-    if name not in table.columns:
-        return None
-    found = []
-    for job, value in zip(table["name"], table[name], strict=True):
-        is_missing = _is_missing(value)
-        found.append(np.nan if is_missing else _number(str(job), name, value))
-    return np.array(found, np.float64)
+def _plain(number: float) -> str:
+    return f"{number:g}".replace("e+0", "e").replace("e+", "e")
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:80]

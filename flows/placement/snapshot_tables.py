@@ -21,9 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sojourn.features.inflated import inflated_bytes
 from sojourn.features.readers import not_utf_8
 
 SUFFIXES = (".parquet", ".csv")
+N_BYTES_MAX = 256 << 20
+"""Of a table, inflated: some millions of rows."""
+_BATCH_ROWS = 1_024
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _FLAGS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
 _INDEX = re.compile(r"|__index_level_\d+__")
@@ -79,19 +83,17 @@ class SnapshotTable:
         """Finite numbers from `least` on; None where missing."""
         rule = "a finite number, or missing" if least < 0 else f"a finite number from {least:g} on, or missing"
         return self._all(column, rule,
-                         lambda value: None if _is_missing(value) else self._number(value, least, math.inf))
+                         lambda value: None if is_missing(value) else self._number(value, least, math.inf))
 
     def flags(self, column: str) -> np.ndarray:
         """bool (n,): true, false, yes, no, 1 or 0, in capitals too; true where missing."""
         return np.array(self._all(column, "true or false", _flag), bool)
 
     def _number(self, value: Any, least: float, most: float) -> float:
-        if isinstance(value, str) if not self.is_text else not _NUMBER.fullmatch(value.strip()):
+        if isinstance(value, str) is not self.is_text:
             raise ValueError
-        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-            raise ValueError
-        number = float(value)
-        if not (math.isfinite(number) and least <= number <= most):
+        number = number_of(value)
+        if not least <= number <= most:
             raise ValueError
         return number
 
@@ -115,8 +117,13 @@ def snapshot_table(folder: Path, name: str, needed: Sequence[str], others: Colle
     if len(files) != 1:
         found = " and ".join(file.name for file in files) or "neither"
         raise ValueError(f"snapshot must be a folder with {name}.csv or {name}.parquet, got {found} in {str(folder)!r}")
-    file, known = files[0], {*needed, *others}
-    is_text = file.suffix == ".csv"
+    return table_of(files[0], needed, others)
+
+
+def table_of(file: Path, needed: Sequence[str], others: Collection[str]) -> SnapshotTable:
+    """As `snapshot_table`, of one file: Parquet where its name ends so, else CSV, plain or gzipped."""
+    known = {*needed, *others}
+    is_text = file.suffix != ".parquet"
     columns, cells, rows = _csv_cells(file) if is_text else _parquet_cells(file, known)
     missing = [column for column in needed if column not in columns]
     if missing:
@@ -141,7 +148,7 @@ def unread_words(table: SnapshotTable, known: Collection[str]) -> str:
 
 
 def _csv_cells(file: Path) -> tuple[list[str], dict[str, list[Any]], list[str]]:
-    raw = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    raw = inflated_bytes(file, N_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -180,8 +187,15 @@ def _parquet_cells(file: Path, known: Collection[str]) -> tuple[list[str], dict[
             table = pq.ParquetFile(stream)
             names = list(table.schema_arrow.names)
             _check_names(file, names)
-            read = table.read(columns=[name for name in names if name in known])
-            cells = {name: read.column(name).to_pylist() for name in read.column_names}
+            columns = [name for name in names if name in known]
+            cells: dict[str, list[Any]] = {name: [] for name in columns}
+            n_bytes = 0
+            for batch in table.iter_batches(_BATCH_ROWS, columns=columns):
+                n_bytes += batch.nbytes
+                if n_bytes > N_BYTES_MAX:
+                    raise ValueError(f"{file.name}: must hold at most {N_BYTES_MAX >> 20} MiB, got more")
+                for name in columns:
+                    cells[name] += batch.column(name).to_pylist()
             n = table.metadata.num_rows
     except _BROKEN as error:
         if str(error).startswith(file.name):
@@ -196,14 +210,31 @@ def _check_names(file: Path, names: Sequence[str]) -> None:
         raise ValueError(f"{file.name} must have each column once, got {twice[0]!r} twice")
 
 
-def _is_missing(value: Any) -> bool:
+def number_of(value: Any) -> float:
+    """A cell as a finite number; ValueError where it is none, `True` and `1_000` among them.
+
+    >>> number_of(" 1e3 "), number_of(2)
+    (1000.0, 2.0)
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise ValueError
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        raise ValueError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty, or null or NaN in Parquet."""
     return value is None or (isinstance(value, str) and not value.strip()) or (
         isinstance(value, float | Decimal) and value != value)
 
 
 def _text(value: Any) -> Any:
     """As training reads a table: whole numbers without a point."""
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if isinstance(value, str | bool):
         return value
@@ -220,7 +251,7 @@ def _id(value: Any) -> str:
 
 
 def _flag(value: Any) -> bool:
-    if _is_missing(value):
+    if is_missing(value):
         return True
     if not isinstance(value, str | bool | int | float) or str(value).strip().lower() not in _FLAGS:
         raise ValueError

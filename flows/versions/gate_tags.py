@@ -10,11 +10,16 @@ PASSED, FAILED = "passed", "FAILED"
 """How the tag's text begins."""
 
 
-def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the gates that a version failed.
+def failures(tags: Mapping[str, str]) -> dict[str, str]:
+    """What was found of each gate that a version failed, by the gate's name.
 
-    >>> failed_gates({"gate.size": "passed: 1 MB", "gate.accuracy": "FAILED: worse", "trace": "a"})
-    ('accuracy',)
+    >>> failures({"gate.size": "passed: 1 MB", "gate.accuracy": "FAILED: worse", "trace": "a"})
+    {'accuracy': 'worse'}
     """
-    return tuple(tag.removeprefix(GATE) for tag, text in tags.items()
-                 if tag.startswith(GATE) and text.startswith(FAILED))
+    return {tag.removeprefix(GATE): text.removeprefix(FAILED).removeprefix(": ") for tag, text in tags.items()
+            if tag.startswith(GATE) and text.startswith(FAILED)}
+
+
+def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the gates that a version failed."""
+    return tuple(failures(tags))

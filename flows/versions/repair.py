@@ -60,6 +60,9 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
         tell(f"the alias {CHAMPION} of {name} must point at a registered version, got {version}, which is gone; "
              f"{target} stays as it was, and `sojourn rollback {name} --to VERSION --why WHY` moves it")
         return
+    if tracker.version_of(name, CHALLENGER) == version:  # as somebody moved the alias in MLflow's page
+        tracker.set_alias(name, CHAMPION, version)
+        tell(f"version {version} of {name} is {CHAMPION}, so it is {CHALLENGER} no more")
     if there is not None and there == tracker.version_tags(name, version).get(BUNDLE_TAG):
         return
     try:

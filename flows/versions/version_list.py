@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sojourn.flows.outside.tracked_names import CHAMPION, CLEANED_TAG
+from sojourn.flows.outside.tracked_names import CHAMPION, CLEANED_TAG, LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.versions.gate_tags import failed_gates
 from sojourn.flows.versions.judged_on import JUDGED_TAG, unkeyed
-from sojourn.flows.versions.rollback import LEFT_TAG
 
 MEASURES: Mapping[str, str] = {
     "ages.ibs": "Brier ages",

@@ -42,18 +42,20 @@ def node_scores(exits_s: np.ndarray, end_s: float) -> np.ndarray:
 
 @dataclass(slots=True)
 class _Placed:
-    """A pod on its node. exit_s: its predicted exit, held until stale_s (it changes then, or is outlived)."""
+    """A pod on its node. exit_s: its predicted exit as of asked_s, held until stale_s (it changes then, or is
+    outlived)."""
 
     vm: Lifetime
     node: str
     learnt_s: int
+    asked_s: int = 0
     exit_s: float = -math.inf
     stale_s: float = -math.inf
 
     def ask(self, now_s: int) -> None:
-        arrival_s = self.vm.arrival_s
+        arrival_s = self.vm.arrival_s  # later than now where the clock was ahead then
         uptime_s = float(max(now_s - arrival_s, 0))
-        self.exit_s = arrival_s + uptime_s + self.vm.remaining(uptime_s)
+        self.asked_s, self.exit_s = now_s, now_s + self.vm.remaining(uptime_s)
         self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
 
 
@@ -67,7 +69,8 @@ class Nodes:
     """What runs where, as reported, with predictions kept fresh. One caller at a time.
 
     Exits are held until they change: a question first asks those pods again, on all nodes, that are due since the last
-    one. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s`
+    one. A clock that was ahead leaves nothing behind: where time goes back, exits that were asked later than now are
+    asked again, too. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s`
     behind unix time. n_pods_max bounds the memory.
     """
 
@@ -83,6 +86,7 @@ class Nodes:
         self._placed: dict[str, _Placed] = {}
         self._gone: dict[str, None] = {}
         self._due: list[tuple[float, str]] = []  # a heap of (stale_s, uid); an entry that is not a pod's own is void
+        self._asked_s: float = -math.inf  # the latest time that an exit is held of
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -150,10 +154,13 @@ class Nodes:
         return "ended"
 
     def absent(self, uids: Iterable[str], now_s: int) -> list[str]:
-        """Uids of all pods that run but these, and but those learnt of within ABSENT_GRACE_S."""
+        """Uids of all pods that run but these, and but those learnt of within ABSENT_GRACE_S.
+
+        One that was learnt of long after now was so while the clock was ahead: it has no grace left.
+        """
         kept = set(uids)
         return [uid for uid, placed in self._placed.items()
-                if uid not in kept and now_s - placed.learnt_s >= ABSENT_GRACE_S]
+                if uid not in kept and abs(now_s - placed.learnt_s) >= ABSENT_GRACE_S]
 
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""
@@ -169,6 +176,11 @@ class Nodes:
 
     def _refresh(self, now_s: int) -> None:
         due, placed = self._due, self._placed
+        if now_s < self._asked_s:
+            for uid, pod in placed.items():
+                if pod.asked_s > now_s:
+                    self._ask(uid, pod, now_s)
+            self._asked_s = now_s
         while due and due[0][0] <= now_s:
             stale_s, uid = heapq.heappop(due)
             pod = placed.get(uid)
@@ -181,6 +193,7 @@ class Nodes:
     def _ask(self, uid: str, pod: _Placed, now_s: int) -> None:
         before_s = pod.exit_s
         pod.ask(now_s)
+        self._asked_s = max(self._asked_s, now_s)
         self._move(pod.node, before_s, pod.exit_s)
         heapq.heappush(self._due, (pod.stale_s, uid))
 

@@ -110,12 +110,16 @@ class CurvePool:
     def remaining_all(self, now_s: Moment) -> np.ndarray:
         """E[Tr | Tu] in whole seconds of every curve at `now_s`, by slot, float64 (capacity,); NaN where it is free.
 
-        ValueError where a request arrives later.
+        A request that arrives later, since the clock was ahead when it was admitted, is asked at uptime 0.
         """
         slots = np.flatnonzero(self._model >= 0)
+<<<<<<< HEAD
         uptimes_s = clock_second(now_s, "now_s") - self._arrival_s[slots]
         if (uptimes_s < 0.0).any():
             raise ValueError(f"now_s must be >= the last arrival {self._arrival_s[slots].max():.0f}, got {now_s!r}")
+=======
+        uptimes_s = np.maximum(whole_seconds(now_s, "now_s") - self._arrival_s[slots], 0.0)
+>>>>>>> origin/main
         answers = np.full(len(self._model), math.nan)
         answers[slots] = self.remaining(slots, uptimes_s)
         return answers

@@ -57,8 +57,8 @@ def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray
     """The best schedule by CP-SAT within `seconds`.
 
     floor: int64 (n_resources,), below which no peak is; hint: starts to begin at; their peaks bound the search.
-    most: int64 (n_resources,): peaks to stay within. goal: what is least: the priced `peak`; the `delay`, a sum over
-    jobs; or the `makespan`, the last end in any sample. bound is of the goal.
+    most: int64 (n_resources,): peaks to stay within. goal: what is least: the priced `peak`; the `delay`, how far jobs
+    are from the baseline, a sum over them; or the `makespan`, the last end in any sample. bound is of the goal.
     """
     from ortools.sat.python import cp_model
 
@@ -66,7 +66,7 @@ def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray
     if goal == "peak":
         model.minimize(cp_model.LinearExpr.weighted_sum(tops, problem.prices.tolist()))
     elif goal == "delay":
-        model.minimize(cp_model.LinearExpr.sum(starts) - int(problem.low.sum()))
+        model.minimize(cp_model.LinearExpr.sum(_moved(model, problem, starts)))
     else:
         longest = problem.samples.durations.max(axis=0)
         end = model.new_int_var(0, int((problem.high + longest).max()), "")
@@ -129,6 +129,21 @@ def _model(cp_model: Any, problem: Problem, floor: np.ndarray, hint: np.ndarray 
         for top, value in zip(tops, problem.peak_of(hint).tolist(), strict=True):
             model.add_hint(top, value)
     return model, starts, tops
+
+
+def _moved(model: Any, problem: Problem, starts: Sequence[Any]) -> list[Any]:
+    """How far each job is from the baseline, either way."""
+    found = []
+    for start, base, low, high in zip(starts, problem.instance.baseline.tolist(), problem.low.tolist(),
+                                      problem.high.tolist(), strict=True):
+        if base <= low:
+            found.append(start - base)
+            continue
+        far = model.new_int_var(0, max(base - low, high - base), "")
+        model.add(far >= start - base)
+        model.add(far >= base - start)
+        found.append(far)
+    return found
 
 
 def _add(model: Any, constraint: Any, kept: list[Any]) -> None:

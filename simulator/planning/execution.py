@@ -64,10 +64,11 @@ def executed(instance: Instance, starts: np.ndarray, runs: Runs) -> np.ndarray:
 class Executed:
     """What was observed, one row a run (COSPiS, section 5.1).
 
-    peak: (n_runs, n_resources). reduction_pct: below the peak of the requested starts in the same run, %; higher =
-    better. under_pct: by how much the observed peak exceeds the planned one, % of the planned, 0 where it does not;
-    over_pct: the reverse; lower = better. late_s: sum over jobs of the time that they ended after their deadline,
-    seconds; late_pct: share of jobs that did; lower = better. Reductions and errors are of the first resource.
+    peak: (n_runs, n_resources). reduction_pct: below the peak of the requested starts in the same run (of those that
+    an earlier plan gave, where it did), %; higher = better. under_pct: by how much the observed peak exceeds the
+    planned one, % of the planned, 0 where it does not; over_pct: the reverse; lower = better. late_s: sum over jobs of
+    the time that they ended after their deadline, seconds; late_pct: share of jobs that did; lower = better. Reductions
+    and errors are of the first resource.
     """
 
     peak: np.ndarray
@@ -79,10 +80,10 @@ class Executed:
 
 
 def execute(instance: Instance, schedule: Schedule, runs: Runs) -> Executed:
-    """Run the schedule, and the requested starts, on the same days."""
+    """Run the schedule, and the baseline's starts, on the same days."""
     real = executed(instance, schedule.starts, runs)
     peak = peaks(real, runs.durations, runs.usage)
-    manual = peaks(executed(instance, instance.requested, runs), runs.durations, runs.usage)
+    manual = peaks(executed(instance, instance.baseline, runs), runs.durations, runs.usage)
     planned = max(float(schedule.peak[0]), 1e-12)
     late = np.maximum(real + runs.durations - instance.deadlines, 0)
     error = 100.0 * (peak[:, 0] - planned) / planned

@@ -8,6 +8,8 @@ import numpy as np
 
 MAX_TIME = 1 << 40
 """Steps; later times are refused, so that sums of times stay whole numbers."""
+_MAX_UNITS = 1e9
+"""Of one job's usage, so that sums of work stay whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Job:
     deadline: u; when it has to have ended. durations: int64 (n_runs,), steps that past runs took, at least 1.
     usage: float64 (n_runs, n_resources), what the same runs used, 0 or more; the run in row i took `durations[i]`.
         A job of one resource may give (n_runs,). parents: names of the jobs that have to end before this one starts.
+    planned_start: where an earlier plan put it, None = nowhere; a new plan moves it no further than it must.
 
     Refused with ValueError, naming the job and the value: an empty history, durations and usage of unequal length,
     durations below 1, negative or not finite usage, negative times, a job that is its own parent.
@@ -33,12 +36,15 @@ class Job:
     durations: np.ndarray
     usage: np.ndarray
     parents: tuple[str, ...] = ()
+    planned_start: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name of a job must be a text that is not empty, got {self.name!r}")
         for title in ("requested_start", "flexibility", "deadline"):
             object.__setattr__(self, title, self._whole(title, getattr(self, title)))
+        if self.planned_start is not None:
+            object.__setattr__(self, "planned_start", self._whole("planned_start", self.planned_start))
         durations = np.asarray(self.durations)
         usage = np.asarray(self.usage, np.float64)
         usage = usage[:, None] if usage.ndim == 1 else usage
@@ -82,7 +88,9 @@ class Instance:
 
     Derived: order, int64 (n,): parents before children, else by requested start. parents: of each job, its rows.
     unit: float64 (n_resources,): usage is planned in whole units of that size, rounded up: 1 where all usage is whole,
-        else 1/1,000 of the largest usage. earliest: int64 (n,), the start by the shortest durations of all ancestors.
+        else 1/1,000 of the largest usage, but at most 1/10 of the median job's largest: one job that is far larger
+        than all others does not make them one size.
+    earliest: int64 (n,), the start by the shortest durations of all ancestors.
 
     Refused with ValueError, naming the job: parents that do not exist, cycles, a deadline before the earliest end,
     parents whose shortest runs end after the latest start, another number of resources, wider than the capacity.
@@ -119,9 +127,12 @@ class Instance:
         object.__setattr__(self, "order", self._order())
         self._check_capacity()
         object.__setattr__(self, "earliest", self._earliest())
-        largest = np.max([job.usage.max(axis=0) for job in self.jobs], axis=0)
+        most = np.stack([job.usage.max(axis=0) for job in self.jobs])
+        largest = most.max(axis=0)
         is_whole = np.all([(job.usage == np.floor(job.usage)).all(axis=0) for job in self.jobs], axis=0)
-        object.__setattr__(self, "unit", np.where(is_whole & (largest <= 1e6), 1.0, np.maximum(largest, 1e-9) / 1e3))
+        typical = np.array([np.median(own[own > 0]) if (own > 0).any() else 0.0 for own in most.T])
+        parts = np.maximum(np.minimum(largest / 1e3, typical / 10), np.maximum(largest, 1e-9) / _MAX_UNITS)
+        object.__setattr__(self, "unit", np.where(is_whole & (largest <= _MAX_UNITS), 1.0, parts))
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -130,6 +141,17 @@ class Instance:
     def requested(self) -> np.ndarray:
         """Requested starts, int64 (n,)."""
         return np.array([job.requested_start for job in self.jobs], np.int64)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether an earlier plan put some job somewhere."""
+        return any(job.planned_start is not None for job in self.jobs)
+
+    @property
+    def baseline(self) -> np.ndarray:
+        """Starts without this plan, int64 (n,): the planned ones, within the flexibility; else the requested ones."""
+        planned = [job.requested_start if job.planned_start is None else job.planned_start for job in self.jobs]
+        return np.clip(np.array(planned, np.int64), self.requested, np.maximum(self.latest, self.requested))
 
     @property
     def deadlines(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from sojourn.simulator.planning.job import Instance
 from sojourn.simulator.planning.problem import MAX_CELLS, Problem
 from sojourn.simulator.planning.samples import ESTIMATORS, Samples, drawn_pairs, estimated
 from sojourn.simulator.planning.schedule import Schedule
-from sojourn.simulator.planning.search import Searched, search
+from sojourn.simulator.planning.search import Searched, held, search
 from sojourn.simulator.planning.windows import easiest_windows, windows_of
 
 ALPHA_STEP = 0.1
@@ -174,13 +174,13 @@ def _planned(self: Planner, instance: Instance, settings: PlanSettings) -> Sched
             reason = f"{what}{most}: requested starts were kept"
     problem = Problem(instance, samples, _floor(len(samples), alpha))
     is_requested = found.starts is None
-    starts = instance.requested if found.starts is None else found.starts
+    starts = instance.baseline if found.starts is None else held(problem, found.starts, limits.seed)
     objective = problem.cost_of(starts)
     bound = min(found.bound if np.isfinite(found.bound) else 0.0, objective)
     return Schedule(
         self.name, starts, problem.peak_of(starts) * instance.unit, "requested" if is_requested else found.status,
         objective, bound, 100.0 * (objective - bound) / max(objective, 1), float(alpha) if self.is_sampled else None,
-        100.0 * float(problem.is_broken(starts).mean()), int((starts - instance.requested).sum()),
+        100.0 * float(problem.is_broken(starts).mean()), int(np.abs(starts - instance.baseline).sum()),
         time.monotonic() - began_s, reason)
 
 

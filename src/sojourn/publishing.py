@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ _AT_FDCWD, _EXCHANGE = -100, 2
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 """No room on the disk, in a file or in a quota."""
+_FRESH, _LEFT_S = "fresh.", 3_600
 _HAS_FOLDER_FILES = hasattr(os, "O_DIRECTORY")
 """Whether a folder can be opened, and so flushed: not on Windows."""
 
@@ -85,7 +88,7 @@ def publish_files(target: Path, contents: Mapping[str, bytes], mark: str,
 
     mark: as in `publish_folder`. others: where it is given, an older one may hold these names besides, and anything
     else is somebody's own: ValueError. Also ValueError where the folder is not known by its mark, OSError where the
-    disk fails: it then stays as it was.
+    disk fails: it then stays as it was. What a killed call for the same target left an hour ago or more is removed.
     """
     _check_replaceable(target, mark)
     known = {*contents, *(others or ())}
@@ -93,7 +96,8 @@ def publish_files(target: Path, contents: Mapping[str, bytes], mark: str,
     if odd and others is not None:
         raise ValueError(f"{target} must hold nothing but {', '.join(sorted(known))}, got {odd[0]!r}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    _sweep(target)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.{_FRESH}", dir=target.parent))
     try:
         for name, content in contents.items():
             with naming(target / name):
@@ -142,6 +146,16 @@ def exchange(one: Path, other: Path) -> bool:
     if number in _CANNOT:
         return False
     raise OSError(number, os.strerror(number), str(other))
+
+
+def _sweep(target: Path) -> None:
+    """Remove temporary folders that killed calls left beside the target; a call takes seconds, not an hour."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{_FRESH}*"):
+        try:
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
+        except FileNotFoundError:  # another call has removed it, or is done with it
+            continue
 
 
 def _check_replaceable(target: Path, mark: str) -> None:

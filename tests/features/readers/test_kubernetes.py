@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_pods import SIX_S, event, listed, maker, pod, recording, stamp
-from mutations import EDITS, Edits, check_read_or_refused, mutated
+from mutations import EDITS, RAW, Edits, check_read_or_refused, mutated, paths, with_raw
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
@@ -440,3 +440,34 @@ def test_mutated_recordings_are_read_or_refused_never_worse(tmp_path: Path, whol
     path = tmp_path / "pods.json"
     path.write_bytes(mutated(gzip.compress(whole, mtime=0) if is_gzip else whole, edits))
     check_read_or_refused("kubernetes", path)
+
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"zone": "a"}},
+        "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}
+DOCUMENTS = {
+    "list": {"kind": "List", "items": [pod("a", -60), pod("b", -60, 600, owner=("Job", "j")), NODE]},
+    "event": {"type": "ADDED", "object": pod("c", 30, 90)},
+    "node": {"type": "MODIFIED", "object": NODE},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_value_of_a_document_mutated(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "pods.json"
+    whole = listed(pod("y", -90), pod("z", 0, 30)) + listed(pod("y", -90), pod("x", HOUR_S))
+    for place in paths(DOCUMENTS[name]):
+        for raw in [None, *RAW]:
+            path.write_text(whole + with_raw(DOCUMENTS[name], place, raw))
+            try:
+                check_read_or_refused("kubernetes", path)
+            except Exception as error:
+                error.add_note(f"{raw and raw[:20]} at {place}")
+                raise
+
+
+@pytest.mark.parametrize("thing", ["x", [1], 5, None])
+def test_a_watch_of_what_is_no_object_is_refused_by_rule(tmp_path: Path, thing: Any) -> None:
+    whole = listed(pod("a", -60)) + listed(pod("a", -60), pod("b", HOUR_S))
+    _, report = read(tmp_path, whole, json.dumps({"type": "ERROR", "object": thing}))
+    assert dict(report.refused) == {"document must be a List, a Pod or an event of a watch": 1}

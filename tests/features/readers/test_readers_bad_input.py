@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutations import EDITS, Edits, mutated
+from mutations import EDITS, Edits, check_read_or_refused, mutated, mutated_tables
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
@@ -218,3 +218,54 @@ def test_a_closed_file_is_named(tmp_path: Path) -> None:
         pytest.skip("this user may read every file")
     with pytest.raises(OSError, match=r"log\.swf"):
         read_trace("swf", path)
+
+
+TABLES: dict[str, tuple[str, list[str]]] = {
+    "csv": (",", ["id,user,created,deleted,submitted,duration,vcpus,memory_mb,gpu,status,requested_s",
+                  "a,ann,2026-11-01 00:00,2026-11-01 02:00,2026-11-01 00:00,7200,2,4096,0,DELETED,9000",
+                  "b,bob,2026-11-01 01:00,,2026-11-01 00:30,,1,2048,1,ACTIVE,9000",
+                  "c,bob,2026-11-01 01:00,2026-11-01 01:30,2026-11-01 01:00,1800,1,2048,1,DELETED,"]),
+    "openb": (",", OPENB_SAMPLE.decode().split()),
+    "swf": (" ", [GOOD_JOB, GOOD_JOB.replace("1 100", "2 130", 1), "3 140 5 60 8 -1 -1 8 600 -1 5 9 2 -1 1 1 -1 -1"]),
+    "openstack": ("\t", [line.replace(",", "\t") for line in (
+        "uuid,created_at,launched_at,terminated_at,deleted_at,updated_at,deleted,project_id,vm_state,vcpus,memory_mb",
+        "a,2026-01-05 03:00:00,2026-01-05 03:00:20,2026-01-05 04:00:00,,,7,p,deleted,2,4096",
+        "b,2026-01-05 03:30:00,2026-01-05 03:30:20,NULL,NULL,NULL,0,q,active,1,2048",
+        "c,2026-01-05 03:40:00,NULL,NULL,NULL,NULL,0,q,building,1,2048")]),
+    "slurm": ("|", ["JobID|User|Account|Partition|State|Submit|Start|End|ReqCPUS|ReqMem|AllocCPUS|Timelimit",
+                    "1|ann|a|p|COMPLETED|2026-01-05T03:00:00|2026-01-05T03:01:00|2026-01-05T04:00:00|2|4G|2|02:00:00",
+                    "2|bob|a|p|RUNNING|2026-01-05T03:00:00|2026-01-05T03:01:00|Unknown|2|4G|2|02:00:00"]),
+}
+"""Reader -> the separator of its table, and lines of one."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", TABLES)
+def test_every_cell_and_column_mutated(tmp_path: Path, reader: str) -> None:
+    separator, lines = TABLES[reader]
+    path = tmp_path / "table"
+    path.write_text("\n".join(lines) + "\n")
+    read_trace(reader, path)  # what is mutated can be read
+    for what, text in mutated_tables(*lines, separator=separator):
+        path.write_text(text)
+        try:
+            check_read_or_refused(reader, path)
+        except Exception as error:
+            error.add_note(what)
+            raise
+
+
+def test_a_table_without_any_start_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "vms.csv"
+    path.write_text("id,created_at,deleted_at\na,NULL,2026-01-01 00:00:00\nb,NULL,2026-01-02 00:00:00\n")
+    with pytest.raises(ValueError, match=r"vms\.csv: must hold at least one request that ran, got none; refused: "
+                                         r"\{'created_at missing': 2\}"):
+        read_trace("csv", path)
+
+
+def test_starts_may_come_after_a_whole_block_without_any(tmp_path: Path) -> None:
+    path = tmp_path / "vms.csv"
+    rows = ["a,NULL,2026-01-01 00:00:00"] * 65_536 + ["b,2026-01-01 00:00:00,2026-01-02 00:00:00"]
+    path.write_text("\n".join(["id,created_at,deleted_at", *rows]) + "\n")
+    trace, report = read_trace("csv", path)
+    assert len(trace) == 1 and dict(report.refused) == {"created_at missing": 65_536}

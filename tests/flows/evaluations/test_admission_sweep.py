@@ -16,6 +16,7 @@ from sojourn.flows.evaluations.admission_claims import CLAIMS, judged_claims, ra
 from sojourn.flows.evaluations.admission_paper_figures import paper_figures
 from sojourn.flows.evaluations.admission_predicted import (
     ESTIMATE,
+    NO_ESTIMATE,
     TRUE,
     plans_of,
     predicted_runs,
@@ -99,6 +100,8 @@ def test_a_job_without_an_estimate_is_planned_for_a_day() -> None:
     jobs = _jobs(n=3)
     unknown = SubmittedJobs(jobs.names, jobs.submission_s, jobs.processing_s, jobs.cores, np.full(3, np.nan), jobs.row)
     assert plans_of(unknown, np.empty((0, 3)), (), "made")[ESTIMATE].tolist() == [DAY_S] * 3
+    plans = plans_of(unknown, np.full((1, 3), 90.0), (0.5,), "made", is_estimated=False)
+    assert list(plans) == [NO_ESTIMATE, TRUE, "made p50"]  # no user said a day, and nothing is capped by it
 
 
 @pytest.mark.slow

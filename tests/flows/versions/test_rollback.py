@@ -1,7 +1,8 @@
-"""Rollbacks: alias, folder and record move together; what is refused changes nothing; a kill leaves one champion."""
+"""Rollbacks: alias, folder and record move together; what is refused changes nothing; what is cut off is finished."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 from contextlib import closing
@@ -14,14 +15,14 @@ from mlflow import MlflowClient
 from made_bundles import Made
 from made_store import promoted
 from sojourn.flows.outside.pull import ModelUri, find_version
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
+from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.champion import load_rivals
-from sojourn.flows.versions import rollback as rollback_module
+from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
-from sojourn.flows.versions.rollback import LEFT_TAG, roll_back
+from sojourn.flows.versions.rollback import roll_back
 from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 from sojourn.serving.errors import BundleError
 
@@ -86,22 +87,129 @@ def test_a_version_whose_artifacts_are_gone_or_changed_is_refused(made: Made, st
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL."""
+    """Stands for SIGKILL: nothing after it is done, no lock is kept."""
 
 
-def test_killed_between_alias_and_folder_the_next_command_publishes(made: Made, store: Path, two: Tracker,
-                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise Killed
+STEPS = ("whole_file", "create_run", "set_model_version_tag", "delete_registered_model_alias",
+         "set_registered_model_alias", "whole_file again", "publish_files", "set_terminated", "_remove")
+KILLS = [(step, is_after) for step in STEPS for is_after in (False, True)
+         if not (step.startswith("whole_file") and is_after)]
 
-    with monkeypatch.context() as patched:
-        patched.setattr(rollback_module, "publish_files", killed)
-        with pytest.raises(Killed):
-            roll_back(two, store, NAME, 1, "x")
+
+def _fails_at(tracker: Tracker, patched: pytest.MonkeyPatch, step: str, error: BaseException, *,
+              is_after: bool = False) -> None:
+    """From now on a step of a rollback raises instead of its work, or after it."""
+    name, _, again = step.partition(" ")
+    left = [2 if again else 1]
+    owner = promotion_journal if hasattr(promotion_journal, name) else tracker._client._client
+    real = getattr(owner, name)
+
+    def step_or_error(*args: object, **kwargs: object) -> object:
+        left[0] -= 1
+        if left[0] <= 0 and not is_after:
+            raise error
+        done = real(*args, **kwargs)
+        if left[0] <= 0:
+            raise error
+        return done
+
+    patched.setattr(owner, name, step_or_error)
+
+
+def _decided(made: Made, store: Path, tracker: Tracker, why: str) -> None:
+    """Version 1 is champion by a person's decision, version 2 is not taken again, and it is recorded once."""
+    assert tracker.aliases(NAME) == {CHAMPION: 1}
+    assert read_sha256(store / "bundles" / NAME) == BundleBytes.read(made.folders["hazard"]).sha256
+    assert (tracker.version_tags(NAME, 2).get(LEFT_TAG), tracker.version_tags(NAME, 1).get(LEFT_TAG)) == (why, None)
+    assert not list((store / "promotions").glob("*"))
+    found = [run for run in tracker.run_records() if run.tags.get("kind") == "rollback"]
+    assert [(run.status, run.tags["from"], run.tags["to"], run.tags["why"]) for run in found] == [
+        ("FINISHED", "2", "1", why)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "is_after"), KILLS)
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_a_rollback_that_is_killed_at_any_step_is_finished_by_itself_again(
+        made: Made, store: Path, two: Tracker, step: str, is_after: bool, is_repaired: bool) -> None:
+    two.set_alias(NAME, CHALLENGER, 1)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        _fails_at(two, patched, step, Killed(), is_after=is_after)
+        roll_back(two, store, NAME, 1, "x")
+    if is_repaired and step != "whole_file":  # nothing was decided before that one
+        repair_store(store, two, [NAME])
+        _decided(made, store, two, "x")
+    done = roll_back(two, store, NAME, 1, "x")
+    assert (done.before, done.version) == (2, 1)
+    _decided(made, store, two, "x")
+    assert promoted(made, store, two, "once").alias == CHALLENGER  # the bytes of version 2
+    assert two.version_of(NAME, CHAMPION) == 1
+
+
+def test_a_rollback_on_a_full_disk_says_so_each_time_and_is_finished_with_room(made: Made, store: Path,
+                                                                              two: Tracker) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        _fails_at(two, patched, "publish_files", OSError(errno.ENOSPC, "no space left"))
+        for _ in range(2):
+            with pytest.raises(OSError, match="no space left"):
+                roll_back(two, store, NAME, 1, "x")
+        lines: list[str] = []
+        repair_store(store, two, (), lines.append)
+        assert "the rollback in " in lines[0] and " was cut off and cannot be finished now: " in lines[0]
+    repair_store(store, two, (), lines.append)
+    assert lines[-1] == "finished the rollback of made to version 1, which was cut off"
+    _decided(made, store, two, "x")
+
+
+def test_of_two_decisions_the_later_one_counts(made: Made, store: Path, two: Tracker) -> None:
+    promoted(made, store, two, "uptime")
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        _fails_at(two, patched, "publish_files", Killed())
+        roll_back(two, store, NAME, 1, "first")
+    (store / "promotions" / f"rollback-{NAME}.json").write_text("{")  # and it cannot be finished
+    assert roll_back(two, store, NAME, 2, "second").before == 1
+    repair_store(store, two, [NAME], lambda line: pytest.fail(line))
+    assert two.version_of(NAME, CHAMPION) == 2
+    assert {number: two.version_tags(NAME, number).get(LEFT_TAG) for number in (1, 2, 3)} == {
+        1: "second", 2: None, 3: "first"}
+
+
+def test_an_alias_that_was_moved_after_a_cut_off_rollback_stays(store: Path, two: Tracker) -> None:
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        _fails_at(two, patched, "publish_files", Killed())
+        roll_back(two, store, NAME, 1, "x")
+    two.set_alias(NAME, CHAMPION, 2)
+    repair_store(store, two, [NAME], lambda line: None)
+    assert two.version_of(NAME, CHAMPION) == 2
+
+
+def test_a_version_that_failed_gates_is_refused_unless_it_is_meant(store: Path, two: Tracker) -> None:
+    for gate, found in (("accuracy", "FAILED: 0.31 against 0.25"), ("placement", "FAILED: no gain"),
+                        ("size", "passed: 1 MB")):
+        two.tag_version(NAME, 1, f"gate.{gate}", found)
+    two.set_alias(NAME, CHALLENGER, 1)
+    refused = r"got 1, which failed accuracy \(0\.31 against 0\.25\); placement \(no gain\); --despite-gates makes"
+    with pytest.raises(ValueError, match=refused):
+        roll_back(two, store, NAME, 1, "x")
+    assert two.aliases(NAME) == {CHAMPION: 2, CHALLENGER: 1}
+    done = roll_back(two, store, NAME, 1, "x", is_despite_gates=True)
+    assert done.despite == ("accuracy", "placement")
+    assert next(two.finished("kind", "rollback")).tags["despite_gates"] == "accuracy, placement"
+    assert roll_back(two, store, NAME, 1, "x").run_id == done.run_id  # done already: the same call says the same
+    assert two.aliases(NAME) == {CHAMPION: 1}
+
+
+def test_one_version_never_carries_two_aliases(store: Path, two: Tracker) -> None:
+    two.set_alias(NAME, CHALLENGER, 1)
+    two.set_alias(NAME, CHAMPION, 1)
+    assert two.aliases(NAME) == {CHAMPION: 1}
+    two.set_alias(NAME, CHALLENGER, 1)
+    assert two.aliases(NAME) == {CHAMPION: 1}
+    MlflowClient(two.uri.plain).set_registered_model_alias(NAME, CHALLENGER, "1")  # in MLflow's page
     lines: list[str] = []
     repair_store(store, two, [NAME], lines.append)
-    assert read_sha256(store / "bundles" / NAME) == BundleBytes.read(made.folders["hazard"]).sha256
-    assert any("now holds the champion, version 1" in line for line in lines)
+    assert two.aliases(NAME) == {CHAMPION: 1}
+    assert lines[0] == "version 1 of made is champion, so it is challenger no more"
 
 
 def test_an_alias_that_points_nowhere_is_named_and_can_be_moved(made: Made, store: Path, two: Tracker) -> None:

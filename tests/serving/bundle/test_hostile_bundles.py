@@ -15,7 +15,6 @@ import threading
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +25,7 @@ import pytest
 
 from made_bundles import Made, rewrite
 from made_forests import made_bundle, random_forest
+from mutations import RAW, paths, with_raw
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving import BundleError, Predictor, load_bundle
@@ -40,7 +40,6 @@ from sojourn.serving.forest.onnx_reader import read_forest
 
 KINDS = ("hazard", "hazard-limit", "uptime", "once")
 UPTIMES_S = (0.0, 60.0, 7_200.0, 1e12, 1e300)
-Path_ = tuple[str | int, ...]
 
 
 @pytest.fixture
@@ -73,22 +72,6 @@ def is_refused(folder: Path, request: dict[str, Any]) -> bool:
     return False
 
 
-def paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """The place of every value in a document; of lists that of the first and the last element."""
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for name in value:
-            yield from paths(value[name], (*path, name))
-    elif isinstance(value, list):
-        for idx in {0, len(value) - 1} if value else ():
-            yield from paths(value[idx], (*path, idx))
-
-
-RAW = ["null", "true", "-1", "0", "1.5", "NaN", "-Infinity", "1e400", "9" * 400, "9" * 5_000, '"x"', '"\\ud800"', "[]",
-       "{}", "[[1]]", "[" * 300 + "]" * 300, "[" * 10_000 + "]" * 10_000]  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_the_schema_mutated(made: Made, tmp_path: Path, kind: str) -> None:
@@ -98,16 +81,7 @@ def test_every_field_of_the_schema_mutated(made: Made, tmp_path: Path, kind: str
     n_refused = n_all = 0
     for path in paths(whole):
         for raw in [None, *RAW]:
-            document = json.loads(json.dumps(whole))
-            parent = document
-            for step in path[:-1]:
-                parent = parent[step]
-            if raw is None:
-                del parent[path[-1]]
-            else:
-                parent[path[-1]] = "@here@"
-            text = json.dumps(document).replace('"@here@"', raw or "")
-            rewrite(folder, "schema.json", text.encode())
+            rewrite(folder, "schema.json", with_raw(whole, path, raw).encode())
             n_refused += is_refused(folder, request)
             n_all += 1
     assert 0.3 * n_all < n_refused < n_all

@@ -61,12 +61,35 @@ def test_held_exits_are_those_asked_anew(made_pods: list[tuple[int, int]], asked
     held, predictor = fixed_nodes(totals_s)
     for idx, (_, age_s) in enumerate(made_pods):
         held.placed(pod(str(idx), "n", startTime=_time(NOW_S - age_s)), NOW_S)
-    for now_s in sorted(NOW_S + each_s for each_s in asked_s):
+    for now_s in (NOW_S + each_s for each_s in asked_s):  # in any order: the clock may be set back
         anew = []
         for name, arrival_s in predictor.admitted:
             uptime_s = now_s - arrival_s
             anew.append(now_s + predictor.predict({"user": name}, 0).remaining(uptime_s))
         assert held.exit_s("n", now_s) == max(anew)
+
+
+@pytest.mark.parametrize("kind", ["hazard", "uptime", "once"])
+def test_a_clock_ahead_for_one_question_leaves_no_exit_behind(made: Made, kind: str) -> None:
+    """44 days ahead for one question: asked then, a pod's exit is held for as long."""
+    bundle = load_bundle(made.folders[kind])
+    now_s = made.trace.horizon_s
+    cluster = Nodes(Predictor(bundle), PodColumns.of(bundle.schema.encoder, {"cpu_cores": "requests.cpu"}), epoch_s=0,
+                    n_pods_max=10)
+    request = {"containers": [{"resources": {"requests": {"cpu": "2"}}}], "nodeName": "n"}
+    cluster.placed({"metadata": {"uid": "1"}, "spec": request}, now_s)
+    before_s = cluster.exit_s("n", now_s)
+    ahead_s = cluster.exit_s("n", now_s + 44 * 86_400)
+    assert ahead_s is not None and ahead_s > now_s + 44 * 86_400
+    assert cluster.exit_s("n", now_s) == before_s
+
+
+def test_a_pod_placed_while_the_clock_was_ahead() -> None:
+    cluster, _ = fixed_nodes({"a": 2 * HOUR_S})
+    cluster.placed(pod("a", "n"), NOW_S + 44 * 86_400)
+    assert cluster.exit_s("n", NOW_S) == NOW_S + 2 * HOUR_S
+    assert cluster.exit_s("n", NOW_S + 60) == NOW_S + 2 * HOUR_S  # held
+    assert cluster.absent([], NOW_S + 60) == ["uid-a"]  # learnt of 44 days after now: no grace
 
 
 @pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])

@@ -77,3 +77,13 @@ def test_parents_come_before_children_and_shortest_runs_give_the_earliest_starts
 def test_usage_that_is_not_whole_is_planned_in_thousandths_of_the_largest() -> None:
     assert Instance((GOOD,)).unit.tolist() == [1.0]
     assert Instance((later("b", usage=np.array([0.5, 2.0])),)).unit.tolist() == [0.002]
+
+
+def test_one_huge_job_does_not_change_the_unit_of_all() -> None:
+    run = np.array([10])
+    others = [Job(f"{k}", 0, 5, 20, run, np.array([24.0])) for k in range(4)]
+    day = Instance((*others, Job("typo", 0, 5, 20, run, np.array([24_000_000.0]))))
+    assert day.unit.tolist() == [1.0]  # and not 24,000
+    day = Instance((*others, Job("half", 0, 5, 20, run, np.array([0.5])), Job("typo", 0, 5, 20, run, np.array([24e6]))))
+    assert day.unit.tolist() == [2.4]  # a tenth of the median job's 24
+    assert Instance((*others, Job("half", 0, 5, 20, run, np.array([0.5])))).unit.tolist() == [0.024]
