@@ -102,7 +102,7 @@ def run_predicted(config: AdmitConfig) -> None:
         raise ValueError(f"{name} must have jobs after day {from_day}, for predictors learn from the days before, got "
                          "none")
     with stage("learn"):
-        from_s = chosen[0] * DAY_S
+        from_s = trace.begin_s + chosen[0] * DAY_S
         folder = predict.removeprefix("bundle:")
         predictor = (bundle_predictor(trace, folder, from_s, content_hash(config.source)) if folder != predict
                      else fitted_predictor(trace, predict, from_s, seed=config.seed))
@@ -111,7 +111,7 @@ def run_predicted(config: AdmitConfig) -> None:
     with stage("predict") as report:
         for done, day in enumerate(chosen):
             report(done, len(chosen))
-            found = predictor.quantiles(days[day].row, day * DAY_S, config.quantiles)
+            found = predictor.quantiles(days[day].row, trace.begin_s + day * DAY_S, config.quantiles)
             plans[day] = plans_of(days[day], found, config.quantiles, "bundle" if folder != predict else predict,
                                   is_estimated=is_estimated)
     with stage("admit") as report:

@@ -41,7 +41,7 @@ from sojourn.flows.monitor.weeks import Week, weeks_of  # noqa: E402
 from sojourn.flows.monitor_config import MonitorConfig  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.monitor_page import clock_text, loss_text, monitor_page, verdict  # noqa: E402
+from sojourn.flows.reports.monitor_page import Clock, clock_text, loss_text, monitor_page, verdict  # noqa: E402
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG  # noqa: E402
 from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.models.drift import DAY_S  # noqa: E402
@@ -101,8 +101,8 @@ def monitor(config: MonitorConfig) -> Monitored:
                 with stage(f"act: {due.reason}"):
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
-    for line in [*verdict(check, weeks, advice, clock_text(None)),
-                 *loss_text(followed.losses, clock_text(None))]:
+    clock = _clock(followed)
+    for line in [*verdict(check, weeks, advice, clock), *loss_text(followed.losses, clock)]:
         console.print(line, soft_wrap=True)
     if action and due is not None:
         console.print(f"action  {due.reason}: {action}", soft_wrap=True)
@@ -206,9 +206,13 @@ def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[Acted
     return "retrain on data that holds the days since then (sojourn retrain), and look at the gates."
 
 
+def _clock(followed: Followed) -> Clock:
+    return clock_text(bool(followed.models) and followed.models[-1].is_dated)
+
+
 def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
           advice: str, due: ActedAlarm | None) -> str:
-    clock = clock_text(None)
+    clock = _clock(followed)
     versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")

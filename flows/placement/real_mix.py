@@ -79,7 +79,7 @@ def services_of(grids: Sequence[UsageGrid]) -> tuple[Services, np.ndarray]:
 
 
 def _batch(tasks: Trace, horizon_s: int, rng: np.random.Generator, gangs: GangParameters) -> BatchRequests:
-    table = tasks.requests
+    table = tasks.since_begin().requests
     table = table[table["arrival_s"].notna() & table["departure_s"].notna()]
     table = table[table["arrival_s"] < horizon_s].sort_values("arrival_s", kind="stable")
     arrival_s, departure_s = (table[name].to_numpy(np.int64) for name in ("arrival_s", "departure_s"))

@@ -50,7 +50,7 @@ class SubmittedJobs:
 
 
 def submitted_jobs(trace: Trace) -> SubmittedJobs:
-    """Jobs whose start and end were both observed.
+    """Jobs whose start and end were both observed; submission counts from the trace's begin.
 
     Submission: the column that the trace names (`meta["submit_column"]`), else arrival. Cores: rounded up, at least 1.
     A trace whose requests are tasks of a `job` (google-2011) has one rigid job of all its tasks: a core a task,
@@ -60,7 +60,7 @@ def submitted_jobs(trace: Trace) -> SubmittedJobs:
     requests = trace.requests
     is_whole = trace.is_start_known() & trace.is_event()
     column = str(trace.meta.get("submit_column", "arrival_s"))
-    submission = requests[column].fillna(0).to_numpy(np.int64)
+    submission = requests[column].fillna(trace.begin_s).to_numpy(np.int64) - trace.begin_s
     if "queued_s" in requests:
         submission = submission - requests["queued_s"].fillna(0.0).to_numpy().astype(np.int64)
     estimate = np.full(len(trace), np.nan)

@@ -30,17 +30,17 @@ FAR_Z = 3.0
 Clock = Callable[[float], str]
 
 
-def clock_text(start_unix_s: int | None) -> Clock:
-    """How a second on the predictor's clock is written: as a day and hour of it, or as UTC where its 0 is known.
+def clock_text(is_dated: bool) -> Clock:
+    """How a second on the predictor's clock is written: in UTC if it is a Unix second, else as a day and hour.
 
-    >>> clock_text(None)(90_000), clock_text(0)(90_000)
-    ('day 1, 01:00', '1970-01-02 01:00')
+    >>> clock_text(False)(90_000), clock_text(True)(1_793_532_600)
+    ('day 1, 01:00', '2026-11-01 11:30 UTC')
     """
     from datetime import UTC, datetime
 
     def text(time_s: float) -> str:
-        if start_unix_s is not None:
-            return f"{datetime.fromtimestamp(start_unix_s + time_s, UTC):%Y-%m-%d %H:%M}"
+        if is_dated:
+            return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M} UTC"
         day, rest = divmod(int(time_s), DAY_S)
         return f"day {day}, {rest // 3_600:02d}:{rest % 3_600 // 60:02d}"
 

@@ -28,6 +28,7 @@ from sojourn.serving.decisions.log_frames import (
     frames_of,
 )
 from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, LOST_COUNTS, SHADOW_WHOLE, WITHDRAWAL_WHOLE
+from sojourn.serving.inputs import UNIX_PHASE_S, WEEK_S
 
 _LISTS = ("edges", "shares", "grid", "residuals", "thresholds")
 
@@ -55,6 +56,11 @@ class LoggedModel:
     smearing: float
     training: Mapping[str, Any]
     reference: Mapping[str, Any] | None
+
+    @property
+    def is_dated(self) -> bool:
+        """True if its times are Unix seconds, see `Schema.is_dated`."""
+        return type(self.training.get("start_unix_s")) is int and self.phase_s % WEEK_S == UNIX_PHASE_S
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> LoggedModel:

@@ -113,13 +113,7 @@ class CurvePool:
         A request that arrives later, since the clock was ahead when it was admitted, is asked at uptime 0.
         """
         slots = np.flatnonzero(self._model >= 0)
-<<<<<<< HEAD
-        uptimes_s = clock_second(now_s, "now_s") - self._arrival_s[slots]
-        if (uptimes_s < 0.0).any():
-            raise ValueError(f"now_s must be >= the last arrival {self._arrival_s[slots].max():.0f}, got {now_s!r}")
-=======
-        uptimes_s = np.maximum(whole_seconds(now_s, "now_s") - self._arrival_s[slots], 0.0)
->>>>>>> origin/main
+        uptimes_s = np.maximum(clock_second(now_s, "now_s") - self._arrival_s[slots], 0.0)
         answers = np.full(len(self._model), math.nan)
         answers[slots] = self.remaining(slots, uptimes_s)
         return answers

@@ -139,14 +139,7 @@ class HostExits:
 
         Where the clock goes back, all hosts are looked at again: a clock that was ahead once leaves nothing behind.
         """
-<<<<<<< HEAD
         now = float(clock_second(now_s, "now_s"))
-        if now < self._now_s:
-            raise ValueError(f"now_s must be >= the last one asked, {self._now_s:.0f}, got {now_s!r}")
-        self._now_s = now
-=======
-        now = float(whole_seconds(now_s, "now_s"))
->>>>>>> origin/main
         hosts = self._hosts
         if now < self._now_s:
             hosts.due_s[hosts.n_members > 0] = -math.inf

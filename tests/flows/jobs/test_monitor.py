@@ -235,7 +235,7 @@ def test_what_ran_when_records_were_lost_is_followed_up_to_the_loss_only(
     assert len(ends) == n_known and ends.get(100, (100, False)) == (100, False)
     (loss,) = found.losses
     assert (loss.from_s, loss.heard_s, loss.n, loss.what) == (logged.from_s + 30, logged.from_s + 8_000, 1, what)
-    assert f"The log is not whole: {LOSS_WORDS[what]}: 1 from day" in loss_text(found.losses, clock_text(None))[0]
+    assert f"The log is not whole: {LOSS_WORDS[what]}: 1 from day" in loss_text(found.losses, clock_text(False))[0]
     week, = weeks_of(found, None, logged.from_s + 9_000, 3_600)
     assert week.is_partly_lost and not weeks_of(whole, None, logged.from_s + 9_000, 3_600)[0].is_partly_lost
 
@@ -316,7 +316,7 @@ def test_no_alarm_is_said_by_how_near_one_is() -> None:
     exits = DailyExits(0, np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 1)), np.ones(2))
 
     def told(*scores: float) -> str:
-        return verdict(DriftCheck(exits, np.array(scores), ()), [], "", clock_text(None))[0]
+        return verdict(DriftCheck(exits, np.array(scores), ()), [], "", clock_text(False))[0]
 
     assert told(0.1, 0.3).endswith("exits are as expected. What to do: nothing.")
     assert "stands at 94% of one" in told(0.1, 0.94) and "moving towards an alarm" in told(0.1, 0.94)
@@ -327,7 +327,7 @@ def test_weeks_whose_exits_are_far_off_are_named_and_alarms_are_counted() -> Non
     exits = DailyExits(0, np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 1)), np.ones(2))
     alarms = tuple(Alarm(day, 9, 8, 10, "at all ages", 20.0, 10.0, 3.0) for day in (12, 16))
     week = Week(3, 0, 10, 9, "", 0, {"exits_z": -4.2}, ())
-    lines = " ".join(verdict(DriftCheck(exits, np.array([0.1, 1.1]), alarms), [week], "retrain.", clock_text(None)))
+    lines = " ".join(verdict(DriftCheck(exits, np.array([0.1, 1.1]), alarms), [week], "retrain.", clock_text(False)))
     assert "Alarm, the last of 2; the first was noticed after day 13" in lines
     assert "began about day 9, 00:00 (between day 8, 00:00 and day 10, 00:00)" in lines
     assert "3 (z -4.2)" in lines
