@@ -25,9 +25,9 @@ SEEN_FROM, SEEN_TO = "seen_from_s", "seen_to_s"
 from then on a request is known and may be asked about; at that second it went out of observation, still running."""
 TIMES = ("arrival_s", "departure_s", "submit_s", SEEN_FROM, SEEN_TO)
 """Columns of requests that are times."""
-_TOLD_TIMES = ("creation_s", "ended_after_s", "ended_by_s")
+TOLD_TIMES = ("creation_s", "ended_after_s", "ended_by_s")
 """More of them, if they have no role: what readers tell beside a request's start and end."""
-METATIMES = ("test_from_s", "later_from_s")
+META_TIMES = ("test_from_s", "later_from_s")
 """Keys of `meta` that are times."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 
@@ -85,6 +85,9 @@ class Trace:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        start_unix_s = self.meta.get("start_unix_s")
+        if start_unix_s is not None and (isinstance(start_unix_s, bool) or not isinstance(start_unix_s, int)):
+            raise ValueError(f"meta's start_unix_s must be a whole number of seconds, got {start_unix_s!r}")
         object.__setattr__(self, "requests", _checked_requests(self.requests, self.roles, self.begin_s, self.horizon_s))
         if self.hosts is not None:
             object.__setattr__(self, "hosts", _checked_hosts(self.hosts, self.roles))
@@ -155,10 +158,10 @@ class Trace:
         >>> dated.requests["arrival_s"].tolist(), dated.begin_s, dated.span_s
         ([1700000005], 1700000000, 10)
         """
-        told = [name for name in _TOLD_TIMES if name not in self.roles.columns()]
+        told = [name for name in TOLD_TIMES if name not in self.roles.columns()]
         named = {name: self.requests[name] + by_s for name in (*TIMES, *told) if name in self.requests}
         usage = None if self.usage is None else self.usage.assign(time_s=self.usage["time_s"] + by_s)
-        meta = {name: value + by_s if name in METATIMES and value is not None else value
+        meta = {name: value + by_s if name in META_TIMES and value is not None else value
                 for name, value in self.meta.items() if name != "start_unix_s"}
         if start_unix_s is not None:
             meta["start_unix_s"] = start_unix_s

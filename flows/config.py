@@ -44,7 +44,7 @@ class RetrainConfig(SharedSettings):
     test_reader: str | None = None
     """The later file's reader; default: the trace's, with the same column map."""
     test_offset_s: int | None = None
-    """Where the later file's second 0 lies on the trace's clock, seconds; default: told by the dates of both."""
+    """When the later file begins on the trace's clock, seconds; not needed if both have dates."""
     is_overlap_allowed: bool = False
     """More than 5 % of the later file's requests may have begun before the trace's end."""
     is_shrunk_allowed: bool = False

@@ -45,7 +45,8 @@ class TraceSettings(BaseSettings):
     reader: str = "synthetic"
     """A reader's name, or `synthetic`."""
     horizon_s: int | None = Field(None, ge=1)
-    """When observation ended, seconds on the trace's clock; default: what the reader finds in the file."""
+    """When observation ended: seconds after the trace's begin, or a Unix second if it has dates; default: found in the
+    file."""
     column_map: tuple[str, ...] = ()
     """Of a reader that maps columns: what they are, `OURS=THEIRS` each; replaces what `map_file` says."""
     map_file: Path | None = None

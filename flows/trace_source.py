@@ -43,7 +43,7 @@ class ColumnOptions:
 class LaterFile:
     """A later file, on which what is fitted on a trace is judged; see `features.later_file`.
 
-    offset_s: where its second 0 lies on the trace's clock; None = told by both files' dates. is_overlap_allowed: more
+    offset_s: when it begins on the trace's clock; None if both files have dates. is_overlap_allowed: more
     than a few of its requests may have begun before the trace's end.
     """
 
@@ -64,7 +64,7 @@ class TraceSource:
     """All settings that decide which trace is read or made.
 
     file: the trace's file or folder; None = the synthetic trace. reader: a key of READERS, or `synthetic`.
-    horizon_s: when observation ended, seconds on the trace's clock; None = what the reader finds in the file.
+    horizon_s: when observation ended, see `read_trace`; None = what the reader finds in the file.
     n_requests, seed: of the generator. is_shrunk_allowed: a source that grows may hold less than at its last read.
     columns: how a table's columns are read. later: the file that judges; None = the trace's own later part does.
     """

@@ -82,6 +82,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
 def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, ReadReport]:
     """The trace at `path` read by the reader `name`, with that reader's keyword options.
 
+    horizon_s, an option of all: when observation ended, seconds after the trace's begin, or a Unix second if it has
+    dates.
+
     >>> read_trace("xlsx", "pods.xlsx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: reader must be one of alibaba-2018, ...; got 'xlsx'

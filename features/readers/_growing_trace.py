@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._declaration import Declaration
-from sojourn.features.readers._horizon import Horizon, cut_at
+from sojourn.features.readers._horizon import Horizon, cut_at, since_start
 from sojourn.features.readers._parts import Part
 from sojourn.features.trace import RESOURCES, Trace
 
@@ -40,6 +40,7 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
     if rows.empty:
         raise ValueError(f"{name}: must hold at least one request, got none; refused: {dict(ledger.report(0).refused)}")
     requests = _requests(rows, declaration)
+    horizon_s = since_start(horizon_s, declaration.origin_s)
     last_s = int(np.maximum(requests["arrival_s"].max(), requests["departure_s"].fillna(0).max()))
     horizon = Horizon(last_s if horizon_s is None else horizon_s, 1, int((requests["arrival_s"] > last_s).sum()),
                       last_s, len(requests), horizon_s is not None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from sojourn.features.frame_requests import FIRST_STAMP_S
 from sojourn.features.read_report import ReadLedger
 
 N_TIMES_MIN = 100
@@ -51,6 +52,17 @@ class Horizon:
             lines.append(f"few rows carry the horizon: next is {self.most_s:,} s, carried by {self.n_most:,} "
                          "(--horizon sets it)")
         return lines
+
+
+def since_start(declared_s: int | None, start_unix_s: int | None) -> int | None:
+    """A declared horizon as seconds since the start of a trace: a Unix second of a dated trace is moved there.
+
+    >>> since_start(1_767_312_000, 1_767_225_600), since_start(86_400, 1_767_225_600), since_start(86_400, None)
+    (86400, 86400, 86400)
+    """
+    if declared_s is None or start_unix_s is None or declared_s < FIRST_STAMP_S:
+        return declared_s
+    return declared_s - start_unix_s
 
 
 class LatestTimes:

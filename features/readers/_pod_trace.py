@@ -10,7 +10,7 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of, without_ended
+from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of, since_start, without_ended
 from sojourn.features.readers._placement_log import is_placement_log, placement_table
 from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
 from sojourn.features.readers._simkube import is_simkube, simkube_table
@@ -41,7 +41,7 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
     if horizon_s is None and int(last_s.max()) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone; record a second "
                          "list later")
-    horizon = horizon_of(last_s, horizon_s, n_rows=len(last_s))
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s), n_rows=len(last_s))
     requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
     roles = _roles(requests, table.owners)
     n_running, n_before = int(requests["departure_s"].isna().sum()), int((requests["arrival_s"] < 0).sum())

@@ -11,7 +11,7 @@ import pandas as pd
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, without_ended
+from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, since_start, without_ended
 from sojourn.features.readers._nova_rows import (
     NEEDED,
     NovaDump,
@@ -77,7 +77,7 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
     last_s = requests.pop("last_s").to_numpy(np.int64)
     if horizon_s is None and int(last_s.max()) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone")
-    horizon = horizon_of(last_s, horizon_s)
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s))
     requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
     roles = _roles(requests)
     _tell(dump, requests, horizon.time_s, origin_s, ledger)

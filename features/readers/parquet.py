@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._horizon import cut_at, horizon_of
+from sojourn.features.readers._horizon import cut_at, horizon_of, since_start
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Trace
 
@@ -35,9 +35,11 @@ def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Tra
     ledger = ReadLedger()
     ledger.read(len(trace))
     if horizon_s is not None:
-        if not 0 < horizon_s <= trace.horizon_s:
-            raise ValueError(f"horizon_s must be above 0 and at most the trace's own, {trace.horizon_s}, "
-                             f"got {horizon_s!r}")
+        since_s = since_start(horizon_s, trace.begin_s if trace.is_dated else None)
+        if since_s is None or not 0 < since_s <= trace.span_s:
+            raise ValueError(f"horizon_s must be above 0 and at most the trace's own, {trace.span_s} s after its "
+                             f"begin, got {horizon_s!r}")
+        horizon_s = trace.begin_s + since_s
         horizon = horizon_of(trace.end_s(), horizon_s)
         requests = cut_at(trace.requests, horizon, ledger, "requests.parquet")
         usage = trace.usage

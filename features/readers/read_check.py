@@ -9,7 +9,7 @@ import pandas as pd
 from sojourn.features.describe import duration_text
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._stamps import moment
-from sojourn.features.trace import TIMES, Trace
+from sojourn.features.trace import TIMES, TOLD_TIMES, Trace
 
 N_EXAMPLES, _WIDTH = 3, 44
 
@@ -82,7 +82,7 @@ def _columns(trace: Trace) -> list[dict[str, Any]]:
     for name in trace.requests.columns:
         column = trace.requests[name]
         clock = "Unix seconds" if trace.is_dated else "seconds on its own clock"
-        kind = clock if name in TIMES else "seconds" if name.endswith("_s") else "number"
+        kind = clock if name in (*TIMES, *TOLD_TIMES) else "seconds" if name.endswith("_s") else "number"
         if name == "request_id" or not pd.api.types.is_numeric_dtype(column):
             kind = "name"
         kind = str(units.get(name, kind))

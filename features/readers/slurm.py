@@ -10,7 +10,7 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, without_ended
+from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, since_start, without_ended
 from sojourn.features.readers._sacct_rows import sacct_rows
 from sojourn.features.readers._sacct_runs import CUT, SacctExport
 from sojourn.features.readers._stamps import checked_timezone, moment
@@ -59,7 +59,7 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
     last_s = runs["last_s"].to_numpy(np.int64)
     if horizon_s is None and int(last_s.max(initial=0)) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone")
-    horizon = horizon_of(last_s, horizon_s)
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s))
     runs = cut_at(runs.drop(columns="last_s"), horizon, ledger, source.name)
     roles = _named(runs)
     if censor_cut:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of
+from sojourn.features.readers._horizon import cut_at, horizon_of, since_start
 from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, text_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
@@ -34,10 +34,10 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
 
     Arrival is the start of running, submit + wait (that is what a replay places); `submit_s` is kept
     for splits and history by submit time. Departure is start + run; the horizon is the last departure.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
+    horizon_s: when observation ended, see `read_trace`, where that is known; else it is found in the file
     as docs/traces.md says.
-    Time 0 is the first job's submit, so that a log whose first year was cleaned away does not start with an
-    idle year; `meta["start_unix_s"]` is moved with it.
+    The trace begins at the first job's submit, so that a log whose first year was cleaned away does not start with an
+    idle year.
 
     cpu_cores: allocated processors, or the requested ones where those are missing. mem_gib: requested memory
     (KB per processor x processors), 0 where missing; used memory is known only at the end and never read.
@@ -76,12 +76,14 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     origin_s = int(submit_s.min())
     for name in ("submit_s", "arrival_s", "departure_s"):
         requests[name] -= origin_s
-    horizon = horizon_of(np.maximum(requests["departure_s"].to_numpy(np.int64), 1), horizon_s)
+    meta = _meta(source, header, origin_s)
+    horizon = horizon_of(np.maximum(requests["departure_s"].to_numpy(np.int64), 1),
+                         since_start(horizon_s, meta.get("start_unix_s")))
     requests = cut_at(requests, horizon, ledger, source.name)
     roles = _named(requests)
     if censor_cut:
         requests["is_cut"] = _is_cut(requests)
-    return trace_of(requests, horizon.time_s, roles, ledger, _meta(source, header, origin_s))
+    return trace_of(requests, horizon.time_s, roles, ledger, meta)
 
 
 SWF = Reader(

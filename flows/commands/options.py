@@ -55,8 +55,8 @@ TestPath = Annotated[Path | None, typer.Option(
 TestReader = Annotated[str | None, typer.Option(
     "--test-reader", help="Reader of the later file. [default: the trace's, with its column map]")]
 TestOffset = Annotated[int | None, typer.Option(
-    "--test-offset", help="Where the later file's second 0 lies on the trace's clock, seconds. [default: told by the "
-                          "dates of both files]")]
+    "--test-offset", help="When the later file begins on the trace's clock, seconds. [default: by the dates of "
+                          "both files]")]
 Overlap = Annotated[bool | None, typer.Option(
     "--allow-overlap", help="Take a later file of which more than 5 % of the requests began before the trace's end.")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
@@ -68,7 +68,8 @@ Confirmed = Annotated[list[str] | None, typer.Option(
                       "[default: none]")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
-    "--horizon", help="When the trace's observation ended, seconds on its clock. [default: found in the file]")]
+    "--horizon", help="When the trace's observation ended: seconds after its begin, or a Unix second if it has dates. "
+                      "[default: found in the file]")]
 MapPairs = Annotated[list[str] | None, typer.Option(
     "--map", help="Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, "
                   "submit, status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, "

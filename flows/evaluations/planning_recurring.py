@@ -31,11 +31,12 @@ _WITHOUT_EXECUTABLE = ("user", "cpu_cores", "requested_s")
 
 def recurring_days(trace: Trace, n_days: int, *, step_s: int = 60,
                    flexibility_s: int = 3_600) -> list[tuple[int, RecurringDay]]:
-    """Days spread over the later part of a log, with at least five recurring jobs each, by number.
+    """Days spread over the later part of a log, with at least five recurring jobs each, by number from its begin.
 
     A job recurs where user, executable and cores are the same; where the log has no executables, user, cores and
     requested time.
     """
+    trace = trace.since_begin()
     requests = trace.requests
     columns = _KEYS if "executable" in requests else _WITHOUT_EXECUTABLE
     key = recurring_key(requests, tuple(name for name in columns if name in requests))

@@ -33,12 +33,12 @@ def short_rows(trace: Trace, n_days: int, report: Report, *, limit_s: float = 5.
     """
     days = recurring_days(trace, n_days, flexibility_s=flexibility_s)
     encoder = default_encoder(trace)
-    model = fitted_before(trace, encoder, days[0][0] * DAY_S)
+    model = fitted_before(trace, encoder, trace.begin_s + days[0][0] * DAY_S)
     settings = PlanSettings(limits=Limits(limit_s=limit_s))
     rows: list[dict[str, Any]] = []
     for done, (day, each) in enumerate(days):
         report(done, len(days))
-        table = day_curves(trace, encoder, model, each, day * DAY_S)
+        table = day_curves(trace, encoder, model, each, trace.begin_s + day * DAY_S)
         sources: dict[str, Instance] = {f"history {n}": cut_history(each.instance, n) for n in CUTS}
         sources["history all"] = each.instance
         sources["model"] = with_model_history(each.instance, table, 1 << 30)

@@ -48,7 +48,7 @@ def test_the_later_file_is_read_as_the_trace_is(tables: tuple[Path, Path], tmp_p
     assert source.later.columns.file == past.with_name("past.csv.toml")
     ingested = ingested_trace(tmp_path / "store", source, input_hash(source))
     assert ingested.name == "past.csv+later.csv"
-    assert "the trace's end is second 90; the test file's second 0 is second 100" in ingested.report
+    assert "the trace's end is second 90; the test file begins at second 100" in ingested.report
     trace = Trace.load(ingested.folder)
     assert trace.requests["who"].tolist() == ["ann", "ann", "bob", "ann", "bob"]
     assert trace.end_s().tolist() == [30, 90, 90, 120, 160]

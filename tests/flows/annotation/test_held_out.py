@@ -41,7 +41,7 @@ def test_a_bound_is_the_quantile_given_the_age(learnt: Learnt, replayed: Replaye
         curve = builder.curve(learnt.rows.features[row].tolist())
         assert each.uptime_s == learnt.trace.horizon_s - learnt.rows.arrival_s[row]
         assert each.remaining_s == max(curve.quantile(0.9, each.uptime_s), 1)
-        assert each.end_unix_s == learnt.trace.meta["start_unix_s"] + learnt.rows.arrival_s[row] + each.total_s
+        assert each.end_unix_s == learnt.rows.arrival_s[row] + each.total_s
 
 
 def test_a_pod_is_named_by_its_column(learnt: Learnt) -> None:
@@ -65,7 +65,7 @@ def test_ends_of_the_training_window_decide_nothing(learnt: Learnt, replayed: Re
     """Requests that had ended a day before the cut, made ten times as short: the labels that are judged stay."""
     requests = learnt.trace.requests.copy()
     is_old = (requests["departure_s"] < learnt.split.test_from_s - 86_400).fillna(False)
-    start_s = requests["arrival_s"].fillna(0).clip(lower=0)
+    start_s = requests["arrival_s"].fillna(0).clip(lower=learnt.trace.begin_s)
     requests.loc[is_old, "departure_s"] = start_s + (requests["departure_s"] - start_s) // 10
     changed, same = _replayed(learnt, requests).held_out(), replayed.held_out()
     np.testing.assert_array_equal(changed.lifetime_s, same.lifetime_s)

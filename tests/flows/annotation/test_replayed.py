@@ -40,11 +40,9 @@ def test_a_trace_without_the_training_requests_goes_on_from_the_bundles_history(
 
 def test_what_came_after_the_bundles_history_is_held_out(learnt: Learnt) -> None:
     """The last week once more, after the bundle's end, with dates that say so."""
-    start = int(learnt.trace.meta["start_unix_s"])
-    shift_s = learnt.trace.horizon_s
+    shift_s = learnt.trace.span_s
     week = learnt.trace.select(learnt.trace.start_s() >= learnt.trace.horizon_s - 7 * DAY_S)
-    later = _with(Trace(week.requests, week.horizon_s, week.roles, meta=week.meta), week.requests,
-                  start_unix_s=start + shift_s)
+    later = week.moved(shift_s, learnt.trace.begin_s + shift_s)
     found = Replayed.of(load_bundle(learnt.folder), later)
     assert not found.has_own_history and len(found.held_out()) == len(found.rows) == len(week)
     assert found.trace.horizon_s == learnt.trace.horizon_s + shift_s
@@ -53,13 +51,11 @@ def test_what_came_after_the_bundles_history_is_held_out(learnt: Learnt) -> None
 
 
 def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
-    """A later export begins three days later: its times are three days less, its dates the same."""
-    requests = learnt.trace.requests.assign(arrival_s=learnt.trace.requests["arrival_s"] - 3 * DAY_S,
-                                            departure_s=learnt.trace.requests["departure_s"] - 3 * DAY_S)
-    requests = requests[~(requests["departure_s"] < 0).fillna(False)]
-    start = int(learnt.trace.meta["start_unix_s"])
-    other = Trace(requests, learnt.trace.horizon_s - 3 * DAY_S, learnt.trace.roles,
-                  meta={**learnt.trace.meta, "start_unix_s": start + 3 * DAY_S})
+    """A later export begins three days later: its dates are the same."""
+    requests, begin_s = learnt.trace.requests, learnt.trace.begin_s + 3 * DAY_S
+    requests = requests[~(requests["departure_s"] < begin_s).fillna(False)]
+    other = Trace(requests, learnt.trace.horizon_s, learnt.trace.roles,
+                  meta={**learnt.trace.meta, "start_unix_s": begin_s})
     found, same = (Replayed.of(load_bundle(learnt.folder), each) for each in (other, learnt.trace))
     clock = [found.rows.names.index(name) for name in ("hour", "weekday")]
     ids = found.trace.requests["request_id"].to_numpy()[found.rows.idx_request]
@@ -67,12 +63,11 @@ def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
     before = dict(zip(learnt.trace.requests["request_id"].to_numpy()[same.rows.idx_request],
                       same.rows.features[:, clock].tolist(), strict=True))
     assert found.rows.features[:, clock].tolist() == [before[each] for each in ids]
-    assert found.trace.horizon_s == learnt.trace.horizon_s and found.trace.meta["start_unix_s"] == start
+    assert found.trace.horizon_s == learnt.trace.horizon_s and found.trace.begin_s == begin_s
 
 
 def test_a_trace_that_ended_before_the_bundles_began_is_refused(learnt: Learnt) -> None:
-    start = int(learnt.trace.meta["start_unix_s"])
-    old = _with(learnt.trace, learnt.trace.requests, start_unix_s=start - 100 * DAY_S)
+    old = learnt.trace.moved(-100 * DAY_S, learnt.trace.begin_s - 100 * DAY_S)
     with pytest.raises(ValueError, match="trace must end after the bundle's training trace began, got one that ended"):
         Replayed.of(load_bundle(learnt.folder), old)
 
@@ -87,8 +82,7 @@ def test_a_column_that_the_trace_lacks_is_not_known(learnt: Learnt) -> None:
 
 
 def test_without_dates_the_clocks_are_one(learnt: Learnt) -> None:
-    meta = {name: value for name, value in learnt.trace.meta.items() if name != "start_unix_s"}
-    undated = Trace(learnt.trace.requests, learnt.trace.horizon_s, learnt.trace.roles, meta=meta)
+    undated = learnt.trace.since_begin()
     found = Replayed.of(load_bundle(learnt.folder), undated)
     assert not found.is_clock_known
     np.testing.assert_array_equal(found.rows.features, learnt.rows.features)

@@ -21,7 +21,7 @@ def test_jobs_of_a_log_are_submitted_before_they_start(tmp_path: Path) -> None:
     jobs = submitted_jobs(trace)
     assert (np.diff(jobs.submission_s) >= 0).all()
     assert jobs.submission_s[0] == 0
-    assert (trace.requests["arrival_s"].to_numpy()[jobs.row] == jobs.submission_s + 10).all()
+    assert (trace.requests["arrival_s"].to_numpy()[jobs.row] == trace.begin_s + jobs.submission_s + 10).all()
     assert (jobs.estimate_s == 2 * jobs.processing_s).all()
     assert jobs.load_s == int((jobs.processing_s * jobs.cores).sum())
 
