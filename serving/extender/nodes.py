@@ -69,9 +69,9 @@ class Nodes:
     """What runs where, as reported, with predictions kept fresh. One caller at a time.
 
     Exits are held until they change: a question first asks those pods again, on all nodes, that are due since the last
-    one. A clock that was ahead leaves nothing behind: where time goes back, exits that were asked later than now are
-    asked again, too. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is `epoch_s`
-    behind unix time. n_pods_max bounds the memory.
+    one. A clock that was ahead leaves nothing behind: if time goes back, exits that were asked later than now are asked
+    again, too. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is
+    `epoch_s` behind unix time. n_pods_max bounds the memory.
     """
 
     def __init__(self, predictor: Predictor, requests: Requests, *, epoch_s: int, n_pods_max: int) -> None:
@@ -177,9 +177,9 @@ class Nodes:
     def _refresh(self, now_s: int) -> None:
         due, placed = self._due, self._placed
         if now_s < self._asked_s:
-            for uid, pod in placed.items():
-                if pod.asked_s > now_s:
-                    self._ask(uid, pod, now_s)
+            for uid, held in placed.items():
+                if held.asked_s > now_s:
+                    self._ask(uid, held, now_s)
             self._asked_s = now_s
         while due and due[0][0] <= now_s:
             stale_s, uid = heapq.heappop(due)
