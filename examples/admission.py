@@ -10,7 +10,7 @@ from sojourn.simulator.admission import Admission, Job
 bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
 predictor, kept = Predictor.load(bundle), Path(tempfile.mkdtemp()) / "admission"
 machine = Admission(8, "best-fit", is_backfilling=True)
-request, now_s = {"cpu_cores": 4, "mem_gib": 16, "subscription": "s4", "zone": "z0"}, 28 * 86_400
+request, now_s = {"cpu_cores": 4, "mem_gib": 16, "subscription": "s4", "zone": "z0"}, 1_706_486_400
 planned_s = int(predictor.predict(request, now_s).quantile(0.9, 0))  # longer in one of ten cases
 for number in range(3):
     job = Job(now_s, planned_s, 4, now_s + planned_s, f"job-{number}")

@@ -13,7 +13,7 @@ from sojourn.simulator.rectification import RECTIFIERS, Rectify
 
 bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
 asked = Rectify("value", budget=5)
-pool = read_snapshot(Path(__file__).with_name("pool"), Predictor.load(bundle), now_s=28 * 86_400)
+pool = read_snapshot(Path(__file__).with_name("pool"), Predictor.load(bundle), now_s=1_706_486_400)
 table = migrations_table(pool, RECTIFIERS[asked.planner](pool.view, asked.budget, asked.long_s))
 for row in table.to_dict("records"):
     together = "" if row["n_together"] == 1 else f" with {row['n_together'] - 1} more"

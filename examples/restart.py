@@ -8,7 +8,7 @@ from sojourn.serving import Predictor
 
 bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
 kept = Path(tempfile.mkdtemp()) / "history"
-now_s = 28 * 86_400
+now_s = 1_706_486_400
 predictor = Predictor.load(bundle, history=kept)  # the first start: no snapshot yet, so the bundle's history
 pods = {}  # a scheduler keeps the id beside the pod: in an annotation, say
 for number in range(3):

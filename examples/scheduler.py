@@ -10,7 +10,7 @@ import numpy as np
 
 from sojourn.serving import HostExits, Predictor
 
-N_HOSTS, N_VMS, HOST_CORES, START_S, HOUR_S = 40, 2_000, 16, 28 * 86_400, 3_600
+N_HOSTS, N_VMS, HOST_CORES, START_S, HOUR_S = 40, 2_000, 16, 1_706_486_400, 3_600
 BUCKET_S = np.array([0.5, 1, 1.5, 2, 3, 4, 6, 12, 24, 168]) * HOUR_S
 """Extensions of a host's exit within one bucket cost the same (LAVA, section 4.2)."""
 

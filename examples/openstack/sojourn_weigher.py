@@ -40,7 +40,7 @@ class SojournWeigher(weights.BaseHostWeigher):
     def weigh_objects(self, weighed_obj_list, spec):
         try:
             self._load()
-            now_s = self._on_clock(time.time())
+            now_s = int(time.time())
             flavor = spec.flavor
             vm = self._predict(spec.project_id, spec.user_id, spec.availability_zone, flavor.vcpus, flavor.memory_mb,
                                flavor.root_gb, now_s)
@@ -57,14 +57,11 @@ class SojournWeigher(weights.BaseHostWeigher):
         if seen != self._seen:
             self.predictor, self._lives, self._seen = Predictor.load(CONF.sojourn.bundle), {}, seen
 
-    def _on_clock(self, unix_s):
-        return int(unix_s) - self.predictor.info()["training"]["start_unix_s"]
-
     def _exit_s(self, instances, now_s):
         """When the last of a host's VMs is predicted to leave; an empty host's exit is now."""
         for uuid, one in instances.items():
             if uuid not in self._lives:
-                start_s = min(self._on_clock(one.created_at.timestamp()), now_s)
+                start_s = min(int(one.created_at.timestamp()), now_s)
                 self._lives[uuid] = self._predict(one.project_id, one.user_id, one.availability_zone, one.vcpus,
                                                   one.memory_mb, one.root_gb, start_s)
         lives = (self._lives[uuid] for uuid in instances)

@@ -29,7 +29,7 @@ def test_synth_writes_the_same_trace_as_the_function(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["hosts.parquet", "requests.parquet", "trace.json"]
     expected, found = synthesize(1000, seed=4, days=7), Trace.load(folder)
     pd.testing.assert_frame_equal(found.requests, expected.requests)
-    assert (found.horizon_s, found.roles) == (7 * 86_400, expected.roles)
+    assert (found.span_s, found.roles) == (7 * 86_400, expected.roles)
     code, out, _ = _run("describe", folder)
     assert code == 0 and "1,000" in out
 
