@@ -156,8 +156,8 @@ def check_with_pdre(policy: str, kind: str, seed: int, hour: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["dapp", "dapp-daily", "dapp-short", "dapp-weighted"])
 def test_with_dvlas_moves_at_midnight_it_decides_as_the_slow_twin(policy: str) -> None:
-    n_begun = sum(check_with_pdre(policy, kind, seed, hour) for kind in KINDS for seed, hour in ((0, 0), (1, 0), (2, 5)))
-    assert n_begun > 0
+    seeds_and_hours = ((0, 0), (1, 0), (2, 5))
+    assert sum(check_with_pdre(policy, kind, *each) for kind in KINDS for each in seeds_and_hours) > 0
 
 
 def test_a_plan_of_midnight_begins_after_the_tags_of_midnight() -> None:
