@@ -17,6 +17,9 @@ def possible_dask(text: str) -> str:
     Traceback (most recent call last):
     ValueError: dask must be local, local:N or the address of a scheduler such as tcp://HOST:PORT, got 'yes'
     """
+    if "@" in text:  # Dask knows no users; it would log and show what stands there
+        raise ValueError("dask must be the address of a scheduler without a user and a password, got "
+                         f"{len(text)} characters with an @")
     if not (LOCAL.fullmatch(text) or re.fullmatch(r"[a-z]+://\S+", text)):
         raise ValueError("dask must be local, local:N or the address of a scheduler such as tcp://HOST:PORT, "
                          f"got {text!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 EXTENDER = "extender"
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
@@ -28,6 +29,11 @@ def main() -> None:
             raise
         print(f"error: {_words(missing, arguments)}", file=sys.stderr)
         sys.exit(2)
+    except Exception:  # a fault of this program: its traceback is a text that leaves, too
+        from sojourn.flows.tracking_uri import without_secrets
+
+        print(without_secrets(traceback.format_exc()), file=sys.stderr, end="")
+        sys.exit(1)
 
 
 def _flush() -> None:

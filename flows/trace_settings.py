@@ -15,7 +15,7 @@ from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.trace_source import ColumnOptions
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.tracking_uri import TrackingUri, possible_uri
 
 
 class TraceSettings(BaseSettings):
@@ -118,16 +118,7 @@ class TraceSettings(BaseSettings):
     def _possible_uri(cls, value: TrackingUri | None) -> TrackingUri | None:
         if value is None or not value.plain:
             return None
-        if "://" not in value.plain:  # not shown: it may be a password alone
-            raise ValueError("tracking_uri must be a URI such as http://HOST:PORT or postgresql://HOST/DATABASE, "
-                             f"got {len(value.plain)} characters without ://")
-        if value.is_file and value.database is None:
-            raise ValueError("tracking_uri of an SQLite file must be sqlite:///PATH without a user or a query, "
-                             f"got {value}")
-        if value.is_postgres and value.plain.partition("?")[0].count("@") > 1:
-            raise ValueError("tracking_uri of a database must have one @, before the host: write an @ of the password "
-                             "as %40, else its driver takes a part of the password for the host and shows it")
-        return value
+        return possible_uri(value)
 
     @field_validator("artifacts")
     @classmethod

@@ -8,11 +8,21 @@ from urllib.parse import quote, unquote
 
 from pydantic import Secret
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}")
+SERVERS, DATABASES = ("http", "https"), ("mssql", "mysql", "postgres", "postgresql", "sqlite")
 _SQLITE = "sqlite:///"
 _POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?(?=://)", re.IGNORECASE)
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
-_USER_INFO = re.compile(r"(?<=://)(?P<user>[^:/?#@\s]*)(?::(?P<password>\S*))?@")
-"""A password is all up to the last @, also where it should have been percent-encoded."""
+_PLACE = r"(?:[^\s:/?#@\[\],]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+_SERVER_FORM = re.compile(rf"(?:[^\s/?#]*@)?{_PLACE}(?:[/?#][^\s@]*)?")
+_DATABASE_FORM = re.compile(rf"(?:[^\s:/?#@]*(?::[^\s@]*)?@)?(?:{_PLACE})?(?:[/?][^\s@]*)?")
+"""What may follow `SCHEME://`: what MLflow, requests and SQLAlchemy all split in the same way."""
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>\S+)")
+_OF_FILES = re.compile(r"(?:sqlite(?:\+\w+)?|file)", re.IGNORECASE)
+_EXAMPLE = re.compile(r"(?:USER:PASSWORD@)?HOST(?::PORT|/DATABASE)?\W*")
+"""In a message that says how a URI is written."""
+_NO_PORT = re.compile(r"\A(?P<name>(?:[^:/?#\[\]]*|\[[^\]]*\]):)"
+                      r"(?!\W*\Z|[0-9]{1,5}(?:[/?#)\]}>'\",;]|\W*\Z)).*", re.DOTALL)
+"""`NAME:WORD` where a host and its port should stand, and WORD is no port: a password whose `@HOST` is missing."""
 _SHORTEST = 4
 """A secret of fewer characters is left out of URIs, but not looked for in other text, which it would maim."""
 _VALUE = re.compile(r"([?&][^=&\s]*=)([^&\s'\"),;\]}>]+)")
@@ -33,7 +43,10 @@ class TrackingUri(Secret[str]):
         return cls(f"{_SQLITE}{database.absolute()}")
 
     def _display(self) -> str:
-        return without_secrets(self.get_secret_value())
+        scheme, mark, rest = self.plain.partition("://")
+        if not mark or not _SCHEME.fullmatch(scheme):
+            return "***"  # it may be a password alone
+        return f"{scheme}://{_public_rest(scheme, rest)}"
 
     @property
     def plain(self) -> str:
@@ -57,7 +70,7 @@ class TrackingUri(Secret[str]):
     @property
     def is_server(self) -> bool:
         """Whether a tracking server answers there, which keeps the artifacts, too."""
-        return self.plain.startswith(("http://", "https://"))
+        return self.plain.partition("://")[0] in SERVERS
 
     @property
     def is_postgres(self) -> bool:
@@ -85,17 +98,60 @@ class TrackingUri(Secret[str]):
         return text
 
     def _secrets(self) -> set[str]:
-        found = _USER_INFO.search(self.plain)
-        written = [] if found is None else [found["password"] or found["user"]]
+        user, _, password = self.plain.partition("://")[2].rpartition("@")[0].partition(":")
+        written = [password or user] if password or user else []
         written += [value for _, value in _VALUE.findall(self.plain)]
         forms = {form for each in written for form in (each, unquote(each), quote(unquote(each), safe=""))}
         return {form for form in forms if len(form) >= _SHORTEST and self.database is None}
 
 
+def possible_uri(uri: TrackingUri) -> TrackingUri:
+    """The URI of a server or a database; ValueError, which shows nothing of it but its scheme, for any other text.
+
+    What libraries would split differently is refused: they would take a part of the password for the host, and show it.
+
+    >>> possible_uri(TrackingUri("htp://me:secret@host"))
+    Traceback (most recent call last):
+    ValueError: tracking_uri must begin with http, https, mssql, mysql, postgres, postgresql or sqlite and ://, got htp://
+    """
+    scheme, mark, rest = uri.plain.partition("://")
+    kind = scheme.partition("+")[0]
+    if not mark:  # not shown: it may be a password alone
+        raise ValueError("tracking_uri must be a URI such as http://HOST:PORT or "
+                         f"postgresql://HOST/DATABASE, got {len(uri.plain)} characters without ://")
+    if uri.is_file:
+        if uri.database is None:
+            raise ValueError("tracking_uri of an SQLite file must be sqlite:///PATH without a user "
+                             f"or a query, got {uri}")
+        return uri
+    if scheme not in SERVERS and kind not in DATABASES:
+        got = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another beginning"
+        raise ValueError(f"tracking_uri must begin with {', '.join((*SERVERS, *DATABASES[:-1]))} or "
+                         f"{DATABASES[-1]} and ://, got {got}")
+    if not (_SERVER_FORM if uri.is_server else _DATABASE_FORM).fullmatch(rest):
+        raise ValueError("tracking_uri must be SCHEME://USER:PASSWORD@HOST:PORT/..., with a number "
+                         "as PORT and with each @, /, ? and space of USER and PASSWORD written "
+                         f"%40, %2F, %3F and %20, got another form of {kind} (not shown, since it "
+                         "may hold a password; is @HOST missing?)")
+    return uri
+
+
 def without_secrets(text: str) -> str:
     """The text with user names, passwords and the values of queries left out of its URIs.
 
+    All up to the last @ of a URI is left out, and a word in place of its port, as if `@HOST` had been forgotten. A
+    password of digits alone cannot be told from a port then.
+
     >>> without_secrets("no answer at http://me:secret@host/path, see sqlite:////data/mlflow.db")
     'no answer at http://host/path, see sqlite:////data/mlflow.db'
+    >>> without_secrets("no answer at postgresql://me:se/cret, nor at tcp://10.0.0.1:8786")
+    'no answer at postgresql://me:*** nor at tcp://10.0.0.1:8786'
     """
-    return _URI.sub(lambda found: _VALUE.sub(r"\1***", _USER_INFO.sub("", found[0])), text)
+    return _URI.sub(lambda found: f"{found['scheme']}://{_public_rest(found['scheme'], found['rest'])}", text)
+
+
+def _public_rest(scheme: str, rest: str) -> str:
+    """What follows the `://` of a URI, without its secrets."""
+    if not (rest.startswith("/") and _OF_FILES.fullmatch(scheme)) and not _EXAMPLE.fullmatch(rest):
+        rest = _NO_PORT.sub(r"\g<name>***", rest.rpartition("@")[2])
+    return _VALUE.sub(r"\1***", rest)

@@ -150,8 +150,9 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
 
 
 def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | None, name: str = "",
-               rectify: sim.Rectify | None = None, twin_moves: Any = None) -> None:
-    """Every decision and every count of a replay in which all may happen equal the slow twin's."""
+               rectify: sim.Rectify | None = None, twin_moves: Any = None) -> int:
+    """Every decision and every count of a replay in which all may happen equal the slow twin's; how many migrations
+    have begun."""
     workload, curves, per_request, upkeep, migration, is_queueing = case
     waiting = replace(policy, is_queueing=is_queueing)
     result = sim.simulate(workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
@@ -189,6 +190,7 @@ def check_full(policy: sim.Policy, case: tuple[Any, ...], *, is_ranked: bool | N
         replay.record.take_over(replay.world)
         check_log(twin, result, workload.request_ids.tolist(), replay.record.log(), replay.world.requests,
                   replay.arguments[2])
+    return twin.n_begun
 
 
 def check_log(twin: Replay, result: sim.Result, ids: list[int], log: np.ndarray, requests: np.ndarray,

@@ -158,7 +158,7 @@ def begin(replay: Replay) -> None:
 
 def class_of(replay: Replay, i: int) -> int:
     """Class of the remaining time."""
-    return 1 + sum(replay.exit_of(i) - replay.now >= bound for bound in rules_of(replay).bounds_s)
+    return 1 + sum(replay.exit_of(i) - replay.now > bound for bound in rules_of(replay).bounds_s)
 
 
 def found_tag(replay: Replay, host: Host) -> int:
@@ -207,8 +207,6 @@ def pass_time(replay: Replay) -> None:
         replay.untagged = set()
         return
     replay.midnight += rules.day_s
-    if all(host.is_empty for host in replay.hosts):
-        return
     for host in replay.hosts:
         replay.known |= {i: class_of(replay, i) for i in host.running}
     cores = [sum(max(replay.need[i][replay.cpu], 1) for host in replay.hosts for i in host.running

@@ -1,12 +1,15 @@
-"""Slow twins of `simulator/rectification/_value_kernels.py`: plain Python, one request and cell at a time."""
+"""Slow twins of the rectifiers: `_value_kernels.py`, one request and cell at a time, and `pdre` on a slow replay."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from naive import overhang_at
+
+if TYPE_CHECKING:
+    from naive_replay import Replay
 
 
 def ended(view: Any, edge_s: list[int]) -> list[list[float]]:
@@ -76,4 +79,35 @@ def left(stays: list[tuple[int, int, int]], at_s: int, edges_s: list[int]) -> li
         cell = max([k for k in range(len(edges_s) - 1) if edges_s[k] <= last_s - at_s], default=0) // 4
         found[cell][0] += not any(at_s < a < last_s < b for a, b in own)
         found[cell][1] += 1
+    return found
+
+
+def pdre(replay: Replay, budget: int, long_s: int) -> list[tuple[int, int]]:
+    """DVLA's list of moves (request, target), by docs/simulator/rectification.md."""
+    cpu, free = replay.cpu, [replay.free(host) for host in replay.hosts]
+    long_of = [[i for i in host.running if replay.exit_of(i) - replay.now > long_s] for host in replay.hosts]
+    cores = [sum(replay.need[i][cpu] for i in own) for own in long_of]
+    sources = [k for k, own in enumerate(long_of)
+               if own and 2 * cores[k] < replay.capacity[k][cpu] and all(map(replay.can_migrate, own))]
+    found: list[tuple[int, int]] = []
+    left_behind: set[int] = set()
+    for source in sorted(sources, key=lambda k: (len(long_of[k]), k)):
+        if len(found) + len(long_of[source]) > budget:
+            break
+        if source in {target for _, target in found}:
+            continue
+        room, held, moves = [list(each) for each in free], list(cores), []
+        for i in sorted(long_of[source], key=lambda i: (-replay.exit_of(i), i)):
+            targets = [k for k, host in enumerate(replay.hosts)
+                       if k != source and host.running and k not in left_behind and held[k] >= cores[source]
+                       and all(need <= left for need, left in zip(replay.need[i], room[k], strict=True))]
+            if not targets:
+                break
+            target = min(targets, key=lambda k: (-held[k], room[k][0] - replay.need[i][0], k))
+            room[target] = [left - need for left, need in zip(room[target], replay.need[i], strict=True)]
+            held[target] += replay.need[i][cpu]
+            moves.append((i, target))
+        if len(moves) == len(long_of[source]):
+            free, cores, found = room, held, found + moves
+            left_behind.add(source)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
+from sojourn.features.frame_requests import LAST_STAMP_S
 from sojourn.serving.pods import (
     NONE,
     POD_NAMES,
@@ -16,10 +16,10 @@ from sojourn.serving.pods import (
     is_finished,
     is_part_of_node,
     mapping,
+    pod_time_s,
     pod_uid,
     sequence,
     shown_field,
-    unix_s,
 )
 
 MAX_SIZE = 1e9
@@ -28,8 +28,6 @@ TEXT_MAX = 512
 _Read = TypeVar("_Read")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 _CONTAINERS = "containerStatuses"
-_NO_TIME_S = 86_400
-"""Earlier times say that there is none: year 1 is Go's zero, and of containers that never ran it is 1970."""
 _REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodTopologySpread")
 """Reasons with which a node turns a pod away; `OutOfcpu` and its like too."""
 
@@ -176,14 +174,14 @@ def _time(document: Any, *path: str) -> float | None:
     if value is None:
         return None
     try:
-        when_s = float(unix_s(value))
+        when_s = pod_time_s(value)
     except (ValueError, OverflowError):
-        when_s = float("nan")
-    if when_s < _NO_TIME_S:
+        when_s = LAST_STAMP_S
+    if when_s is None:
         return None
-    if not FIRST_STAMP_S <= when_s < LAST_STAMP_S:
+    if when_s >= LAST_STAMP_S:
         raise ValueError(f"{path[-1]} must be a time such as 2026-03-01T06:00:00Z, got {shown_field(value)}")
-    return when_s
+    return float(when_s)
 
 
 def _whole(document: Any, *path: str) -> int:

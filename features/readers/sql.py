@@ -225,7 +225,8 @@ def _url(sql: SqlSource) -> URL:
     except (SQLAlchemyError, ValueError):
         raise ValueError(f"the environment variable {sql.url_variable} must hold a URL of SQLAlchemy, such as "
                          f"postgresql://USER:PASSWORD@HOST/DATABASE, got {len(given)} other characters") from None
-    if "@" in (url.host or ""):  # what stands before it is the rest of the password
+    later = "" if url.get_backend_name() == "sqlite" else url.database or ""
+    if "@" in f"{url.host or ''}{later}":  # what stands before it is the rest of the password
         raise ValueError(f"the environment variable {sql.url_variable} must hold a URL with one @ before the host, got "
                          "another one: write an @ of the password as %40")
     if url.drivername == "postgresql":  # SQLAlchemy would take psycopg2

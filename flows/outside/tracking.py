@@ -25,7 +25,7 @@ from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.outside.version_registry import VersionRegistry
 from sojourn.flows.progress import console
 from sojourn.flows.termination import exit_on_sigterm
-from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.flows.tracking_uri import TrackingUri, possible_uri, without_secrets
 from sojourn.serving.inputs import Encoder
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Tracker(VersionRegistry):
                  run_tags: Mapping[str, str] = MappingProxyType({}), wait_s: float = 0.0) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
+        possible_uri(uri)
         if uri.database is not None:
             own = uri.database.parent / "artifacts"
             ready_database(uri.database, artifacts if isinstance(artifacts, Path) else own)

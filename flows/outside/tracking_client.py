@@ -41,6 +41,8 @@ _ASK_S = 5.0
 _BOILERPLATE = re.compile(r"\[SQL: .*?(?=\(Background on this error at: |\Z)|\(Background on this error at: \S*\)",
                           re.DOTALL)
 """SQLAlchemy's statement with all its parameters, and its link."""
+_LOGGING = frozenset({"alembic", "distributed", "mlflow", "optuna", "prefect", "sqlalchemy"})
+"""Packages that may log a URI."""
 _SQL_LOG = "mlflow.store.db.utils"
 """Where MLflow logs a database's error with the whole statement, before it raises the same."""
 
@@ -71,10 +73,8 @@ class TrackingClient:
 
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each attempt, the address with it
         for name in ("mlflow", "alembic"):
-            logger = logging.getLogger(name)
-            logger.setLevel(logging.WARNING)
-            for handler in logger.handlers:
-                handler.addFilter(_public)  # the same one again changes nothing
+            logging.getLogger(name).setLevel(logging.WARNING)
+        _clean_logs()
         logging.getLogger(_SQL_LOG).setLevel(logging.CRITICAL)
         self._uri, self._wait_s, self._tell = uri, 0.0 if uri.database is not None else wait_s, tell
         self._is_given_up = False
@@ -135,7 +135,8 @@ class TrackingClient:
 
 @contextmanager
 def answering(uri: TrackingUri) -> Iterator[None]:
-    """What MLflow, SQLAlchemy and alembic raise within is one TrackingError.
+    """What MLflow, SQLAlchemy and alembic raise within is one TrackingError, and so is any other error that holds a
+    secret of the URI.
 
     The traceback stands in its notes, without secrets. It is not chained: the messages of the errors before it may
     hold the URI.
@@ -148,16 +149,15 @@ def answering(uri: TrackingUri) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        told = "".join(traceback.format_exception(error))
         if not isinstance(error, MlflowException | SQLAlchemyError | CommandError | RequestException | ImportError) \
-                and type(error).__module__.partition(".")[0] not in _OF_ARTIFACTS:
+                and type(error).__module__.partition(".")[0] not in _OF_ARTIFACTS and uri.public(told) == told:
             raise
         reason = uri.public(_on_one_line(str(error)) or type(error).__name__)
-        if isinstance(error, ImportError) and error.name == "psycopg":
-            reason = f"{reason}: pip install 'sojourn[postgres]'"
         code = str(getattr(error, "error_code", "") or "")
         problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}", code,
                                 is_away=_is_away(uri, error, code))
-        problem.add_note(uri.public("".join(traceback.format_exception(error))))
+        problem.add_note(uri.public(told))
         raise problem from None
 
 
@@ -181,9 +181,11 @@ def _is_away(uri: TrackingUri, error: Exception, code: str) -> bool:
     if code not in _UNCLEAR:
         return False
     try:
-        ask(uri)
-    except OSError:
+        _ask(uri)
+    except (OSError, OperationalError):
         return True
+    except Exception:  # it is refused here, too
+        return False
     return False
 
 
@@ -193,11 +195,17 @@ def ask(uri: TrackingUri) -> None:
     Any answer will do, a refusal too: what is refused, and by whom, MLflow says better. Behind a proxy, MLflow alone
     knows the way.
     """
-    if uri.database is not None:
-        return
-    if not uri.is_server:
+    if uri.is_server:
+        _ask(uri)
+    elif uri.database is None:
         with answering(uri):
-            connect(uri)
+            _ask(uri)
+
+
+def _ask(uri: TrackingUri) -> None:
+    """`ask`, with the errors of a database's driver as they are."""
+    if not uri.is_server:
+        connect(uri)
         return
     place = urlsplit(str(uri))  # without user and password, which no server is told here
     host, is_tls = place.hostname or "", place.scheme == "https"
@@ -233,9 +241,19 @@ def _hurried() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
+def _clean_logs() -> None:
+    """Leave secrets out of what the libraries log from now on, tracebacks included."""
+    known = logging.root.manager.loggerDict
+    for name in [each for each in known if each.partition(".")[0] in _LOGGING]:
+        for handler in logging.getLogger(name).handlers:
+            handler.addFilter(_public)  # the same one again changes nothing
+
+
 def _public(record: logging.LogRecord) -> bool:
-    """Leave secrets out of what MLflow and alembic log."""
     record.msg, record.args = without_secrets(record.getMessage()), ()
+    if record.exc_info and not record.exc_text:  # a formatter takes the text that is there
+        record.exc_text = logging.Formatter().formatException(record.exc_info)
+    record.exc_text = without_secrets(record.exc_text) if record.exc_text else None
     return True
 
 
@@ -245,6 +263,7 @@ def connect(uri: TrackingUri) -> None:
     from sqlalchemy.exc import OperationalError
 
     url: URL = make_url(uri.with_driver)
+    _check_driver(uri, url)
     has_timeout = url.get_backend_name() in ("postgresql", "mysql", "mariadb")
     engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_S} if has_timeout else {})
     for n_left in reversed(range(_N_TRIES)):
@@ -254,3 +273,14 @@ def connect(uri: TrackingUri) -> None:
         except OperationalError:
             if n_left == 0:
                 raise
+
+
+def _check_driver(uri: TrackingUri, url: URL) -> None:
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url.get_dialect().import_dbapi()
+    except (ArgumentError, ImportError) as error:
+        hint = ": pip install 'sojourn[postgres]'" if uri.is_postgres else ""
+        raise TrackingError(f"tracking_uri must name a driver that is installed, got {url.drivername} "
+                            f"({error}){hint}") from error

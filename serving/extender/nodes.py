@@ -121,8 +121,8 @@ class Nodes:
         if len(self._placed) >= self._n_pods_max:
             raise ValueError(f"pods must be at most {self._n_pods_max}, got one more")
         pods.short_text(name)
-        started_s = pods.started_unix_s(pod)
-        arrival_s = now_s if started_s is None else min(started_s - self._epoch_s, now_s)
+        started_s = pods.started_unix_s(pod, now_s + self._epoch_s)
+        arrival_s = now_s if started_s is None else started_s - self._epoch_s
         vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s, request_id=uid)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
         self._nodes.setdefault(name, {})[uid] = placed
@@ -136,8 +136,8 @@ class Nodes:
         before it was reported) or unknown (nothing of it is known).
         """
         uid = pods.pod_uid(pod)
-        finished_s = pods.finished_unix_s(pod)
-        end_s = now_s if finished_s is None else min(finished_s - self._epoch_s, now_s)
+        finished_s = pods.finished_unix_s(pod, now_s + self._epoch_s)
+        end_s = now_s if finished_s is None else finished_s - self._epoch_s
         if uid in self._gone:
             return "known"
         self._gone[uid] = None

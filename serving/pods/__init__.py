@@ -12,6 +12,7 @@ from sojourn.serving.pods.pod_fields import (
     listed_items,
     mapping,
     node_name,
+    pod_time_s,
     pod_uid,
     sequence,
     short_text,
@@ -23,6 +24,6 @@ from sojourn.serving.pods.quantities import gpu_share, pod_gpus, pod_resource, q
 
 __all__ = [
     "NONE", "POD_NAMES", "POD_SIZES", "controller", "field", "finished_unix_s", "gpu_share", "is_finished",
-    "is_part_of_node", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource", "pod_uid",
-    "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s",
+    "is_part_of_node", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource",
+    "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s",
 ]  # fmt: skip

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 TEXT_MAX = 512
 """Longest name or text that is taken from a pod, in characters; Kubernetes' own names have at most 253."""
+FIRST_POD_S = 1_401_580_800
+"""2014-06-01, unix seconds: no cluster is older than Kubernetes. Earlier times say that there is none, as Go's zero
+time (year 1) does, and 1970 of containers that never ran."""
 
 
 def pod_uid(pod: Any) -> str:
@@ -32,17 +36,31 @@ def is_part_of_node(pod: Any) -> bool:
             or "kubernetes.io/config.mirror" in mapping(pod, "metadata", "annotations"))
 
 
-def started_unix_s(pod: Any) -> int | None:
-    """When its node took it (status.startTime), unix seconds; None where the pod does not say."""
-    time = field(pod, "status", "startTime")
-    return None if time is None else unix_s(time)
+def started_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
+    """When its node took it (status.startTime), unix seconds; None if the pod does not say, see `pod_time_s`."""
+    return pod_time_s(field(pod, "status", "startTime"), now_unix_s)
 
 
-def finished_unix_s(pod: Any) -> int | None:
-    """When the last of its containers ended, unix seconds; None where the pod does not say."""
-    states = (field(status, "state", "terminated", "finishedAt")
-              for status in sequence(pod, "status", "containerStatuses"))
-    return max((unix_s(time) for time in states if time is not None), default=None)
+def finished_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
+    """When the last of its containers ended, unix seconds; None if the pod does not say, see `pod_time_s`."""
+    ends = (pod_time_s(field(status, "state", "terminated", "finishedAt"), now_unix_s)
+            for status in sequence(pod, "status", "containerStatuses"))
+    return max((end_s for end_s in ends if end_s is not None), default=None)
+
+
+def pod_time_s(time: Any, now_unix_s: float = math.inf) -> int | None:
+    """Unix seconds of a time that has passed for a pod; None if there is none, and for a time that cannot be one.
+
+    No time of a pod is before FIRST_POD_S or after now. ValueError if it is no RFC 3339 time.
+
+    >>> pod_time_s("2026-03-01T06:00:00Z"), pod_time_s("0001-01-01T00:00:00Z"), pod_time_s("1970-01-01T00:00:00Z")
+    (1772344800, None, None)
+    >>> pod_time_s("2026-03-01T06:00:00Z", now_unix_s=1_772_344_799)
+    """
+    if time is None:
+        return None
+    time_s = unix_s(time)
+    return time_s if FIRST_POD_S <= time_s <= now_unix_s else None
 
 
 def unix_s(time: Any) -> int:

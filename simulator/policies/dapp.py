@@ -23,14 +23,17 @@ from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 @kernel
 def class_of_remaining(bounds_s: np.ndarray, remaining_s: int) -> int:
-    """Class from 1 of a remaining time. bounds_s: int64 (K - 1,), upper bounds of all classes but the last.
+    """Class from 1 of a remaining time: 1 and the number of bounds that it exceeds, as the paper's classifiers ask
+    (section 4.1). So a bound itself belongs to the shorter class.
+
+    bounds_s: int64 (K - 1,), upper bounds of all classes but the last.
 
     >>> bounds_s = np.array(DappRules().bounds_s)
-    >>> [class_of_remaining(bounds_s, hours * 3600) for hours in (0, 1, 24, 168, 720, 8760)]
-    [1, 2, 3, 4, 5, 6]
+    >>> [class_of_remaining(bounds_s, hours * 3600) for hours in (0, 1, 24, 168, 720, 8760, 8761)]
+    [1, 1, 2, 3, 4, 5, 6]
     """
     found = 1
-    while found <= len(bounds_s) and remaining_s >= bounds_s[found - 1]:
+    while found <= len(bounds_s) and remaining_s > bounds_s[found - 1]:
         found += 1
     return found
 
@@ -38,7 +41,7 @@ def class_of_remaining(bounds_s: np.ndarray, remaining_s: int) -> int:
 @kernel
 def changes_at(bounds_s: np.ndarray, request: Request, now: int) -> int:
     """When the request's class is next to be found anew: at the next breakpoint of its curve, when its prediction is
-    outlived, or in the first second at which its remaining time is below its class's lower bound."""
+    outlived, or in the first second at which its remaining time no longer exceeds its class's lower bound."""
     found = request.exit_s
     for k in range(len(request.uptimes_s)):
         if request.uptimes_s[k] > request.age_s:
@@ -46,7 +49,7 @@ def changes_at(bounds_s: np.ndarray, request: Request, now: int) -> int:
             break
     own = class_of_remaining(bounds_s, request.exit_s - now)
     if own > 1:
-        found = min(found, request.exit_s - bounds_s[own - 2] + 1)
+        found = min(found, request.exit_s - bounds_s[own - 2])
     return max(found, now + 1)
 
 
@@ -107,6 +110,8 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     if state.deadline_s[host] == NEVER:
         pool.n_in_use += 1
         if pool.n_in_use == 1:
+            if pool.next_midnight_s <= now:  # it has been a midnight of the empty pool, which no host waited for
+                state.tag[:] = 0
             pool.next_midnight_s = (now // rules.day_s + 1) * rules.day_s
         state.deadline_s[host] = pool.next_midnight_s
     if now == 0 and request.age_s > 0:  # the pool runs already: it is tagged once all that runs is in place

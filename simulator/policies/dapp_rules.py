@@ -14,7 +14,8 @@ import numpy as np
 from sojourn.simulator.cluster import NEVER
 
 DVLA_BOUNDS_S = (3_600, 86_400, 604_800, 2_592_000, 31_536_000)
-"""Upper bounds of classes 1 to 5: an hour, a day, a week, a month, a year; what is longer is of class 6."""
+"""Upper bounds of classes 1 to 5, each in its class: an hour, a day, a week, a month, a year; what is longer is of
+class 6."""
 SHORT_BOUNDS_S = (600, 3_600, 21_600, 86_400, 259_200)
 """The same for traces of a few weeks: 10 min, 1, 6, 24 and 72 h."""
 OFF, ALGORITHM_1, TIMER = range(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import traceback
 from pathlib import Path
@@ -13,16 +14,19 @@ from sojourn.flows.commands.options import plain_errors
 from sojourn.flows.commands.variables import DEBUG
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.config import RetrainConfig, load_config
+from sojourn.flows.dask_address import possible_dask
+from sojourn.flows.entry import main
+from sojourn.flows.outside import tracking_client
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError, answering
-from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.flows.outside.tracking_client import TrackingError, answering, ask
+from sojourn.flows.tracking_uri import TrackingUri, possible_uri, without_secrets
 
 SECRET = "s3cr%40t-word"
 DECODED = "s3cr@t-word"
 URIS = (
     f"http://me:{SECRET}@127.0.0.1:9", f"http://{SECRET}@127.0.0.1:9/path", f"http://127.0.0.1:9?token={SECRET}",
     f"postgresql://me:{SECRET}@127.0.0.1:9/mlflow", f"postgresql://127.0.0.1:9/mlflow?user=me&password={SECRET}",
-    f"http://me:{DECODED}@127.0.0.1:9", f"http://me:with/slash{DECODED}@127.0.0.1:9",
+    f"http://me:{DECODED}@127.0.0.1:9", f"postgresql://me:with/slash{SECRET}@127.0.0.1:9/mlflow",
 )  # fmt: skip
 
 
@@ -115,8 +119,132 @@ def test_paths_and_plain_uris_stay() -> None:
         assert without_secrets(text) == text
 
 
-def test_a_password_with_an_at_sign_is_refused_for_a_database() -> None:
-    with pytest.raises(ValueError, match=r"tracking_uri of a database must have one @, .*%40") as raised:
-        load_config(tracking_uri="postgresql://joe:first@second@127.0.0.1:1/db")
-    assert "first" not in str(raised.value) and "second@" not in str(raised.value)
-    load_config(tracking_uri="postgresql://joe:first%40second@127.0.0.1:1/db?options=a@b")
+@pytest.mark.parametrize("uri", [
+    f"postgresql://joe:{DECODED}@127.0.0.1:1/db", f"postgresql://joe:t-word/x@{SECRET}@127.0.0.1:1/db",
+    f"postgresql://t-word/x:{SECRET}@127.0.0.1:1/db", f"postgresql://joe:{SECRET}/db", f"mysql://joe:{SECRET}",
+    f"postgresql://joe:{SECRET} x@127.0.0.1:1/db", f"postgresql://joe:x@h?{SECRET}@127.0.0.1/db",
+    f"http://joe:{SECRET}", f"http://joe:12t-word/{SECRET}", f"http://joe:12/{SECRET}@127.0.0.1:9",
+    f"http://joe:{SECRET} x@127.0.0.1:1", f"http://joe:with/{SECRET}@127.0.0.1:9", f"http://:{SECRET}",
+    f"htp://joe:{SECRET}@127.0.0.1:1", f"databricks://joe:{SECRET}", f"{SECRET} http://127.0.0.1",
+    f"HTTP://joe:{SECRET}@127.0.0.1:1", f"sqlite://joe:{SECRET} x@y/db", f"file://joe:{SECRET}@x",
+])  # fmt: skip
+def test_what_libraries_would_split_elsewhere_is_refused_and_not_shown(
+        uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(DEBUG, "1")
+    monkeypatch.setenv("SOJOURN_TRACKING_URI", uri)
+
+    @plain_errors
+    def settings() -> None:
+        load_config()
+
+    @plain_errors
+    def opened() -> None:
+        Tracker(TrackingUri(uri), tmp_path / "artifacts")
+
+    for command in (settings, opened):
+        with pytest.raises(typer.Exit):
+            command()
+        err = capsys.readouterr().err
+        assert err.splitlines()[-1].startswith("error: tracking_uri ")
+        assert not _has_secret(err)
+    assert not _has_secret(f"{TrackingUri(uri)!r} {TrackingUri(uri)}")
+
+
+@pytest.mark.parametrize("uri", [
+    "postgresql:///db", "postgresql://127.0.0.1/db", "postgresql+psycopg://a:b%40c@[::1]:5432/db?options=a%40b",
+    "mysql+pymysql://joe:a:b/c?d#e@h:1/db", "https://joe:a@b:c@h/path", "http://[::1]:5000", "http://h_1.example:5000/?a=b",
+    "sqlite:////data/a@b:c/mlflow.db",
+])  # fmt: skip
+def test_other_forms_are_taken(uri: str) -> None:
+    assert possible_uri(TrackingUri(uri)).plain == uri
+
+
+@pytest.mark.parametrize(("uri", "found"), [
+    ("htp://me:abc@127.0.0.1", "begin with http, https, mssql, mysql, postgres, postgresql or sqlite and ://, got htp://"),
+    ("postgresql+nodriver://127.0.0.1/db", r"name a driver that is installed, got postgresql\+nodriver \(Can't load"),
+    ("nosuch+psycopg://127.0.0.1/db", "begin with "),
+])  # fmt: skip
+def test_an_unknown_scheme_or_driver_is_one_line(uri: str, found: str, tmp_path: Path) -> None:
+    with pytest.raises((ValueError, TrackingError), match=f"^tracking_uri must {found}") as raised:
+        Tracker(TrackingUri(uri), tmp_path / "artifacts")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_store_that_refuses_is_asked_once_more_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the question whether it is away is no reason to ask whether it is away."""
+    from sqlalchemy.exc import ArgumentError
+
+    asked = []
+
+    def refuse(uri: TrackingUri) -> None:
+        asked.append(uri)
+        raise ArgumentError("no such database")
+
+    monkeypatch.setattr(tracking_client, "connect", refuse)
+    uri = TrackingUri("postgresql://127.0.0.1/db")
+    with pytest.raises(TrackingError, match="got no such database") as raised:
+        ask(uri)
+    assert not raised.value.is_away
+    assert asked == [uri, uri]
+
+
+@pytest.mark.parametrize(("text", "cleaned"), [
+    ("at postgresql://joe:SECRET", "at postgresql://joe:***"),
+    ("at postgresql://joe:SEC/RET, again", "at postgresql://joe:*** again"),
+    ("at tls://us/er:SECRET@10.0.0.1:8786.", "at tls://10.0.0.1:8786."),
+    ("at tls://SEC/RET@10.0.0.1:8786.", "at tls://10.0.0.1:8786."),
+    ("'postgresql://joe:a?b=SECRET@h/db'", "'postgresql://h/db'"),
+    ("at http://[::1]:SECRET", "at http://[::1]:***"),
+    ("'http://h:5000', (http://h:5000) http://h:5000: http://h:5000/a:b http://h: x", None),
+    ("such as tcp://HOST:PORT, or postgresql://USER:PASSWORD@HOST/DATABASE", None),
+])  # fmt: skip
+def test_all_up_to_the_last_at_sign_and_a_word_for_a_port_are_cleaned(text: str, cleaned: str | None) -> None:
+    assert without_secrets(text) == (text if cleaned is None else cleaned)
+
+
+def test_an_error_of_any_kind_that_holds_the_password_is_cleaned() -> None:
+    uri = TrackingUri(URIS[3])
+    with pytest.raises(TrackingError, match=r"got .*'\*\*\*'\n") as raised, answering(uri):
+        int(DECODED)
+    assert not _has_secret("".join(traceback.format_exception(raised.value)))
+    with pytest.raises(ValueError, match="'word'"), answering(uri):
+        int("word")
+
+
+def test_tracebacks_in_the_logs_of_libraries_are_cleaned(tmp_path: Path) -> None:
+    handler = logging.StreamHandler(io.StringIO())
+    logger = logging.getLogger("distributed.made")
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    try:
+        Tracker(TrackingUri("http://127.0.0.1:9"), tmp_path, is_asked=False)
+        try:
+            raise ValueError(f"no answer at {URIS[0]}")
+        except ValueError:
+            logger.exception("%s failed", URIS[0])
+    finally:
+        logger.removeHandler(handler)
+    err = handler.stream.getvalue()
+    assert "http://127.0.0.1:9 failed" in err and "ValueError: no answer at http://127.0.0.1:9" in err
+    assert not _has_secret(err)
+
+
+def test_the_traceback_of_a_fault_is_cleaned(monkeypatch: pytest.MonkeyPatch,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise KeyError(URIS[0])
+
+    monkeypatch.setattr("sys.argv", ["sojourn", "status"])
+    monkeypatch.setattr("sojourn.flows.cli.app", fails)
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert raised.value.code == 1
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback") and "KeyError: 'http://127.0.0.1:9'" in err
+    assert not _has_secret(err)
+
+
+def test_an_address_of_dask_with_a_password_is_refused_and_not_shown() -> None:
+    with pytest.raises(ValueError, match="without a user and a password") as raised:
+        possible_dask(f"tls://joe:{SECRET}@10.0.0.1:8786")
+    assert not _has_secret(str(raised.value))

@@ -488,6 +488,7 @@ def test_a_row_without_a_watermark_is_refused(source: tuple[Path, Path]) -> None
     ("hunter2", "must hold a URL of SQLAlchemy, .*got 7 other characters"),
     ("nosuch://me:hunter2@host/d", "must hold a URL of SQLAlchemy"),
     ("postgresql://me:s3cr@hunter2@127.0.0.1:1/d", "one @ before the host, got another one: write an @ .* as %40"),
+    ("postgresql://me:s3cr@hun/ter2@127.0.0.1:1/d", "one @ before the host, got another one: write an @ .* as %40"),
     ("sqlite:////nowhere/hunter2.db?token=hunter2", "SQLite file of TRACE_URL must exist"),
 ])  # fmt: skip
 def test_a_url_is_refused_without_its_secrets(source: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, url: str,

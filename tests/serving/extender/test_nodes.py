@@ -162,6 +162,16 @@ def test_times_are_the_pods_own_and_never_in_the_future() -> None:
     assert predictor.ends == [("old", NOW_S - 200), ("ahead", NOW_S), ("plain", NOW_S)]
 
 
+@pytest.mark.parametrize("no_time", ["0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "2014-05-31T23:59:59Z"])
+def test_a_time_that_no_pod_can_have_is_none(no_time: str) -> None:
+    """Taken as a start, one such pod spoils its owner's mean for good."""
+    cluster, predictor = fixed_nodes({"a": 60.0})
+    cluster.placed(pod("a", "n", startTime=no_time), NOW_S)
+    ends = [{"state": {"terminated": {"finishedAt": no_time}}}]
+    cluster.ended(pod("a", containerStatuses=ends), NOW_S + 90)
+    assert (predictor.admitted, predictor.ends) == ([("a", NOW_S)], [("a", NOW_S + 90)])
+
+
 def test_what_does_not_keep_a_node_up_is_ignored() -> None:
     cluster, _ = fixed_nodes({})
     daemon = pod("a", "n") | {"metadata": {"uid": "1", "ownerReferences": [{"kind": "DaemonSet"}]}}

@@ -60,8 +60,9 @@ MAX = DappRules(tag_rule="max", groups=GroupRules("off"))
 
 
 @pytest.mark.parametrize(("remaining_s", "expected"), [
-    (-5, 1), (HOUR - 1, 1), (HOUR, 2), (DAY - 1, 2), (DAY, 3), (7 * DAY, 4), (30 * DAY - 1, 4), (30 * DAY, 5),
-    (365 * DAY - 1, 5), (365 * DAY, 6), (10**10, 6),
+    # a bound itself is not outlived: P(T > bound)
+    (-5, 1), (HOUR, 1), (HOUR + 1, 2), (DAY, 2), (DAY + 1, 3), (7 * DAY, 3), (7 * DAY + 1, 4), (30 * DAY, 4),
+    (30 * DAY + 1, 5), (365 * DAY, 5), (365 * DAY + 1, 6), (10**10, 6),
 ])  # fmt: skip
 def test_classes_are_those_of_the_paper(remaining_s: int, expected: int) -> None:
     assert class_of_remaining(np.array(DappRules().bounds_s), remaining_s) == expected
@@ -163,6 +164,20 @@ def test_when_tags_change(tags: Any, after_come: int, after_second: int, after_g
     assert [*found, int(hosts.state.tag[0])] == [after_come, after_second, after_go, after_midnight]
 
 
+def test_a_midnight_of_an_empty_pool_clears_daily_tags() -> None:
+    hosts = cluster(DappRules(tag_rule="max", tags="daily"), 2)
+    come(hosts, 0, 5)
+    resident(hosts, 0, Request(0, np.array([1, 10]), DAY + 60 * DAY), DAY)
+    at_deadline(hosts, 0, DAY)
+    go(hosts, 0, now=DAY + 100)
+    come(hosts, 1, 2, now=2 * DAY - 1)  # before the next midnight: the tag is yesterday's
+    assert hosts.state.tag.tolist() == [5, 0]
+    go(hosts, 1, now=2 * DAY)  # departures come before midnight, arrivals after it
+    come(hosts, 2, 2, host=1, now=2 * DAY)
+    assert hosts.state.tag.tolist() == [0, 0]
+    assert hosts.state.deadline_s.tolist() == [NEVER, 3 * DAY]
+
+
 def test_the_last_long_request_to_migrate_away_renews_the_tag_that_it_leaves() -> None:
     hosts = cluster(MAX, 2)
     come(hosts, 0, 5)
@@ -220,14 +235,14 @@ def test_a_pool_that_runs_already_is_weighted_and_tagged_in_its_first_second() -
 
 
 @pytest.mark.parametrize(("left_s", "uptimes_s", "age_s", "expected"), [
-    # class 2 (1 h to 1 d) with 2 h left: 1 h and 1 s from now it has 59 min 59 s
-    (2 * HOUR, [0], 0, HOUR + 1),
+    # class 2 (1 h to 1 d) with 2 h left: an hour from now it has 1 h, which is of class 1
+    (2 * HOUR, [0], 0, HOUR),
     # the curve's next breakpoint comes before: uptime 700 at age 100 is in 600 s
     (2 * HOUR, [0, 50, 700, 900], 100, 600),
     # class 1: only when the prediction is outlived
     (1_800, [0], 0, 1_800),
-    # exactly at its bound it is of the class for this second
-    (DAY, [0], 0, 1),
+    # a second above its bound it is of the class for this second
+    (DAY + 1, [0], 0, 1),
 ])
 def test_when_a_class_changes(left_s: int, uptimes_s: list[int], age_s: int, expected: int) -> None:
     request = Request(0, np.array([1]), 500 + left_s, age_s, np.array(uptimes_s))
@@ -251,13 +266,13 @@ def replayed(rules: DappRules, rows: list[tuple[int, int, float, float]], **kwar
 ])  # fmt: skip
 def test_a_tag_that_is_not_renewed_is_too_long(tags: Any, expected: int) -> None:
     # Host 0 is opened by a request of 2 d (class 3), host 1 by one of 12 d (class 4), for 7 + 6 cores are too many. An
-    # hour after the first midnight a request of 3 d (class 3) comes. Host 0 has 23 h left then, 24 h at midnight.
-    rows = [(0, 2 * DAY, 7.0, 1.0), (0, 12 * DAY, 6.0, 1.0), (DAY + HOUR, 4 * DAY + HOUR, 1.0, 1.0)]
+    # hour after the first midnight a request of 3 d (class 3) comes. Host 0 has 23 h and 1 s left then.
+    rows = [(0, 2 * DAY + 1, 7.0, 1.0), (0, 12 * DAY, 6.0, 1.0), (DAY + HOUR, 4 * DAY + HOUR, 1.0, 1.0)]
     rules = DappRules(tag_rule="max", tags=tags, groups=GroupRules("off"))
-    # 24 h are class 3 still, so midnight's tags hold that, too; only exact ones see the 23 h
+    # 24 h and 1 s are class 3 still, so midnight's tags hold that, too; only exact ones see the 23 h
     assert replayed(rules, rows).host.tolist() == [0, 1, int(tags == "exact")]
-    # with an hour less on host 0, midnight sees class 2
-    assert replayed(rules, [(0, 2 * DAY - HOUR, 7.0, 1.0), *rows[1:]]).host.tolist() == [0, 1, expected]
+    # with a second less on host 0, midnight sees class 2
+    assert replayed(rules, [(0, 2 * DAY, 7.0, 1.0), *rows[1:]]).host.tolist() == [0, 1, expected]
 
 
 @pytest.mark.slow

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import naive
 import naive_dapp
+import naive_rectification
 import sojourn.simulator as sim
 from made_workloads import cases, check_full, full_cases, twin_of
+from sojourn.features.trace import Trace
 from sojourn.simulator.policies import DappRules, GroupRules, dapp_policy
 
 
@@ -82,3 +84,92 @@ def test_groups_decide_as_in_the_slow_twin(update: Any) -> None:
         without = dapp_policy("dapp-drawn", replace(rules, groups=GroupRules("off")))
         n_changed += found.host.tolist() != sim.simulate(workload, without, sim.Oracle(workload)).host.tolist()
     assert n_changed == 6
+
+
+HOUR, DAY = 3_600, 86_400
+KINDS = ("uniform", "bursty", "ties", "gpu", "two", "warm", "midnight")
+"""Days of requests: at any time, in bursts, at few times and with round lifetimes, with GPUs, on hosts of two shapes,
+of which some ran before, and at every second hour of the clock, so at midnight too."""
+
+
+def days_of(kind: str, seed: int, n: int) -> sim.Workload:
+    """Some days to two weeks of n requests, a third of them long, on hosts of 32 cores."""
+    rng = np.random.default_rng([seed, len(kind)])
+    horizon_s = int(rng.integers(48, 400)) * HOUR + int(rng.integers(1, 3_000))
+    arrival_s = np.sort(rng.integers(0, horizon_s, n))
+    if kind in ("ties", "bursty"):
+        arrival_s = np.sort(rng.choice(arrival_s[:: 12 if kind == "bursty" else 4], n))
+    if kind == "midnight":
+        arrival_s = np.minimum(arrival_s // 7_200 * 7_200, horizon_s - 1)
+    is_long = rng.random(n) < 0.3
+    stay_s = np.exp(np.where(is_long, rng.normal(np.log(40 * HOUR), 1.2, n), rng.normal(np.log(2_400), 1.0, n)))
+    if kind in ("ties", "midnight"):
+        stay_s = np.round(stay_s / 1_800) * 1_800  # exactly 1 h, 24 h and midnight are frequent
+    departure_s = arrival_s + np.clip(stay_s, 1, 3e6).astype(np.int64)
+    if kind == "warm":
+        ran = np.arange(n) < n // 12
+        arrival_s = np.where(ran, -rng.integers(0, 200_000, n), arrival_s)
+        departure_s = np.where(ran, np.maximum(departure_s, 1), departure_s)
+    cpu = rng.choice([0.5, 1, 2, 4, 8, 16], n, p=[0.2, 0.25, 0.25, 0.15, 0.1, 0.05])
+    table = pd.DataFrame({"request_id": range(n), "arrival_s": arrival_s, "departure_s": departure_s,
+                          "cpu_cores": cpu, "mem_gib": cpu * rng.choice([1, 2, 4, 8], n)})
+    table["departure_s"] = table["departure_s"].astype("Int64").where(departure_s <= horizon_s, pd.NA)
+    if kind == "gpu":
+        table["gpu"] = rng.choice([0, 0, 0, 0.25, 0.5, 1, 2], n)
+    hosts = pd.DataFrame({"host_id": range(5), "cpu_cores": 32.0, "mem_gib": 128.0})
+    if kind == "gpu":
+        hosts["gpu"] = 4.0
+    if kind == "two":
+        hosts.loc[::2, ["cpu_cores", "mem_gib"]] = [48.0, 96.0]
+    trace = Trace(table.sort_values("arrival_s", kind="stable"), horizon_s, hosts=hosts)
+    return sim.build_workload("trace", trace, warmup_s=horizon_s // 10, seed=seed)
+
+
+def vague_curves(workload: sim.Workload, seed: int) -> sim.Curves:
+    """Predictions that are wrong by a factor of e^1.5 or so, and change at up to six uptimes."""
+    rng = np.random.default_rng([seed, 77])
+    offsets, uptimes, totals, overhangs = [0], [], [], []
+    for total_s in workload.total_s.tolist():
+        steps = [0, *sorted({int(np.exp(rng.uniform(4, 13))) for _ in range(int(rng.integers(0, 6)))})]
+        ends = [*steps[1:], steps[-1] + 1]
+        own = [max(end, int(total_s * np.exp(rng.normal(0, 1.5)))) for end in ends]
+        uptimes += steps
+        totals += own
+        overhangs += sorted((int(own[0] * rng.uniform(0.05, 1)) for _ in own), reverse=True)
+        offsets.append(len(uptimes))
+    return sim.Curves(np.array(offsets), np.array(uptimes), np.array(totals), overhang_s=np.array(overhangs))
+
+
+def check_with_pdre(policy: str, kind: str, seed: int, hour: int) -> int:
+    """Every decision and count of a replay with DVLA's moves equals the twin's; how many moves have begun."""
+    workload = days_of(kind, seed, 110)
+    curves = sim.Oracle(workload).curves(workload.trace.requests) if seed % 2 else vague_curves(workload, seed)
+    begin, end = curves.offsets[:-1], curves.offsets[1:]
+    pairs = [list(zip(curves.uptime_s[begin[c]:end[c]].tolist(), curves.total_s[begin[c]:end[c]].tolist(),
+                      strict=True)) for c in curves.curve_of()]
+    rectify = sim.Rectify("pdre", 5, hour=hour, seed=seed)
+    case = (workload, curves, pairs, [], sim.Migration(), False)
+    return check_full(dapp_policy(policy, naive_dapp.RULES[policy]), case, is_ranked=None, rectify=rectify,
+                      twin_moves=lambda twin: naive_rectification.pdre(twin, 5, DAY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["dapp", "dapp-daily", "dapp-short", "dapp-weighted"])
+def test_with_dvlas_moves_at_midnight_it_decides_as_the_slow_twin(policy: str) -> None:
+    seeds_and_hours = ((0, 0), (1, 0), (2, 5))
+    assert sum(check_with_pdre(policy, kind, *each) for kind in KINDS for each in seeds_and_hours) > 0
+
+
+def test_a_plan_of_midnight_begins_after_the_tags_of_midnight() -> None:
+    # At the first midnight host 1 has a request of 5 d more (class 3; 3 of 8 cores, so it is stranded) and one of 2 h
+    # (class 2). The first goes to host 0, which holds 4 long cores, after host 1 has got the tag 3. No request of class
+    # 5 or 6 has left, so the tag stays until the next midnight; if the move came first, it would be 2.
+    rows = [(0, 9 * DAY, 4.0, 1.0), (0, 20 * HOUR, 4.0, 1.0), (HOUR, 6 * DAY, 3.0, 1.0),
+            (2 * HOUR, 26 * HOUR, 1.0, 1.0)]
+    hosts = pd.DataFrame({"host_id": range(2), "cpu_cores": 8.0, "mem_gib": 64.0})
+    trace = naive.trace_of(rows, 10 * DAY)
+    workload = sim.Workload("test", trace, hosts, trace.lifetime_s())
+    result = sim.simulate(workload, "dapp", sim.Oracle(workload), rectify=sim.Rectify(non_migratable_share=0.0))
+    at = int(np.flatnonzero(result.samples.time_s > DAY)[0])
+    assert result.host.tolist() == [0, 0, 1, 1] and result.metrics.n_migrations == 1
+    assert result.samples.state[at].tolist() == [4, 3]
