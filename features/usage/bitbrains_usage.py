@@ -30,7 +30,7 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
     """Samples of `rnd_<month>.parquet`; path: one file, or the folder of all and `vm_meta.parquet`.
 
     month: "2013-7", or several with commas ("2013-7,2013-8") as one trace in the order of time; by default all of a
-    folder. A VM is one request over all months, with its largest size. Time 0 is the first month's first sample.
+    folder. A VM is one request over all months, with its largest size.
     cpu is cpu_pct / 100, mem mem_use_mb over the VM's memory.
 
     Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
@@ -38,13 +38,10 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
     source = Path(path)
     files = _months(source, month) if source.is_dir() else [source]
     table = RequestTable()
-    start_unix_s = None
     for file in files:
         trace, _ = read_trace("bitbrains", file, usage=False)
         requests = trace.requests
         table.add(requests["request_id"].tolist(), requests["cpu_cores"].tolist(), requests["mem_gib"].tolist())
-        start_unix_s = int(trace.meta["start_unix_s"]) if start_unix_s is None else start_unix_s
-    origin = start_unix_s or 0
     mem_mb = table.requests().mem_gib * _MIB_PER_GIB
 
     def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
@@ -52,18 +49,18 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
             ids, rows = request_rows(columns["vm"], table)
             with np.errstate(divide="ignore", invalid="ignore"):
                 mem = numbers(columns["mem_use_mb"]) / mem_mb[rows]
-            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["ts"]) - origin,
+            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["ts"]),
                              numbers(columns["cpu_pct"]) / 100, mem)
 
     return UsageStream(f"Bitbrains rnd (GWA-T-12), {', '.join(file.stem for file in files)}",
-                       DayClock(origin, timezone), tuple(partial(read, file) for file in files), table, max_cpu,
+                       DayClock(0, timezone), tuple(partial(read, file) for file in files), table, max_cpu,
                        sum(n_parquet_rows(file, _RND) for file in files))
 
 
 def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of OpenDC's `bitbrains_small_trace.parquet` (fastStorage); path: that file or its folder.
 
-    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. Time 0 is the first stamp. A row
+    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. A row
     is the mean over its `duration` before its stamp, 300 s or a multiple, where OpenDC joined equal intervals: it
     becomes one sample for each 300 s. A duration outside 1 s .. 31 days is refused.
 
@@ -82,7 +79,6 @@ def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: 
     first = [np.nanmin(unix_seconds(columns["timestamp"])) for _, columns in parquet_columns(file, ("timestamp",))]
     if not first or not np.isfinite(min(first)):
         raise ValueError(f"{file} must hold at least one sample with a timestamp, got none")
-    origin = int(min(first))
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in parquet_columns(file, _SMALL):
@@ -95,11 +91,11 @@ def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: 
             n_intervals = n_intervals.astype(np.int64)
             row = np.repeat(np.arange(len(ids)), n_intervals)
             back = np.cumsum(n_intervals)[row] - 1 - np.arange(len(row))  # intervals before the row's stamp
-            time_s = np.floor(unix_seconds(columns["timestamp"]))[row] - origin - back * float(_STEP_S)
+            time_s = np.floor(unix_seconds(columns["timestamp"]))[row] - back * float(_STEP_S)
             yield RawSamples(file.name, first_row, ids[row], rows[row], time_s, cpu[row],
                              odd={BAD_DURATION: is_bad[row]}, row_of=row)
 
-    return UsageStream(f"Bitbrains fastStorage, {file.name} (OpenDC)", DayClock(origin, timezone), read, table,
+    return UsageStream(f"Bitbrains fastStorage, {file.name} (OpenDC)", DayClock(0, timezone), read, table,
                        max_cpu)
 
 

@@ -64,24 +64,22 @@ def stream_aws_nab(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
     """The CPU series of `aws_cloudwatch_5min.parquet` (EC2 and RDS); path: it, or its folder.
 
     A request is a series whose name holds `cpu_utilization`, cpu its value / 100; sizes are not published. The other
-    series are bytes and counts, no usage of a request, and are not read. Time 0 is the first sample of all; the series
-    are of different weeks. The stamps are taken as UTC.
+    series are bytes and counts, no usage of a request, and are not read. The series are of different weeks. The stamps
+    are taken as UTC.
 
     Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
     """
     file = _one(Path(path), "aws_cloudwatch*.parquet")
-    stamps = [unix_seconds(columns["timestamp"])[_is_cpu(columns)] for _, columns in parquet_columns(file, _NAB)]
-    origin = int(np.nanmin(np.concatenate([*stamps, np.full(1, np.inf)])) if any(map(len, stamps)) else 0)
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in parquet_columns(file, _NAB):
             is_cpu = _is_cpu(columns)
             ids, rows = request_rows(columns["series"].filter(is_cpu), table)
-            time_s = np.floor(unix_seconds(columns["timestamp"])[is_cpu]) - origin
+            time_s = np.floor(unix_seconds(columns["timestamp"])[is_cpu])
             yield RawSamples(file.name, first_row, ids, rows, time_s,
                              numbers(columns["value"])[is_cpu] / 100)
 
-    return UsageStream(f"AWS CloudWatch (NAB), {file.name}", DayClock(origin, timezone), read, max_cpu=max_cpu)
+    return UsageStream(f"AWS CloudWatch (NAB), {file.name}", DayClock(0, timezone), read, max_cpu=max_cpu)
 
 
 AZURE_2019 = UsageReader(stream_azure_2019, path="`vm_cpu_readings_month_aggregated*.csv(.gz)` or its folder",

@@ -27,7 +27,7 @@ def stream_surf(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX
     """Samples of `*fragments.parquet`; path: the table of tasks beside it, or the folder of both.
 
     A fragment is a sample at the begin of its interval; it begins where the one before of its task ended, the first at
-    the submission. cpu is cpu_usage (MHz) over the task's cpu_capacity. Time 0 is the first submission. Fragments
+    the submission. cpu is cpu_usage (MHz) over the task's cpu_capacity. Fragments
     without a duration above 0, and those at or after their task's end, are refused.
 
     Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
@@ -51,7 +51,6 @@ def stream_surf(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX
     submitted_ms, duration_ms, capacity_mhz = np.concatenate([*parts, np.zeros((3, 0))], axis=1)
     if not len(table):
         raise ValueError(f"{tasks} must hold at least one task with a time and a capacity, got none")
-    first_ms = float(submitted_ms.min())
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         elapsed_ms = np.zeros(len(table))
@@ -60,12 +59,12 @@ def stream_surf(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX
             long_ms = numbers(columns["duration"])
             is_short = ~(long_ms > 0)
             before_ms = _before(rows, np.where(is_short, 0.0, long_ms), elapsed_ms)
-            time_s = np.floor((submitted_ms[rows] - first_ms + before_ms) / _MS)
+            time_s = np.floor((submitted_ms[rows] + before_ms) / _MS)
             yield RawSamples(fragments.name, first_row, ids, rows, time_s,
                              numbers(columns["cpu_usage"]) / capacity_mhz[rows],
                              odd={BAD_DURATION: is_short, AFTER_END: before_ms >= duration_ms[rows]})
 
-    return UsageStream(f"SURF Lisa (OpenDC), {fragments.name}", DayClock(int(first_ms / _MS), timezone), read, table,
+    return UsageStream(f"SURF Lisa (OpenDC), {fragments.name}", DayClock(0, timezone), read, table,
                        max_cpu, n_parquet_rows(fragments, _FRAGMENTS))
 
 

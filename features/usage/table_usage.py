@@ -25,9 +25,9 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
 
     request, time, cpu, mem: names of the columns; mem "" = none. full: the number that says "all that is reserved", 1
     for shares, 100 for %. Times are time stamps (UTC where they have no zone), dates as text (ISO 8601), or numbers of
-    `unit_s` seconds (0.001 for ms); parts of a second are cut off. Time 0 is the stamp of the first
-    row that has one. Sizes are not read:
-    a request has 1 core and 0 GiB; a folder of `Trace.save` has them.
+    `unit_s` seconds (0.001 for ms); parts of a second are cut off. Samples have
+    the table's own times, Unix seconds if those are dates. Sizes are not read: a request has 1 core and 0 GiB; a folder
+    of `Trace.save` has them.
 
     Raises FileNotFoundError where the file is missing, ValueError where it is damaged, lacks a column or has no
     time in any row.
@@ -48,18 +48,16 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
         return parquet_columns(source, names) if is_parquet else csv_columns(source, names, ledger)
 
     stamps = (_seconds(columns[time], unit_s) for _, columns in columns_of(ReadLedger()))
-    first = next((block[np.isfinite(block)][0] for block in stamps if np.isfinite(block).any()), None)
-    if first is None:
+    if not any(np.isfinite(block).any() for block in stamps):
         raise ValueError(f"{source}: {time} must be times or numbers, got none in any row")
-    origin = int(first)
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in columns_of(ledger):
             ids, rows = request_rows(columns[request], table)
-            yield RawSamples(source.name, first_row, ids, rows, _seconds(columns[time], unit_s) - origin,
+            yield RawSamples(source.name, first_row, ids, rows, _seconds(columns[time], unit_s),
                              numbers(columns[cpu]) / full, numbers(columns[mem]) / full if mem else None)
 
-    return UsageStream(source.name, DayClock(origin, timezone), read, max_cpu=max_cpu,
+    return UsageStream(source.name, DayClock(0, timezone), read, max_cpu=max_cpu,
                        n_rows=n_parquet_rows(source, names) if is_parquet else None)
 
 

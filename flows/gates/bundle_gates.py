@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from sojourn.flows.gates.gate import Gate
@@ -11,7 +13,10 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import Scores
 from sojourn.models.parity import n_different_scores
 from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import Forest
+from sojourn.serving.inputs import HistoryTerms
 
 N_PARITY_ROWS = 50_000
 N_CURVES = 200
@@ -65,6 +70,23 @@ def table_parity_gate(own: CurveTable, builder: CurveBuilder, features: np.ndarr
         is_different[:N_CURVES] |= [curve.remaining(uptime_s) for curve in alone] != left_s[:N_CURVES]
     return Gate("bit parity of the export", not is_different.any(),
                 f"{int(is_different.sum())} of {len(features):,} curves differ from the model's own")
+
+
+def following_gate(served: Path, bundle: Bundle) -> Gate | None:
+    """A predictor that watches the folder of the champion goes on with the candidate; None if there is none to follow.
+
+    Its live owner history goes on, so both must read it alike: the same keys, of the same columns, on the same clock.
+    """
+    try:
+        champion = load_bundle(served)
+    except BundleError:  # nothing is served, or nothing that this release reads
+        return None
+    name = "predictors that watch the served folder"
+    clash = HistoryTerms.of(champion.schema.encoder).clash(HistoryTerms.of(bundle.schema.encoder),
+                                                           f"version {champion.version}")
+    found = (f"would refuse the candidate: {clash}. Retrain under another --model-name, or serve this version by `sojourn "
+             "rollback NAME --to NUMBER --despite-gates` and restart them" if clash else "take the candidate")
+    return Gate(name, not clash, found)
 
 
 def table_latency_gate(builder: CurveBuilder, features: np.ndarray) -> Gate:

@@ -100,7 +100,8 @@ def retrain(config: RetrainConfig) -> Retrained:
         whole = None if features.sample is None else score_whole(features.sample, candidate.folder,
                                                                  training.split.test_from_s, config.dask)
         with stage("check and promote"):
-            checked = check_gates(config.gates, features, training, evaluation, candidate, rivals)
+            checked = check_gates(config.gates, features, training, evaluation, candidate, rivals,
+                                  config.store / BUNDLES / config.registered_name)
             tables = _tables(evaluation, checked, training)
 
             def logged(to: Tracker, to_run: str) -> Logged:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.gates.accuracy_gate import Difference, Jury, better_gate, is_more_accurate, not_worse_gate
 from sojourn.flows.gates.bundle_gates import (
+    following_gate,
     latency_gate,
     parity_gate,
     size_gate,
@@ -51,8 +53,10 @@ class CheckedGates:
 
 
 def check_gates(settings: GateSettings, features: Features, training: Training, evaluation: Evaluation,
-                candidate: Candidate, rivals: Rivals) -> CheckedGates:
+                candidate: Candidate, rivals: Rivals, served: Path | None = None) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
+
+    served: the folder of the champion's bundle, which predictors watch.
 
     Against `km` it must be better; against the champion and the best version so far no worse than by a margin. A
     candidate `km` is not compared with itself: it must be better than one curve for all requests.
@@ -77,6 +81,9 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         gates.append(_refresh_parity(bundle.refresh, training, settings.seed))
         n_bytes += len(bundle.refresh.model)
     gates.insert(1, size_gate(settings.max_bundle_mb, n_bytes))
+    following = None if served is None else following_gate(served, bundle)
+    if following is not None:
+        gates.append(following)
     if rivals.reason:
         gates.append(Gate("comparison with the champion", False, rivals.reason))
     jury = Jury.of(test, encoder.history, settings.seed)

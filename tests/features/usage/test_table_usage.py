@@ -52,7 +52,7 @@ def test_numbers_of_milliseconds_and_ids_of_whole_numbers(tmp_path: Path) -> Non
     frame = pd.DataFrame({"request_id": [7, 7, 2**40], "time_s": [1000, 301_500, 1000], "cpu_frac": [0.5, 0.25, 1.0]})
     store = store_usage(read_usage("table", _written(frame, tmp_path, "parquet"), unit_s=0.001), tmp_path / "usage")
     assert store.requests.request_ids.tolist() == [7, 2**40]
-    assert store.grid([7]).cpu.tolist() == [[0.5, 0.25]] and store.clock.start_unix_s == 1
+    assert store.grid([7]).cpu.tolist() == [[0.5, 0.25]] and store.start_s == 1
 
 
 @pytest.mark.parametrize(("frame", "options", "words"), [
@@ -89,7 +89,7 @@ def test_a_first_row_without_a_time_is_one_refused_sample(tmp_path: Path, kind: 
     frame.loc[0, "at"] = pd.NaT
     stream = read_usage("table", _written(frame, tmp_path, kind), **NAMES)
     store = store_usage(stream, tmp_path / "usage")
-    assert store.clock.start_unix_s == int(FRAME["at"][1].timestamp())
+    assert store.start_s == int(FRAME["at"][1].timestamp())
     assert "time missing" in stream.report().text()
 
 

@@ -27,12 +27,12 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is no
 Kept = list[tuple[Any, int, float]]
 
 
-def kept(stream: UsageStream) -> Kept:
-    """(request, time_s, cpu) of the samples kept, in the order of the file."""
+def kept(stream: UsageStream, since_s: int = 0) -> Kept:
+    """(request, seconds after `since_s`, cpu) of the samples kept, in the order of the file."""
     found: Kept = []
     for block in stream.blocks():
         ids = stream.requests().request_ids[block.idx_request]
-        found += zip(ids.tolist(), block.time_s.tolist(), np.round(block.cpu.astype(float), 4).tolist(), strict=True)
+        found += zip(ids.tolist(), (block.time_s - since_s).tolist(), np.round(block.cpu.astype(float), 4).tolist(), strict=True)
     return found
 
 
@@ -48,8 +48,8 @@ def two_months(folder: Path) -> Path:
 
 def test_bitbrains_joins_months_on_one_clock(tmp_path: Path) -> None:
     stream = read_usage("bitbrains", two_months(tmp_path / "b"))
-    assert stream.clock.start_unix_s == 1_000_000 and stream.n_rows == 10
-    assert kept(stream) == [(1, 0, 0.015), (1, 300, 0.0), (1, 2100, 1.82), (2, 1200, 0.5), (2, 2400, 1.0),
+    assert stream.clock.start_unix_s == 0 and stream.n_rows == 10
+    assert kept(stream, 1_000_000) == [(1, 0, 0.015), (1, 300, 0.0), (1, 2100, 1.82), (2, 1200, 0.5), (2, 2400, 1.0),
                             (3, 300, 0.0025), (3, 1500, 0.04), (4, 1_000_000, 0.1), (1, 1_000_300, 0.2)]
     requests = stream.requests()
     assert dict(zip(requests.request_ids.tolist(), requests.cpu_cores.tolist(), strict=True)) == {
@@ -76,11 +76,11 @@ def test_bitbrains_small_gives_each_interval_of_a_joined_row_a_sample(tmp_path: 
     pd.DataFrame({"id": ["a"], "cpu_count": [2], "cpu_capacity": [2000.0], "mem_capacity": [2048]}).to_parquet(
         tmp_path / "bitbrains_small_meta.parquet")
     stream = read_usage("bitbrains-small", tmp_path)
-    assert kept(stream) == [("a", 0, 0.25), ("a", 300, 0.5), ("a", 600, 0.5), ("a", 1200, 1.0)]
+    assert kept(stream, 1_000) == [("a", 0, 0.25), ("a", 300, 0.5), ("a", 600, 0.5), ("a", 1200, 1.0)]
     report = stream.report().read
     assert dict(report.refused) == {"duration not within 1 s .. 31 days": 1}
     assert report.rejected["line"].tolist() == [3]
-    assert stream.requests().mem_gib.tolist() == [2.0] and stream.clock.start_unix_s == 1000
+    assert stream.requests().mem_gib.tolist() == [2.0] and stream.clock.start_unix_s == 0
 
 
 def test_planetlab_reads_one_day(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_days_of_a_wrong_length_or_twice_are_refused_whole(tmp_path: Path) -> No
 def test_surf_fragments_follow_one_another(tmp_path: Path) -> None:
     """Times of `made_files`: submissions at 0, 30, 90.5 and 180 s, fragments of 30 s each in file order per task."""
     stream = read_usage("surf", surf_folder(tmp_path / "s"))
-    assert kept(stream) == [(11, 0, 0.0), (12, 30, 0.25), (12, 60, 1.0), (14, 180, 0.0), (14, 210, 0.0001),
+    assert kept(stream, 60) == [(11, 0, 0.0), (12, 30, 0.25), (12, 60, 1.0), (14, 180, 0.0), (14, 210, 0.0001),
                             (14, 240, 0.0001), (11, 30, 0.5), (11, 60, 1.05)]
     assert stream.report().without_series == (13,)
 
@@ -116,7 +116,7 @@ def test_surf_refuses_fragments_without_a_duration_and_after_the_end(tmp_path: P
     fragments = pd.DataFrame({"id": [12, 12, 12, 12], "duration": [30_000, 0, 30_000, 30_000],
                               "cpu_usage": [8000.0, 1.0, 16_000.0, 1.0]})
     stream = read_usage("surf", surf_folder(tmp_path / "s", fragments=fragments))
-    assert kept(stream) == [(12, 30, 0.25), (12, 60, 0.5)]
+    assert kept(stream, 60) == [(12, 30, 0.25), (12, 60, 0.5)]
     assert dict(stream.report().read.refused) == {"fragment's duration not above 0": 1,
                                                   "fragment after its task's end": 1}
 
@@ -195,8 +195,8 @@ def test_aggregates_and_cloudwatch(tmp_path: Path) -> None:
                   "series": ["ec2_cpu_utilization_1", "ec2_cpu_utilization_1", "ec2_network_in_2"]}).to_parquet(
         tmp_path / "aws_cloudwatch_5min.parquet")
     stream = read_usage("aws-nab", tmp_path)
-    assert kept(stream) == [("ec2_cpu_utilization_1", 0, 0.5), ("ec2_cpu_utilization_1", 300, 0.25)]
-    assert stream.clock.start_unix_s == 600
+    assert kept(stream, 600) == [("ec2_cpu_utilization_1", 0, 0.5), ("ec2_cpu_utilization_1", 300, 0.25)]
+    assert stream.clock.start_unix_s == 0
 
 
 def test_names_and_options_are_checked() -> None:
