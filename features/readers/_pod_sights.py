@@ -174,7 +174,7 @@ def _time(document: Any, *path: str) -> float | None:
     if value is None:
         return None
     try:
-        when_s = pod_time_s(value)
+        when_s: float | None = pod_time_s(value)
     except (ValueError, OverflowError):
         when_s = LAST_STAMP_S
     if when_s is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sojourn.features.trace import Trace
-from sojourn.flows.annotation.bounds import coming_bounds, running_bounds
-from sojourn.flows.annotation.consumers import CONSUMERS, LIMITS
+from sojourn.flows.annotation.bounds import Bound, coming_bounds, running_bounds
+from sojourn.flows.annotation.consumers import CONSUMERS, JOB_KINDS, LIMITS, Consumer, go_duration
 from sojourn.flows.annotation.coverage_text import coverage_lines
 from sojourn.flows.annotation.held_out import corrected_report, coverage_report
 from sojourn.flows.annotation.limit_table import limit_table, table_coverage
@@ -24,6 +24,8 @@ class Order:
     """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all.
 
     requests: that have not started, in place of those that run; None = those that run.
+    at_most_s: no bound is longer, from the request's start; None = no such cap. is_any_kind: pods of all controllers
+    are protected, and not those of jobs alone.
     """
 
     bundle: Path
@@ -32,12 +34,17 @@ class Order:
     ids: frozenset[str] | None = None
     is_corrected: bool = False
     requests: tuple[Mapping[str, Any], ...] | None = None
+    at_most_s: int | None = None
+    is_any_kind: bool = False
 
     def __post_init__(self) -> None:
         if self.consumer not in CONSUMERS:
             raise ValueError(f"--for must be one of {', '.join(CONSUMERS)}, got {self.consumer!r}")
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"quantile must be above 0 and below 1, got {self.level!r}")
+        if self.is_any_kind and not CONSUMERS[self.consumer].is_protecting:
+            names = ", ".join(name for name, each in CONSUMERS.items() if each.is_protecting)
+            raise ValueError(f"--any-kind must be given with --for {names}, got {self.consumer!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ def annotated(order: Order, trace: Trace) -> Annotated:
             said.append(f"warning   {len(gone):,} of --only are not among them: {', '.join(gone[:_N_NAMED])}")
         bounds = [bound for bound in bounds if order.ids & {bound.request_id, bound.name}]
     consumer = CONSUMERS[order.consumer]
+    bounds = _limited(order, consumer, replayed.trace, bounds, said)
     lines = [consumer.line(bound) for bound in bounds]
     strange = [bound.name for bound, line in zip(bounds, lines, strict=True) if line is None]
     if strange:
@@ -78,10 +86,36 @@ def annotated(order: Order, trace: Trace) -> Annotated:
                      "" if report.is_enough else report.faults[0])
 
 
+def _limited(order: Order, consumer: Consumer, trace: Trace, bounds: Sequence[Bound], said: list[str]) -> list[Bound]:
+    """The bounds that may be written, cut at the longest time that they may name; what is left out is told."""
+    kept = list(bounds)
+    limit_s = order.at_most_s
+    if consumer.is_protecting:
+        if not order.is_any_kind:
+            kept = [bound for bound in bounds if bound.kind in JOB_KINDS]
+            n_other = len(bounds) - len(kept)
+            if n_other:
+                said.append(f"left out  {n_other:,} pods of no Job: one that is meant to stay would "
+                            "keep its node from disruption all the while (--any-kind takes them)")
+        recorded_s = int(trace.horizon_s) - int(trace.requests["arrival_s"].min())
+        limit_s = recorded_s if limit_s is None else min(limit_s, recorded_s)
+    if limit_s is None:
+        return kept
+    cut = [bound.at_most(limit_s) for bound in kept]
+    n_cut = sum(bound is not None and bound.total_s < whole.total_s for bound, whole in zip(cut, kept, strict=True))
+    why = "--at-most" if limit_s == order.at_most_s else "the trace shows no more"
+    if n_cut:
+        said.append(f"cut       {n_cut:,} bounds at {go_duration(limit_s)} ({why})")
+    if None in cut:
+        said.append(f"left out  {cut.count(None):,} that have run for {go_duration(limit_s)} already ({why})")
+    return [bound for bound in cut if bound is not None]
+
+
 def _limits(order: Order, replayed: Replayed) -> Annotated:
     """The table of limits for jobs to come."""
-    if order.ids is not None or order.is_corrected or order.requests is not None:
-        raise ValueError(f"--only, --requests and --corrected must be left out with --for {LIMITS}, got one of them")
+    if order.ids is not None or order.is_corrected or order.requests is not None or order.at_most_s is not None:
+        raise ValueError(f"--only, --requests, --corrected and --at-most must be left out with --for {LIMITS}, got one "
+                         "of them")
     if not replayed.trace.is_dated:
         raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")
     judged = table_coverage(replayed, order.level)

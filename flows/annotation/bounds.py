@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ class Bound:
 
     name: what other programs call it: of pods NAMESPACE/POD, else its request id.
     end_unix_s: when it is reached, or None where the trace has no dates or the request no start.
+    kind: of a pod's controller; None if that is not known.
     """
 
     request_id: str
@@ -27,11 +28,25 @@ class Bound:
     total_s: int
     end_unix_s: int | None
     name: str
+    kind: str | None = None
 
     @property
     def remaining_s(self) -> int:
         """From the horizon on, at least 1."""
         return self.total_s - self.uptime_s
+
+    def at_most(self, limit_s: int) -> Bound | None:
+        """The bound, cut at so many seconds from the start; None if the request has run so long already.
+
+        >>> Bound("1", 0.9, 60, 7_200, 9_000, "a/b").at_most(3_600)
+        Bound(request_id='1', level=0.9, uptime_s=60, total_s=3600, end_unix_s=5400, name='a/b', kind=None)
+        """
+        if self.total_s <= limit_s:
+            return self
+        if self.uptime_s >= limit_s:
+            return None
+        end_unix_s = None if self.end_unix_s is None else self.end_unix_s - self.total_s + limit_s
+        return replace(self, total_s=limit_s, end_unix_s=end_unix_s)
 
 
 def total_bounds(table: CurveTable, level: float, uptime_s: np.ndarray | float) -> np.ndarray:
@@ -59,7 +74,8 @@ def coming_bounds(replayed: Replayed, requests: Sequence[Mapping[str, Any]], lev
         known = encoder.parse({column: value for column, value in request.items() if column != "request_id"})
         features.append(encoder.encode(known, now_s, replayed.history))
     total_s = total_bounds(replayed.table(np.array(features)), level, 0.0)
-    return [Bound(name, asked, 0, int(total), None, name) for name, total in zip(ids, total_s, strict=True)]
+    return [Bound(name, asked, 0, int(total), None, name, _kind(request.get("kind")))
+            for name, total, request in zip(ids, total_s, requests, strict=True)]
 
 
 def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound]:
@@ -77,7 +93,12 @@ def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound
     asked_for = trace.requests.iloc[rows.idx_request[idx]]
     ids = asked_for["request_id"].astype(str)
     names = asked_for["pod"].astype(str) if "pod" in asked_for else ids
+    kinds = asked_for["kind"] if "kind" in asked_for else [None] * len(idx)
     return [Bound(request_id, asked, int(uptime), int(total),
-                  int(arrival) + int(total) if trace.is_dated else None, name)
-            for request_id, name, uptime, total, arrival in zip(ids, names, uptime_s, total_s, rows.arrival_s[idx],
-                                                                strict=True)]
+                  int(arrival) + int(total) if trace.is_dated else None, name, _kind(kind))
+            for request_id, name, uptime, total, arrival, kind in zip(ids, names, uptime_s, total_s,
+                                                                      rows.arrival_s[idx], kinds, strict=True)]
+
+
+def _kind(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

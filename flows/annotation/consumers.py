@@ -19,6 +19,8 @@ LIMITS = "slurm-limits"
 """The consumer that reads a table of coming jobs instead of lines of running ones: `limit_table`."""
 KARPENTER = "karpenter.sh/do-not-disrupt"
 CHRONOS = "scheduling.workload.io/expected-duration-seconds"
+JOB_KINDS = frozenset({"CronJob", "Job"})
+"""Controllers whose pods end by themselves."""
 KAI = "kai.scheduler/expected-runtime"
 _NAME = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _POD = re.compile(rf"({_NAME})/({_NAME})")
@@ -30,12 +32,14 @@ class Consumer:
     """A program that reads bounds. line: of one bound; None where its name is not of what the program knows.
 
     text: what it does with them, for help and docs. names: what names must be. head: the file's first line.
+    is_protecting: it keeps a node as it is until the bound: pods of jobs alone, and no longer than the trace shows.
     """
 
     line: Callable[[Bound], str | None]
     text: str
     names: str
     head: str = "#!/bin/sh"
+    is_protecting: bool = False
 
 
 def go_duration(seconds: int) -> str:
@@ -88,7 +92,8 @@ CONSUMERS: Mapping[str, Consumer] = MappingProxyType({
     "chronos": Consumer(_chronos, "the pod's expected seconds from its start, for the chronos scheduler", _PODS),
     "json": Consumer(_json, "one JSON object a line, for anything else", "any", ""),
     "kai": Consumer(_kai, "the pod group's expected runtime, for a plugin of KAI that is not released", _PODS),
-    "karpenter": Consumer(_karpenter, "how long from its start a pod's node is not disrupted", _PODS),
+    "karpenter": Consumer(_karpenter, "how long from its start the node of a Job's pod is not disrupted", _PODS,
+                          is_protecting=True),
     "slurm": Consumer(_slurm, "a comment on a running job, for its administrator; limits stay", "Slurm's job ids"),
     LIMITS: Consumer(lambda bound: None, "a table for examples/slurm/job_submit.lua: advice at submission", "", ""),
 })

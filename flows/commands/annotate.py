@@ -41,6 +41,10 @@ def annotate(
     is_corrected: Annotated[bool, typer.Option(
         "--corrected", help="Ask the model for the quantile that held on the earlier half of the held-out requests.",
     )] = False,
+    at_most: Annotated[str | None, typer.Option(
+        help="No bound is longer, from the request's start, such as 12h or 2d. [default: none]")] = None,
+    is_any_kind: Annotated[bool, typer.Option(
+        "--any-kind", help="For karpenter: pods of all controllers, and not of Jobs and CronJobs alone.")] = False,
     output: Annotated[Path | None, typer.Option(
         help="File to write. [default: none: a dry run, which prints what would be written]")] = None,
     is_any_coverage_taken: Annotated[bool, typer.Option(
@@ -55,10 +59,12 @@ def annotate(
     Nothing is applied to a cluster: the lines are printed, or written to a file for you to run. The coverage of the
     bounds on requests that the model has not seen is said on standard error.
     """
+    from sojourn.features.readers import span_s
     from sojourn.flows.annotation.annotate import Order, annotated
 
     order = Order(bundle, consumer, quantile, None if only is None else _ids(only), is_corrected,
-                  None if requests is None else _requests(requests))
+                  None if requests is None else _requests(requests),
+                  None if at_most is None else span_s(at_most, "--at-most"), is_any_kind)
     found = annotated(order, _read(trace, reader, horizon_s, column_map, map_file, timezone))
     for line in found.said:
         typer.echo(line, err=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -27,6 +28,8 @@ from sojourn.serving.pods import (
 _N_REASONS = 20
 _N_AT_ONCE = 64
 """Pods of a list that are taken in before others may go first: some 10 ms."""
+N_NODES_MAX = 100_000
+"""Nodes of one call; kube-scheduler's own limits are below it, and as many take 0.3 s."""
 _Element = TypeVar("_Element")
 REPORTS = frozenset({"/placed", "/ended", "/running"})
 """Calls that may be long, and pause: not to be mixed with one another."""
@@ -91,15 +94,18 @@ class ExtenderCalls:
         return self._tally(_items(document), self._nodes.ended)
 
     def running(self, document: Any) -> tuple[int, Any]:
-        """The list of all pods -> what came of each; pods that are not in it have ended."""
+        """The list of all pods -> what came of each; pods that are not in it have ended.
+
+        If an element has no uid, nobody knows which pod it is: then none has ended for being absent.
+        """
         listed = listed_items(document)
         if listed is None:
             raise ValueError(f"document must be a list of all pods, got {shown_field(document)}")
-        uids = [pod_uid(pod) for pod in self._pausing(listed)]
+        uids = [_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
-        self.is_told = True
+        self.is_told |= status == HTTPStatus.OK
         now_s = self._now_s()
-        absent = self._nodes.absent(uids, now_s)
+        absent = [] if None in uids else self._nodes.absent(uids, now_s)
         for uid in self._pausing(absent):
             self._nodes.ended({"metadata": {"uid": uid}}, now_s)
         return status, tally | {"absent": len(absent)}
@@ -162,15 +168,30 @@ def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
         raise ValueError(f"Pod must be an object, got {shown_field(pod)}")
     if nodes is not None:
         items = sequence(nodes, "items")
+        _check_number(items)
         return pod, [node_name(item) for item in items], items
     if not isinstance(names, list):
         raise ValueError(f"Nodes or NodeNames must be given, got {shown_field(names)}")
+    _check_number(names)
     return pod, list(map(short_text, names)), None
+
+
+def _check_number(nodes: Sequence[Any]) -> None:
+    if len(nodes) > N_NODES_MAX:
+        raise ValueError(f"nodes must be at most {N_NODES_MAX}, got {len(nodes)}")
 
 
 def _items(document: Any) -> Sequence[Any]:
     listed = listed_items(document)
     return [document] if listed is None else listed
+
+
+def _uid(pod: Any) -> str | None:
+    """The pod's uid; None if it has none that can be read: it is refused later."""
+    try:
+        return pod_uid(pod)
+    except ValueError:
+        return None
 
 
 def _start_order(pod: Any) -> float:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may take. body_bytes: of one request. n_connections: at once.
+    """What clients may take. body_bytes: of one request. n_bodies: as much as so many of these are all requests and
+    answers together, from before a body is read until its answer is sent. n_connections: at once.
 
     request_s: to send a whole request, and again to take its answer. idle_s: between requests; Go's HTTP client, and
     so kube-scheduler, drops an idle connection after 90 s, and the server must not be the first.
@@ -21,6 +22,7 @@ class Limits:
     """
 
     body_bytes: int = 16 << 20
+    n_bodies: int = 8
     n_connections: int = 32
     request_s: float = 10.0
     idle_s: float = 120.0
@@ -28,7 +30,7 @@ class Limits:
     reserved_s: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("body_bytes", "n_connections", "request_s", "idle_s", "n_reserved", "reserved_s"):
+        for name in ("body_bytes", "n_bodies", "n_connections", "request_s", "idle_s", "n_reserved", "reserved_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
 
@@ -38,7 +40,7 @@ class _Client:
     """A connection: by when it must have got on, and what it is about.
 
     is_idle: no byte of a request has come yet. has_asked: it sent a request before. is_reserved: it stands in the room
-    for probes. is_leaving: it was told to go; it no longer counts.
+    for probes. is_leaving: it was told to go; it no longer counts. n_held: bytes of its request or answer.
     """
 
     until_s: float
@@ -46,6 +48,7 @@ class _Client:
     is_idle: bool = True
     has_asked: bool = False
     is_leaving: bool = False
+    n_held: int = 0
 
 
 class Connections:
@@ -108,7 +111,7 @@ class Connections:
         """The client may take its time for the next request; False where the connection should end instead."""
         with self._changed:
             client = self._clients[connection]
-            client.is_idle = True
+            client.is_idle, client.n_held = True, 0
             if client.has_asked:
                 client.until_s = self._clock() + self._limits.idle_s
             return not (self._is_stopping or client.is_leaving or (client.is_reserved and client.has_asked))
@@ -125,6 +128,15 @@ class Connections:
         """True where the connection stands in the room for probes."""
         with self._changed:
             return self._clients[connection].is_reserved
+
+    def hold(self, connection: socket.socket, n_bytes: int) -> bool:
+        """The connection holds so many bytes from now on, and none of what it held; False if there is no room."""
+        with self._changed:
+            client = self._clients[connection]
+            n_others = sum(each.n_held for each in self._clients.values()) - client.n_held
+            has_room = not n_bytes or n_others + n_bytes <= self._limits.body_bytes * self._limits.n_bodies
+            client.n_held = n_bytes if has_room else 0
+            return has_room
 
     def work(self, connection: socket.socket) -> None:
         """The request is whole: from here on the time is ours."""

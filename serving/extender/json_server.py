@@ -205,6 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.connections.work(self.connection)
         status, answer = self.server.post(path, body)
+        del body
+        self._hold(len(answer))
         self._answer(status, answer)
 
     def _path(self, answered: Mapping[str, object]) -> str:
@@ -223,6 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         limit = self.server.limits.body_bytes
         if length > limit:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body must be at most {limit} bytes, got {length}")
+        self._hold(length)
         if self._is_body_awaited:
             self._is_body_awaited = False
             self.send_response_only(HTTPStatus.CONTINUE)
@@ -233,6 +236,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return None
         return body
+
+    def _hold(self, n_bytes: int) -> None:
+        """Hold so many bytes of a request or an answer; Refusal if all connections together would hold too many."""
+        if not self.server.connections.hold(self.connection, n_bytes):
+            limits = self.server.limits
+            self.server.count("connection", "refused")
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE,
+                          f"requests and answers under way must be at most {limits.n_bodies * limits.body_bytes} bytes "
+                          f"together, got {n_bytes} more")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer with an error as JSON and close, since the request's body may not have been read."""

@@ -146,14 +146,14 @@ class Nodes:
         placed = self._placed.pop(uid, None)
         if placed is None:
             return "finished" if pods.is_finished(pod) else "unknown"
-        self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))
         del self._nodes[placed.node][uid]
         self._move(placed.node, placed.exit_s, -math.inf)
         if not self._nodes[placed.node]:
             del self._nodes[placed.node], self._exits_s[placed.node]
+        self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))  # last: it may refuse what it has dropped
         return "ended"
 
-    def absent(self, uids: Iterable[str], now_s: int) -> list[str]:
+    def absent(self, uids: Iterable[str | None], now_s: int) -> list[str]:
         """Uids of all pods that run but these, and but those learnt of within ABSENT_GRACE_S.
 
         One that was learnt of long after now was so while the clock was ahead: it has no grace left.

@@ -32,7 +32,8 @@ def kept(stream: UsageStream, since_s: int = 0) -> Kept:
     found: Kept = []
     for block in stream.blocks():
         ids = stream.requests().request_ids[block.idx_request]
-        found += zip(ids.tolist(), (block.time_s - since_s).tolist(), np.round(block.cpu.astype(float), 4).tolist(), strict=True)
+        found += zip(ids.tolist(), (block.time_s - since_s).tolist(), np.round(block.cpu.astype(float), 4).tolist(),
+                     strict=True)
     return found
 
 

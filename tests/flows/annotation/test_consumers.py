@@ -57,7 +57,7 @@ def test_what_is_no_job_has_no_line(name: str) -> None:
 def test_json_takes_any_id() -> None:
     said = json.loads(CONSUMERS["json"].line(Bound("a b\n'", 0.5, 10, 25, None, "x/y")) or "")
     assert said == {"request_id": "a b\n'", "level": 0.5, "uptime_s": 10, "total_s": 25, "remaining_s": 15,
-                    "end_unix_s": None, "name": "x/y"}
+                    "end_unix_s": None, "name": "x/y", "kind": None}
 
 
 def test_no_line_replaces_what_stands_there_already() -> None:

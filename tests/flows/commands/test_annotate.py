@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def _run(*words: str) -> tuple[int, str, str]:
 
 def test_a_dry_run_prints_lines_and_writes_nothing(learnt: Learnt, folder: Path) -> None:
     before = sorted(folder.parent.iterdir())
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter")
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter", "--any-kind")
     n = int((~learnt.rows.is_event).sum())
     assert code == 0, said
     assert lines.splitlines()[0] == "#!/bin/sh" and len(lines.splitlines()) == n + 1
@@ -41,6 +42,61 @@ def test_a_dry_run_prints_lines_and_writes_nothing(learnt: Learnt, folder: Path)
     assert f"of {len(learnt.split.test):,} held-out requests end within their 90 % bound" in said
     assert "by tenth of the predicted median lifetime" in said and f"dry run   {n} lines" in said
     assert sorted(folder.parent.iterdir()) == before
+
+
+def _hours(line: str) -> float:
+    found = re.search(r"=(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$", line)
+    assert found is not None
+    hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return hours + minutes / 60 + seconds / 3_600
+
+
+@pytest.fixture
+def kinds(learnt: Learnt, folder: Path, tmp_path: Path) -> Path:
+    """The pods, of Deployments, Jobs and CronJobs in turn."""
+    trace = Trace.load(folder)
+    names = [("Deployment", "Job", "CronJob")[idx % 3] for idx in range(len(trace))]
+    requests = trace.requests.assign(kind=names)
+    return Trace(requests, trace.horizon_s, trace.roles, meta=trace.meta).save(tmp_path / "kinds")
+
+
+def test_karpenter_protects_pods_of_jobs_unless_told_otherwise(learnt: Learnt, kinds: Path) -> None:
+    requests = Trace.load(kinds).requests
+    running = requests[requests["departure_s"].isna()]
+    of_jobs = {name.partition("/")[2] for name in running.loc[running["kind"] != "Deployment", "request_id"]}
+    assert 0 < len(of_jobs) < len(running)
+    words = (str(learnt.folder), "--trace", str(kinds), "--for", "karpenter")
+    code, lines, said = _run(*words)
+    assert code == 0, said
+    assert {line.split()[3] for line in lines.splitlines()[1:]} <= of_jobs
+    assert f"left out  {len(running) - len(of_jobs):,} pods of no Job" in said
+    assert len(_run(*words, "--any-kind")[1].splitlines()) > len(lines.splitlines())
+    assert len(_run(*words[:-1], "chronos")[1].splitlines()) == len(running) + 1
+
+
+def test_pods_of_unknown_kind_are_not_protected(learnt: Learnt, folder: Path) -> None:
+    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter")
+    assert (code, lines) == (0, "#!/bin/sh\n")
+    assert "pods of no Job" in said
+
+
+def test_no_bound_is_longer_than_its_cap(learnt: Learnt, kinds: Path) -> None:
+    words = (str(learnt.folder), "--trace", str(kinds), "--for", "karpenter", "--any-kind", "--quantile", "0.99")
+    trace = Trace.load(kinds)
+    recorded_h = (trace.horizon_s - int(trace.requests["arrival_s"].min())) / 3_600
+    _, lines, _ = _run(*words)
+    assert max(map(_hours, lines.splitlines()[1:])) <= recorded_h
+    code, lines, said = _run(*words, "--at-most", "12h")
+    assert code == 0, said
+    assert max(map(_hours, lines.splitlines()[1:])) == 12.0
+    assert "bounds at 12h (--at-most)" in said
+    assert "have run for 12h already (--at-most)" in said
+
+
+def test_a_cap_holds_for_every_consumer(learnt: Learnt, folder: Path) -> None:
+    found = [json.loads(line) for line in _run(str(learnt.folder), "--trace", str(folder), "--at-most", "12h")[1]
+             .splitlines()]
+    assert found and all(each["uptime_s"] < each["total_s"] <= 43_200 for each in found)
 
 
 def test_a_file_holds_what_the_dry_run_printed(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
@@ -112,6 +168,8 @@ def test_wrong_requests_are_named(learnt: Learnt, folder: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize(("words", "message"), [
     (("--for", "nomad"), "--for must be one of chronos, json, kai, karpenter, slurm, slurm-limits, got 'nomad'"),
+    (("--at-most", "12"), "--at-most must be a number of days or hours, such as 90d or 12h, got '12'"),
+    (("--any-kind",), "--any-kind must be given with --for karpenter, got 'json'"),
     (("--quantile", "1"), "quantile must be above 0 and below 1, got 1.0"),
     (("--quantile", "nan"), "quantile must be above 0 and below 1, got nan"),
     (("--reader", "slurm", "--map", "arrival=x"), "reader that maps columns"),

@@ -203,7 +203,39 @@ def test_one_that_does_not_take_its_answer_is_cut_off() -> None:
         assert server.connections.n_now() == 0
 
 
-@pytest.mark.parametrize("name", ["body_bytes", "n_connections", "request_s", "idle_s", "n_reserved", "reserved_s"])
+@pytest.mark.parametrize("name", ["body_bytes", "n_bodies", "n_connections", "request_s", "idle_s", "n_reserved",
+                                  "reserved_s"])  # fmt: skip
 def test_limits_are_above_zero(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
         Limits(**{name: 0})
+
+
+def test_bytes_of_all_requests_and_answers_together_are_bounded() -> None:
+    """Two that send half a body hold it whole; a third finds no room, until one of them is gone."""
+    with staged(Limits(body_bytes=1_000, n_bodies=2)) as (server, _, _), ExitStack() as stack:
+        slow = [stack.enter_context(_client(server)) for _ in range(2)]
+        for client in slow:
+            client.sendall(HEAD + b"Expect: 100-continue\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 100 ")  # so its bytes are held
+        third = connect(server)
+        stack.callback(third.close)
+        status, answer = ask(third, "/echo", "a" * 400)
+        assert (status, answer["Error"]) == (
+            503, "requests and answers under way must be at most 2000 bytes together, got 402 more")
+        assert server.counts["connection", "refused"] == 1
+        assert _status(server) == 200  # a probe holds nothing
+        assert _status(server, "/echo", "a" * 100) == 200  # 900 + 900 + 102: there is room for this one
+        slow[0].sendall(b" " * 899 + b"1")
+        assert slow[0].recv(1_000).startswith(b"HTTP/1.1 200 ")  # it holds an answer of one byte, or nothing more
+        assert _status(server, "/echo", "a" * 400) == 200
+
+
+def test_an_answer_without_room_is_refused() -> None:
+    limits = Limits(body_bytes=100, n_bodies=1)
+    posts = {"/blow": lambda document: (200, "a" * document)}
+    with serving(JsonServer("127.0.0.1", 0, posts, {}, limits)) as server:
+        connection = connect(server)
+        assert ask(connection, "/blow", 98) == (200, "a" * 98)
+        assert ask(connection, "/blow", 99)[0] == 503  # two quotes more
+        assert ask(connection, "/blow", 98)[0] == 200
+        connection.close()

@@ -121,8 +121,8 @@ def test_reports_say_what_came_of_each_pod() -> None:
     assert [name for name, _ in predictor.ends] == ["a", "b"]
     with pytest.raises(ValueError, match="document must be a list of all pods"):
         calls.running(pod("a", "n"))
-    with pytest.raises(ValueError, match=r"metadata.uid must be given"):
-        calls.running({"items": [{}]})
+    status, counts = calls.running({"items": [{}]})
+    assert (status, counts["refused"], counts["absent"]) == (422, 1, 0)
 
 
 @pytest.mark.parametrize("is_bare", [False, True])
@@ -140,6 +140,30 @@ def test_a_list_is_an_object_with_items_or_an_array(is_bare: bool) -> None:
     assert calls.nodes(nodes) == (200, {"nodes": 2, "draining": 0})
     assert calls.running(listed()) == (200, {"absent": 0})
 
+
+
+def test_a_list_with_a_pod_without_uid_takes_in_the_others_and_ends_none() -> None:
+    calls, _, clock = fixed_calls(dict.fromkeys("abc", 1e5))
+    assert calls.running({"items": [{"metadata": {"name": "x"}}]})[0] == 422
+    assert not calls.is_told
+    calls.placed(pod("a", "n"))
+    clock.now_s += HOUR_S
+    listed = [pod("b", "n"), {"metadata": {"name": "x"}}, None, pod("c", "n")]
+    assert calls.running({"items": listed}) == (200, {
+        "placed": 2, "refused": 2, "absent": 0,
+        "reasons": ["metadata.uid must be given, got None", "object must be an object, got None"]})  # fmt: skip
+    assert calls.is_told
+    assert calls.running({"items": [pod("b", "n"), pod("c", "n")]}) == (200, {"known": 2, "absent": 1})
+
+
+def test_nodes_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.serving.extender.calls.N_NODES_MAX", 2)
+    calls, _, _ = fixed_calls({"a": 60.0})
+    for nodes in ({"NodeNames": ["n"] * 3}, {"Nodes": {"items": [{"metadata": {"name": "n"}}] * 3}}):
+        assert calls.filter({"Pod": pod("a"), **nodes}) == (200, {"Error": "nodes must be at most 2, got 3"})
+        with pytest.raises(ValueError, match="nodes must be at most 2, got 3"):
+            calls.prioritize({"Pod": pod("a"), **nodes})
+    assert calls.prioritize({"Pod": pod("a"), "NodeNames": ["n", "m"]})[0] == 200
 
 def test_questions_are_answered_amid_a_long_list() -> None:
     """In each pause of it, on what was taken in so far; the list's own pods are counted once."""
