@@ -39,7 +39,7 @@ CELLS: tuple[tuple[str, str, str], ...] = (
 
 def workload_of(n_hosts: int) -> sim.Workload:
     """Copies of a synthetic trace, each shifted by up to ten minutes, that need about `n_hosts` at their peak."""
-    trace = synthesize(30_000, seed=0, days=DAYS)
+    trace = synthesize(30_000, seed=0, days=DAYS).since_begin()
     small = sim.build_workload("synthetic", trace)
     rng = np.random.default_rng(0)
     tables = []

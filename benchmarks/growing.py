@@ -36,7 +36,7 @@ SQL = '[sql]\nquery = "select * from requests"\nwatermark = "updated_at"\noverla
 def written_rows(trace: Trace, seed: int) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """All rows that a source of this trace writes over time, with `written_s` (Unix); and the owners' columns."""
     rng = np.random.default_rng(seed)
-    kept = trace.requests[trace.is_start_known() & (trace.start_s() >= 0)].reset_index(drop=True)
+    kept = trace.requests[trace.is_start_known() & (trace.start_s() >= trace.begin_s)].reset_index(drop=True)
     owners = trace.roles.owners
     base = pd.DataFrame({
         "request_id": kept["request_id"].astype(str), "arrival": kept["arrival_s"].astype("int64") + ORIGIN_S,
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("growing.json"))
     given = parser.parse_args()
-    whole, _ = read_trace(given.reader, given.trace)
+    whole = read_trace(given.reader, given.trace)[0].since_begin()
     rows, owners = written_rows(whole, given.seed)
     days = (rows["written_s"] // DAY_S).to_numpy()
     first = max(int(days[-1]) - 7 * given.n_weeks, int(days[0]))
@@ -126,10 +126,10 @@ def main() -> None:
                 found[name]["whole"].append(whole_s)
             last = grown
     assert last is not None
-    original = whole.requests[whole.is_start_known() & (whole.start_s() >= 0)]
+    original = whole.requests[whole.is_start_known() & (whole.start_s() >= whole.begin_s)]
     columns = ["arrival_s", "departure_s", "cpu_cores", "mem_gib"]
     cut = [table.assign(request_id=table["request_id"].astype(str)).set_index("request_id")[columns].sort_index()
-           for table in (original, last.requests)]
+           for table in (original, last.since_begin().requests)]
     is_original = cut[0].equals(cut[1])
     report = {"trace": given.trace.name, "requests": len(last), "rows": len(rows), "days": len(set(days.tolist())),
               "is_same_as_one_read": bool(is_same), "is_the_trace_that_was_cut": bool(is_original), "notes": notes,

@@ -29,7 +29,7 @@ SLOW = ("lava", "fullest host in NumPy")
 
 def workload_of(n_hosts: int) -> sim.Workload:
     """A week of the synthetic trace, repeated side by side until about `n_hosts` make a load of 80 %."""
-    trace = synthesize(60_000, seed=0, days=7.0)
+    trace = synthesize(60_000, seed=0, days=7.0).since_begin()
     small = sim.build_workload("synthetic", trace)
     copies = max(round(n_hosts / len(small.hosts)), 1)
     rng = np.random.default_rng(0)

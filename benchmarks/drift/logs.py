@@ -48,7 +48,8 @@ def run_logs(folder: Path, data: Path, n_new: int) -> list[dict[str, Any]]:
 def one_log(name: str, data: Path) -> dict[str, Any]:
     """The log under each rule, and paired differences of the Brier score, 95 % over owners."""
     reader, file, days = LOGS[name]
-    trace = known_by(read_trace(reader, data / file)[0], days * DAY_S)
+    whole = read_trace(reader, data / file)[0]
+    trace = known_by(whole, whole.begin_s + days * DAY_S)
     served = Served.of(trace, HISTORY_DAYS, HISTORY_DAYS)
     first = served.fitted(HISTORY_DAYS)
     if first is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,10 +79,11 @@ class Served:
 
     @classmethod
     def of(cls, trace: Trace, first_day: int, window_days: int) -> Served:
-        """The rows that begin at or after 0, in the order of decision."""
+        """The rows in the order of decision; days count from the trace's begin."""
         rows = build_rows(trace, default_encoder(trace))
+        rows = replace(rows, decided_s=rows.decided_s - rows.begin_s, arrival_s=rows.arrival_s - rows.begin_s, begin_s=0)
         everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-        last_day = trace.horizon_s // DAY_S - 1
+        last_day = trace.span_s // DAY_S - 1
         arrival_s, end_s = everything.arrival_s, everything.arrival_s + everything.lifetime_s.astype(np.int64)
         owner = clusters_of(everything)
         own = own_exits(arrival_s, arrival_s, end_s, everything.is_event, owner, first_day, last_day)

@@ -36,7 +36,7 @@ def known_until(trace: Trace, day: int) -> Trace:
 @pytest.mark.slow
 def test_alarms_and_models_are_those_of_a_trace_that_ends_there(benchmarks: Any) -> None:
     trace = synthesize(12_000, seed=4, days=80, parameters=SyntheticParameters(drift_per_week=0.0),
-                       drifts=(Drift("step", 60.0, 4.0),))
+                       drifts=(Drift("step", 60.0, 4.0),)).since_begin()
     whole = benchmarks.Served.of(trace, 28, 28)
     result = benchmarks.run(whole, whole.fitted(28), DETECTORS[MONITOR_DETECTOR](), (3,))
     assert result.alarms and 60 <= result.alarms[0] <= 66
