@@ -34,13 +34,13 @@ def clock_text(start_unix_s: int | None) -> Clock:
     """How a second on the predictor's clock is written: as a day and hour of it, or as UTC where its 0 is known.
 
     >>> clock_text(None)(90_000), clock_text(0)(90_000)
-    ('day 1, 01:00', '1970-01-02 01:00')
+    ('day 1, 01:00', '1970-01-02 01:00 UTC')
     """
     from datetime import UTC, datetime
 
     def text(time_s: float) -> str:
         if start_unix_s is not None:
-            return f"{datetime.fromtimestamp(start_unix_s + time_s, UTC):%Y-%m-%d %H:%M}"
+            return f"{datetime.fromtimestamp(start_unix_s + time_s, UTC):%Y-%m-%d %H:%M} UTC"
         day, rest = divmod(int(time_s), DAY_S)
         return f"day {day}, {rest // 3_600:02d}:{rest % 3_600 // 60:02d}"
 
