@@ -186,9 +186,6 @@ class Admission:
             self.now_s = now_s
             self._jobs = [each for each in self._jobs if each.end_s > now_s]
 
-    def _follow(self, journal: Journal) -> None:
-        self._journal = journal
-
     def _check_open(self) -> None:
         if self._journal is not None:
             self._journal.check()
@@ -236,7 +233,7 @@ class Admission:
         except BaseException:
             journal.close()
             raise
-        machine._follow(journal)
+        machine._journal = journal  # noqa: SLF001 - its own class
         return machine
 
     def close(self) -> None:
