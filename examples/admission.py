@@ -18,7 +18,7 @@ for number in range(3):
     where = f"on cores {answer.cores}" if answer.is_accepted else (
         f"{answer.reason}; possible {answer.counter_offer_s - job.deadline_s} s later")
     print(f"{job.name}, planned for {planned_s} s: {where}")
-machine.save(kept)  # after each answer, or every few seconds
+machine.save(kept)  # with `Admission.open` each answer is kept before it is given
 
 machine = Admission.load(kept)  # the next start
 answer = machine.offer(Job(now_s + 60, planned_s, 4, now_s + 2 * planned_s, "job-2"))

@@ -12,6 +12,7 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "refreshes": "Running requests that were predicted anew by refresh.",
     "ended": "Admitted requests that ended.",
     "withdrawn": "Admitted requests that were withdrawn.",
+    "dropped": "Admitted requests whose end nobody told, forgotten since more ran than are held.",
     "errors": "Calls refused with ValueError: unknown column, wrong type, bad time, a handle that is not running.",
     "clock_steps_back": "Times that an admission or end had an earlier now_s than the one before it.",
     "observations": "Samples of use that were taken.",

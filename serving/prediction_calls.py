@@ -18,6 +18,7 @@ from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
 from sojourn.serving.live import Admitted
 from sojourn.serving.recalibration_calls import RecalibrationCalls
 from sojourn.serving.served import Served
+from sojourn.serving.usage import LiveUsage
 
 _INF = math.inf
 N_AT_ONCE = 64
@@ -30,6 +31,7 @@ class PredictionCalls(RecalibrationCalls):
     _history: HistoryState
     _clock_s: int | None
     _recorder: Recorder | None
+    _usage: LiveUsage | None
 
     def predict(self, request: Mapping[str, Any], now_s: Moment) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
@@ -117,6 +119,9 @@ class PredictionCalls(RecalibrationCalls):
                 self._running.enter(one)
                 self._follow(one, recorded_s)
                 self._record_time(recorded_s)
+                lost = self._running.too_many()
+                if lost:
+                    self._drop(lost)
             self._counts["predictions"] += 1
             self._counts["unknowns"] += bool(unknown)
         curve = served.builder.curve(features) if first is None else served.builder.curve_of(answer)
@@ -147,6 +152,17 @@ class PredictionCalls(RecalibrationCalls):
                                                                       and served.unknown_keys(one, own)))
                                                  for one, own in zip(chunk, slots, strict=True)])
         return answers
+
+    def _drop(self, lost: Sequence[Admitted]) -> None:
+        """Forget requests whose ends nobody told; the lock is held."""
+        self._history.lose([one.admission for one in lost])
+        for one in lost:
+            self._running.remove(one)
+            if self._usage is not None:
+                self._usage.ended(one.admission.id)
+            if self._recalibration is not None:
+                self._recalibration.forget(one.admission.number)
+        self._counts["dropped"] += len(lost)
 
     def _record_time(self, now_s: int) -> None:
         """Take note of the time of an admission or end; the lock is held."""

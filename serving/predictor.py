@@ -17,7 +17,7 @@ from sojourn.serving.decisions import Recorder, Shadow
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs import Encoder, HistoryState
-from sojourn.serving.live import LiveHistory, LiveRequests, live_history, read_snapshot
+from sojourn.serving.live import N_RUNNING_MAX, LiveHistory, LiveRequests, live_history, read_snapshot
 from sojourn.serving.recalibration_calls import OFF
 from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
@@ -156,8 +156,10 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
     def info(self) -> dict[str, Any]:
         """What is being served: version, family, number of features, whether answers are compiled, and how.
 
-        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. is_restored: whether the
-        history went on from a snapshot. recalibration: on, or off and why. refresh_ages_s: see `next_refresh`.
+        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. n_running: requests that
+        are held as running, of at most n_running_max. n_dropped: of whose end nobody told, and which were forgotten for
+        that bound. is_restored: whether the history went on from a snapshot. recalibration: on, or off and why.
+        refresh_ages_s: see `next_refresh`.
 
         walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
         a first answer then costs several times as much, and has the same bits.
@@ -172,6 +174,9 @@ class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):
             "is_compiled": served.builder.is_compiled,
             "walk": served.builder.walk,
             "refresh_ages_s": [] if served.refresher is None else [*served.refresher.ages_s],
+            "n_running": len(self._running),
+            "n_running_max": N_RUNNING_MAX,
+            "n_dropped": self._counts["dropped"],
             "is_restored": self._is_restored,
             "recalibration": self._recalibrates,
             "usage": self.usage_version,

@@ -174,9 +174,9 @@ def _time(document: Any, *path: str) -> float | None:
     if value is None:
         return None
     try:
-        when_s: float | None = pod_time_s(value)
+        when_s = pod_time_s(value)
     except (ValueError, OverflowError):
-        when_s = LAST_STAMP_S
+        when_s = int(LAST_STAMP_S)
     if when_s is None:
         return None
     if when_s >= LAST_STAMP_S:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.flows.commands.exit_codes import ALARM
 from sojourn.flows.commands.options import (
     ConfigFile,
     Horizon,
@@ -51,7 +52,10 @@ def monitor(
     config: ConfigFile = None,
     store: StoreFolder = None,
 ) -> None:
-    """Compare logged decisions with what became of them, week by week, and look for a drift."""
+    """Compare logged decisions with what became of them, week by week, and look for a drift.
+
+    Exit code 4: there is a fresh alarm, and the same version still answers.
+    """
     from sojourn.flows.environment import keep_prefect_in
     from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.monitor_config import MonitorConfig
@@ -67,4 +71,5 @@ def monitor(
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.monitor import monitor as run
 
-    run(settings)
+    if run(settings).is_open:
+        raise typer.Exit(ALARM)

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from sojourn.flows.monitor.followed import Followed, follow  # noqa: E402
 from sojourn.flows.monitor.outcomes import Outcome, traced_outcomes  # noqa: E402
 from sojourn.flows.monitor.weeks import Week, weeks_of  # noqa: E402
 from sojourn.flows.monitor_config import MonitorConfig  # noqa: E402
+from sojourn.flows.outside.tracked_names import LEFT_TAG  # noqa: E402
 from sojourn.flows.outside.tracking import Tracker  # noqa: E402
 from sojourn.flows.progress import console, stage  # noqa: E402
 from sojourn.flows.reports.monitor_page import Clock, clock_text, loss_text, monitor_page, verdict  # noqa: E402
@@ -58,7 +60,10 @@ _THRESHOLD_S = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """What a check found. as_of_s: its time; action: what was done about an alarm, "" = nothing."""
+    """What a check found. as_of_s: its time; action: what was done about an alarm, "" = nothing.
+
+    is_open: the last alarm is fresh, and the version that answered then is still the one that its alias names.
+    """
 
     as_of_s: int
     weeks: tuple[Week, ...]
@@ -67,6 +72,7 @@ class Monitored:
     report: Path
     run_id: str
     action: str
+    is_open: bool
 
 
 @job("monitor")
@@ -86,13 +92,17 @@ def monitor(config: MonitorConfig) -> Monitored:
             weeks = weeks_of(followed, None if check is None else check.exits, as_of_s, _threshold_s(config, followed),
                              config.seed)
         acted = read_record(folder)
-        due = _due(config, check, acted, as_of_s, _trained_day(followed))
-        advice = _advice(config, due, acted)
+        clock = clock_text(followed.models[-1].is_dated)
+        last = check.alarms[-1] if check is not None and check.alarms else None
+        answer = "" if last is None else _answer(tracker, config, log, last)
+        due = _due(config, None if answer else check, acted, as_of_s, _trained_day(followed))
+        is_fresh = last is not None and as_of_s // DAY_S - last.day <= config.refractory_days
+        advice = _advice(config, due, acted, answer, is_fresh, clock)
         tags = {"kind": "monitor", "model": config.model_name, "code_version": __version__, "as_of_s": str(as_of_s),
                 "alarm": "none" if check is None or not check.alarms else str(check.alarms[-1].day)}
         with tracker.run(f"monitor {config.model_name} {as_of_s}", tags) as run:
             with stage("report"):
-                page = _page(config, weeks, check, followed, as_of_s, advice, due)
+                page = _page(config, weeks, check, followed, as_of_s, advice, due, clock)
                 _log_check(tracker, run, config, weeks, check, followed, page)
                 with whole_file(folder / REPORT) as temporary:
                     temporary.write_text(page)
@@ -101,13 +111,14 @@ def monitor(config: MonitorConfig) -> Monitored:
                 with stage(f"act: {due.reason}"):
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
-    clock = _clock(followed)
+                answer = "" if last is None else _answer(tracker, config, log, last)
     for line in [*verdict(check, weeks, advice, clock), *loss_text(followed.losses, clock)]:
         console.print(line, soft_wrap=True)
     if action and due is not None:
         console.print(f"action  {due.reason}: {action}", soft_wrap=True)
     console.print(f"report  {folder / REPORT}", soft_wrap=True)
-    return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action)
+    return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action,
+                     is_fresh and not answer)
 
 
 def _versions(tracker: Tracker, config: MonitorConfig) -> frozenset[str]:
@@ -194,25 +205,49 @@ def _alarm_of(check: DriftCheck | None, due: ActedAlarm) -> Alarm | None:
     return min(check.alarms, key=lambda alarm: abs(alarm.day - due.day))
 
 
-def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[ActedAlarm]) -> str:
+def _answer(tracker: Tracker, config: MonitorConfig, log: DecisionLog, alarm: Alarm) -> str:
+    """What was put in the place of the version that answered at an alarm; "" if that is still what the alias names."""
+    until_s = (alarm.day + 1) * DAY_S
+    versions = {record.version: record for record in tracker.version_records(config.model_name)}
+    own = {record.tags.get(BUNDLE_TAG, "")[:N_VERSION_DIGITS]: number for number, record in sorted(versions.items())}
+    decided = [(int(block.now_s[block.now_s < until_s].max()), block.model.version) for block in log.decisions
+               if block.model.version in own and (block.now_s < until_s).any()]
+    now = versions.get((tracker.aliases(config.model_name) or {}).get(config.alias, -1))
+    if now is None or not decided:
+        return ""
+    before = max(decided)[1]
+    if now.tags.get(BUNDLE_TAG, "")[:N_VERSION_DIGITS] == before:
+        return ""
+    if now.version < own[before]:
+        why = versions[own[before]].tags.get(LEFT_TAG, "")
+        return f"version {own[before]} was rolled back to version {now.version}{f' ({why})' if why else ''}"
+    registered = datetime.fromtimestamp(now.created_ms / 1_000, UTC)
+    return f"version {now.version}, registered {registered:%Y-%m-%d %H:%M} UTC, has become {config.alias}"
+
+
+def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[ActedAlarm], answer: str, is_fresh: bool,
+            clock: Clock) -> str:
     """What to do about an alarm, the same on the page and on the terminal."""
-    if due is None:
-        last = f" Last action: {acted[-1].action} (alarm of day {acted[-1].day}, {acted[-1].state})." if acted else ""
-        return f"nothing more: this alarm was acted upon before, or is older than the refractory time.{last}"
-    if due.reason != ALARM:
+    if due is not None and due.reason != ALARM:
         return f"nothing about this alarm. {_REASONS[due.reason]}"
+    if answer:
+        return f"nothing more: {answer} since this alarm. Its own weeks will tell."
+    by_hand = ("retrain on data that holds the days since then (sojourn retrain) and look at the gates, or go back to "
+               f"an earlier version (sojourn rollback {config.model_name}).")
+    if due is None:
+        last = (f" The last action, about {clock(acted[-1].day * DAY_S)}: {acted[-1].action} ({acted[-1].state})."
+                if acted else "")
+        if not is_fresh:
+            return (f"nothing more: this alarm is older than the refractory time of {config.refractory_days} days, and "
+                    f"no newer one followed.{last}")
+        return f"the version that answered then still answers: {by_hand}{last}"
     if config.retrain_deployment or config.retrain_config:
         return "this check starts a retrain; look at its gates."
-    return "retrain on data that holds the days since then (sojourn retrain), and look at the gates."
-
-
-def _clock(followed: Followed) -> Clock:
-    return clock_text(bool(followed.models) and followed.models[-1].is_dated)
+    return by_hand
 
 
 def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
-          advice: str, due: ActedAlarm | None) -> str:
-    clock = _clock(followed)
+          advice: str, due: ActedAlarm | None, clock: Clock) -> str:
     versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")

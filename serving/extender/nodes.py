@@ -13,6 +13,7 @@ import numpy as np
 
 from sojourn.serving import pods
 from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.live import N_RUNNING_MAX
 from sojourn.serving.predictor import Predictor
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
@@ -75,8 +76,8 @@ class Nodes:
     """
 
     def __init__(self, predictor: Predictor, requests: Requests, *, epoch_s: int, n_pods_max: int) -> None:
-        if n_pods_max < 1:
-            raise ValueError(f"n_pods_max must be above 0, got {n_pods_max!r}")
+        if not 1 <= n_pods_max <= N_RUNNING_MAX:
+            raise ValueError(f"n_pods_max must be from 1 to {N_RUNNING_MAX}, got {n_pods_max!r}")
         self._predictor = predictor
         self._requests = requests
         self._epoch_s = epoch_s

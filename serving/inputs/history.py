@@ -208,11 +208,30 @@ class HistoryState:
                 owner = self._thawed(idx, key, owner, self._changed)
             if key is None or owner is None or not owner.withdraw(admission.number, self.definition.batch_gap_s):
                 continue
-            if owner.n_ended == 0 and owner.running is None:
-                del self._owners[idx][key]
-                self.rows.free(owner.slot)
-            else:
-                self.rows.write_head(owner.slot, owner.head(self.definition.window))
+            self._write_or_free(idx, key, owner)
+
+    def lose(self, admissions: Sequence[Admission]) -> None:
+        """Undo admissions whose ends nobody told, as `withdraw`; each owner's batch is counted again once."""
+        for idx in np.flatnonzero(self._is_owner).tolist():
+            numbers: dict[tuple[str, ...], list[int]] = {}
+            for admission in admissions:
+                key = admission.keys[idx]
+                if key is not None and key in self._owners[idx]:
+                    numbers.setdefault(key, []).append(admission.number)
+            for key, own in numbers.items():
+                owner = self._owners[idx][key]
+                if self._changed is not None:
+                    owner = self._thawed(idx, key, owner, self._changed)
+                owner.lose(own, self.definition.batch_gap_s)
+                self._write_or_free(idx, key, owner)
+
+    def _write_or_free(self, idx: int, key: tuple[str, ...], owner: OwnerState) -> None:
+        """Write what an owner's row says of arrivals; forget one of whom nothing ended and nothing runs."""
+        if owner.n_ended == 0 and owner.running is None:
+            del self._owners[idx][key]
+            self.rows.free(owner.slot)
+        else:
+            self.rows.write_head(owner.slot, owner.head(self.definition.window))
 
     def forget(self, idx: int, name: tuple[str, ...] | None) -> None:
         """Forget an owner of the history key number `idx`, as a full table does; an unknown one is nothing to forget.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any
 
@@ -186,11 +186,26 @@ class OwnerState:
         if undo is not None and undo[0] == number:
             _, self.last_arrival_s, self.batch, self.batch_start_s, running.ended = undo
         else:
-            start_s = self.batch_start_s
-            self._recount(running, batch_gap_s)
-            running.ended = [group for group in running.ended if not start_s <= group[1] < self.batch_start_s]
+            self._count_again(running, batch_gap_s)
         self._rest(running)
         return True
+
+    def lose(self, numbers: Iterable[int], batch_gap_s: int) -> None:
+        """Undo admissions, those that still run, by counting the batch again once."""
+        running = self.running
+        known = [] if running is None else [number for number in numbers if number in running.arrivals]
+        if running is None or not known:
+            return
+        for number in known:
+            running.remove(number)
+        running.undo = None
+        self._count_again(running, batch_gap_s)
+        self._rest(running)
+
+    def _count_again(self, running: RunningRequests, batch_gap_s: int) -> None:
+        start_s = self.batch_start_s
+        self._recount(running, batch_gap_s)
+        running.ended = [group for group in running.ended if not start_s <= group[1] < self.batch_start_s]
 
     def restore(self, n_ended: int, last_ended_s: int, groups: list[Group], recent: bytes, batch_gap_s: int) -> None:
         """Set what a snapshot holds; what runs is admitted again, and may join the groups to one batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,12 @@ from sojourn.serving.inputs import ROW, Admission
 from sojourn.serving.lifetime import Lifetime
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
+
+
+N_RUNNING_MAX = 500_000
+"""Requests that are held as running, at 2,700 bytes each (1.35 GB); what was admitted first is dropped beyond it."""
+N_DROPPED_AT_ONCE = 5_000
+"""So many are dropped at once, since an owner's batch is counted again each time."""
 
 
 class Refreshed(NamedTuple):
@@ -73,6 +80,15 @@ class LiveRequests:
     def all(self) -> list[Admitted]:
         """In the order of their admissions."""
         return list(self._by_number.values())
+
+    def too_many(self) -> list[Admitted]:
+        """Those to be dropped, admitted first, if there are more than N_RUNNING_MAX; none otherwise.
+
+        All curves of a model end at one age, so that they have outlived their ends by the most.
+        """
+        if len(self._by_number) <= N_RUNNING_MAX:
+            return []
+        return list(islice(self._by_number.values(), min(N_DROPPED_AT_ONCE, len(self._by_number) - 1)))
 
     def enter(self, one: Admitted) -> None:
         """Take one in, or in its own place as it is now."""

@@ -3,7 +3,7 @@
 After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `jit`.
 """
 
-from sojourn.simulator.admission.admission import Admission, Answer, Job
+from sojourn.simulator.admission.admission import Admission, Answer, Job, Planned
 from sojourn.simulator.admission.admit import admit, cores_for
 from sojourn.simulator.admission.core_ends import CoreEnds
 from sojourn.simulator.admission.decisions import REASONS, Decisions
@@ -25,7 +25,7 @@ from sojourn.simulator.admission.threshold_constants import ThresholdConstants, 
 
 __all__ = [
     "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
-    "FreeIntervals", "Job", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s", "admit",
+    "FreeIntervals", "Job", "Planned", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s", "admit",
     "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
     "load_limit_s", "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile",
     "threshold_constants",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from sojourn.simulator.admission.admit import cores_for
 from sojourn.simulator.admission.decisions import REASONS
 from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs
+from sojourn.simulator.admission.journal import JOURNAL, Journal, read_journal
 from sojourn.simulator.admission.power_profile import PowerProfile
-from sojourn.simulator.admission.saved_state import Rules, read_state, write_state
+from sojourn.simulator.admission.saved_state import MARK, Rules, read_state, write_state
+from sojourn.simulator.whole_numbers import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,21 @@ class Answer:
     counter_offer_s: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An accepted job that is not over: from when to when it has its cores. is_late: it ends after its deadline."""
+
+    name: str
+    start_s: int
+    end_s: int
+    cores: tuple[int, ...]
+    deadline_s: int
+
+    @property
+    def is_late(self) -> bool:
+        return self.end_s > self.deadline_s
+
+
 class Admission:
     """The state of a machine that takes jobs with deadlines. May be called from several threads.
 
@@ -62,6 +81,8 @@ class Admission:
         self.rules = Rules(n_cores, allocation, acceptance, slack, is_backfilling, power is not None)
         self.now_s, self.n_offered, self.n_accepted = 0, 0, 0
         self._lock = threading.Lock()
+        self._jobs: list[Planned] = []
+        self._journal: Journal | None = None
 
     def offer(self, job: Job) -> Answer:
         """Decides on a job; if it is accepted, its cores are taken.
@@ -72,18 +93,106 @@ class Admission:
         one = AdmissionJobs(np.array([job.submission_s]), np.array([job.processing_s]), np.array([job.cores]),
                             np.array([job.deadline_s]), (job.name,))
         with self._lock:
-            if one.submission_s[0] < self.now_s:
-                raise ValueError(f"submission_s must be at least {self.now_s}, that of the job before, got "
-                                 f"{job.submission_s!r} (job {job.name})")
-            decision = self._cores.offer(one)
-            self.now_s = int(one.submission_s[0])
-            self.n_offered += 1
-            is_accepted = bool(decision.is_accepted[0])
-            self.n_accepted += is_accepted
-        offer = int(decision.offer_s[0])
-        return Answer(is_accepted, int(decision.start_s[0]) if is_accepted else None,
-                      tuple(decision.cores_of(0).tolist()), REASONS[int(decision.reason[0])],
+            answer = self._decide(one, job)
+            own = [int(each[0]) for each in (one.submission_s, one.processing_s, one.cores, one.deadline_s)]
+            self._note(["offer", [*own, job.name], answer.is_accepted, answer.start_s])
+        return answer
+
+    def ended(self, name: str, at_s: int) -> tuple[Planned, ...]:
+        """A running job has ended before its planned end: what waits for its cores starts earlier, at once.
+
+        Returns the jobs whose times have changed; each keeps its cores and the order on them. Jobs that reach their
+        planned end count as ended without being named. Refused with ValueError, as by the two below: a name that not
+        exactly one job has that is accepted and not over, a time before that of the call before, and any such change
+        under a power profile.
+        """
+        return self._change("ended", name, at_s, at_s)
+
+    def cancel(self, name: str, at_s: int) -> tuple[Planned, ...]:
+        """A job that waits or runs is given up: its cores are free from now on. Returns as `ended`."""
+        return self._change("cancel", name, at_s, at_s)
+
+    def extended(self, name: str, end_s: int, at_s: int) -> tuple[Planned, ...]:
+        """A job takes until end_s, later or earlier than planned. Returns as `ended`; those that are now late say so
+        (`is_late`). To be said before the planned end: the cores are given away there."""
+        return self._change("extended", name, end_s, at_s)
+
+    def running(self, at_s: int | None = None) -> tuple[Planned, ...]:
+        """Accepted jobs that are not over at a time (default: that of the last call), by start; some still wait."""
+        with self._lock:
+            now_s = self.now_s if at_s is None else at_s
+            return tuple(sorted((each for each in self._jobs if each.end_s > now_s), key=lambda each: each.start_s))
+
+    def _decide(self, one: AdmissionJobs, job: Job) -> Answer:
+        if one.submission_s[0] < self.now_s:
+            raise ValueError(f"submission_s must be at least {self.now_s}, that of the job before, got "
+                             f"{job.submission_s!r} (job {job.name})")
+        self._check_open()
+        decision = self._cores.offer(one)
+        self._pass(int(one.submission_s[0]))
+        self.n_offered += 1
+        is_accepted = bool(decision.is_accepted[0])
+        self.n_accepted += is_accepted
+        offer, start_s = int(decision.offer_s[0]), int(decision.start_s[0])
+        cores = tuple(decision.cores_of(0).tolist())
+        if is_accepted:
+            self._jobs.append(Planned(job.name, start_s, start_s + int(one.processing_s[0]), cores,
+                                      int(one.deadline_s[0])))
+        return Answer(is_accepted, start_s if is_accepted else None, cores, REASONS[int(decision.reason[0])],
                       offer if 0 <= offer < MAX_TIME_S else None)
+
+    def _change(self, what: str, name: str, end_s: int, at_s: int) -> tuple[Planned, ...]:
+        with self._lock:
+            moved = self._replan(what, name, end_s, at_s)
+            self._note([what, name, int(end_s), int(at_s)])
+        return moved
+
+    def _replan(self, what: str, name: str, end_s: int, at_s: int) -> tuple[Planned, ...]:
+        """One job's end changes; the others keep their cores and their order, and start as early as these allow."""
+        for label, value in (("at_s", at_s), ("end_s", end_s)):
+            if not is_whole(value, self.now_s if label == "at_s" else at_s, MAX_TIME_S):
+                raise ValueError(f"{label} must be a whole number of at least "
+                                 f"{self.now_s if label == 'at_s' else at_s} and below 2**40, got {value!r}")
+        found = [each for each in self._jobs if each.name == name and each.end_s > at_s]
+        if len(found) != 1:
+            raise ValueError(f"name must be that of one accepted job that is not over, got {name!r}, that of "
+                             f"{len(found)}")
+        own = found[0]
+        if what == "ended" and own.start_s > at_s:
+            raise ValueError(f"name must be that of a running job, got {name!r}, which starts at {own.start_s}")
+        if what == "extended" and end_s <= own.start_s:
+            raise ValueError(f"end_s must be after the start {own.start_s}, got {end_s!r}")
+        if self.rules.has_power:
+            raise ValueError("power must be constant where accepted jobs change, got a power profile")
+        self._check_open()
+        self._pass(int(at_s))
+        changed = [] if what != "extended" else [replace(own, end_s=int(end_s))]
+        jobs = [each for each in self._jobs if each is not own] + changed
+        free_s: dict[int, int] = {}
+        times: dict[int, Planned] = {}
+        for each in sorted(jobs, key=lambda job: job.start_s):
+            start_s = each.start_s
+            if start_s >= at_s:
+                start_s = max([int(at_s), *(free_s.get(core, 0) for core in each.cores)])
+            times[id(each)] = replace(each, start_s=start_s, end_s=start_s + each.end_s - each.start_s)
+            free_s |= dict.fromkeys(each.cores, times[id(each)].end_s)
+        moved = tuple(times[id(each)] for each in jobs if times[id(each)] != each or each in changed)
+        self._jobs = [times[id(each)] for each in jobs]
+        self._cores.replan([(each.start_s, each.end_s, each.cores) for each in self._jobs], at_s)
+        return moved
+
+    def _pass(self, now_s: int) -> None:
+        if now_s > self.now_s:
+            self.now_s = now_s
+            self._jobs = [each for each in self._jobs if each.end_s > now_s]
+
+    def _check_open(self) -> None:
+        if self._journal is not None:
+            self._journal.check()
+
+    def _note(self, entry: list[Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(entry)
 
     def save(self, folder: str | Path) -> None:
         """Writes the state into a folder, whole or not at all: a save that is killed leaves the one before.
@@ -91,17 +200,62 @@ class Admission:
         Refused with ValueError: a folder that holds anything else.
         """
         with self._lock:
+            is_own = self._journal is not None and self._journal.file.parent == Path(folder)
+            if self._journal is not None and is_own:
+                self._journal.check()
             counts = {"now_s": self.now_s, "n_offered": self.n_offered, "n_accepted": self.n_accepted}
-            state = self._cores.state()
-        write_state(Path(folder), self.rules, counts, state)
+            jobs = [[each.name, each.start_s, each.end_s, list(each.cores), each.deadline_s] for each in self._jobs]
+            write_state(Path(folder), self.rules, counts, jobs, self._cores.state(), JOURNAL if is_own else None)
+            if self._journal is not None and is_own:
+                self._journal.begin(0)
+
+    @classmethod
+    def open(cls, folder: str | Path, n_cores: int, allocation: str = "best-fit", *, acceptance: str = "greedy",
+             slack: float | None = None, is_backfilling: bool = False, power: PowerProfile | None = None) -> Admission:
+        """The machine of a folder, which is made if there is none, with a journal: each answer and each change is on
+        disk (fsync) before the call returns, so a kill loses nothing that was answered.
+
+        Refused with ValueError: other rules than the folder's, and a folder that another process has open. `save` of
+        the same folder takes the journal into the saved state; `close` lets others open it.
+        """
+        path = Path(folder).absolute()
+        journal = Journal(path)
+        try:
+            machine = cls(n_cores, allocation, acceptance=acceptance, slack=slack, is_backfilling=is_backfilling,
+                          power=power)
+            if (path / MARK).is_file():
+                rules, machine = machine.rules, cls.load(path)
+                if rules != machine.rules:
+                    raise ValueError(f"rules must be those of {path}, {machine.rules}, got {rules}")
+            else:
+                machine.save(path)
+            journal.begin(read_journal(path / JOURNAL)[1])
+        except BaseException:
+            journal.close()
+            raise
+        machine._journal = journal  # noqa: SLF001 - its own class
+        return machine
+
+    def close(self) -> None:
+        """Ends the journal of an opened folder."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+
+    def __enter__(self) -> Admission:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
 
     @classmethod
     def load(cls, folder: str | Path) -> Admission:
-        """The machine that `save` wrote: it decides as the saved one would have.
+        """The machine that `save` wrote, and what its journal holds since: it decides as the saved one would have.
 
         Raises FileNotFoundError where there is none, ValueError where a file is damaged or of another format.
         """
-        rules, counts, state = read_state(Path(folder))
+        rules, counts, jobs, state = read_state(Path(folder))
         # the saved table has the power that is to come; the profile itself is not needed any more
         machine = cls(rules.n_cores, rules.allocation, acceptance=rules.acceptance, slack=rules.slack,
                       is_backfilling=rules.is_backfilling, power=_NO_POWER if rules.has_power else None)
@@ -109,6 +263,16 @@ class Admission:
         machine.rules = rules
         machine.now_s, machine.n_offered, machine.n_accepted = (counts[name] for name in (
             "now_s", "n_offered", "n_accepted"))
+        machine._jobs = [Planned(name, start_s, end_s, tuple(cores), deadline_s)
+                         for name, start_s, end_s, cores, deadline_s in jobs]
+        for entry in read_journal(Path(folder) / JOURNAL)[0]:
+            if entry[0] != "offer":
+                machine._replan(*entry)
+                continue
+            answer = machine.offer(Job(*entry[1]))
+            if [answer.is_accepted, answer.start_s] != entry[2:]:
+                raise ValueError(f"{folder}: the journal's answer to job {entry[1][4]} must be {entry[2:]}, got "
+                                 f"{[answer.is_accepted, answer.start_s]}")
         return machine
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sojourn.simulator.admission.core_ends_kernels import replay_ends
@@ -65,6 +67,15 @@ class CoreEnds:
             raise ValueError("state must hold each core once, in descending order of the time when it is free, got "
                              "another order or other cores")
         self.free_s, self.numbers = state[0].copy(), state[1].copy()
+
+    def replan(self, ends: Sequence[tuple[int, int, Sequence[int]]], now_s: int) -> None:
+        """Takes on other times of the accepted jobs: start, end and cores of each that is not over."""
+        free = np.minimum(self.free_s[np.argsort(self.numbers)], now_s)
+        for _, end_s, cores in ends:
+            free[list(cores)] = np.maximum(free[list(cores)], end_s)
+        order = np.argsort(-free[self.numbers], kind="stable")
+        self.numbers = self.numbers[order]
+        self.free_s = free[self.numbers]
 
 
 def in_given_order(order: np.ndarray, start: np.ndarray, reason: np.ndarray, offer: np.ndarray, first: np.ndarray,

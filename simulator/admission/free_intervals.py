@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sojourn.simulator.admission.core_ends import in_given_order
@@ -72,6 +74,21 @@ class FreeIntervals:
         if not is_good:
             raise ValueError("state must hold intervals of the cores in order of their start, got others")
         self.table, self.n_free = state.copy(), np.array([state.shape[1]])
+
+    def replan(self, ends: Sequence[tuple[int, int, Sequence[int]]], now_s: int) -> None:
+        """Takes on other times of the accepted jobs: start, end and cores of each that is not over. Power is constant
+        and holes are filled."""
+        free_from = np.full(self.n_cores, now_s)
+        rows: list[tuple[int, int, int, int]] = []
+        for start_s, end_s, cores in sorted(ends, key=lambda each: each[0]):
+            for core in cores:
+                if start_s > free_from[core]:
+                    rows.append((int(free_from[core]), start_s, core, 0))
+                free_from[core] = end_s
+        rows += [(int(free_from[core]), NEVER, core, 1) for core in range(self.n_cores)]
+        rows.sort(key=lambda row: (row[0], -row[2]))
+        self.table = np.vstack([np.array(rows, np.int64).T, np.zeros(len(rows), np.int64)])
+        self.n_free = np.array([len(rows)])
 
 
 def _always_on(n_cores: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from sojourn.publishing import publish_files
 
-FORMAT, FORMAT_VERSION = "sojourn-admission", 1
+FORMAT, FORMAT_VERSION = "sojourn-admission", 2
 MARK, ARRAY = "admission.json", "state.npy"
 COUNTS = ("now_s", "n_offered", "n_accepted")
 
@@ -31,20 +31,25 @@ class Rules:
     has_power: bool
 
 
-def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], state: np.ndarray) -> None:
-    """Writes both files at once; a folder that holds anything else is refused with ValueError."""
+def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], jobs: Sequence[Sequence[Any]], state: np.ndarray,
+                journal: str | None) -> None:
+    """Writes all files at once; a folder that holds anything else is refused with ValueError.
+
+    jobs: that are accepted and not over, as rows that JSON can hold. journal: name of an empty file, if there is one.
+    """
     with io.BytesIO() as stream:
         np.save(stream, state, allow_pickle=False)
         array = stream.getvalue()
     header: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION, "rules": asdict(rules),
-                              "counts": dict(counts), "sha256": {ARRAY: _sha256(array)}}
+                              "counts": dict(counts), "jobs": list(jobs), "sha256": {ARRAY: _sha256(array)}}
     header["sha256"]["header"] = _header_hash(header)
     text = json.dumps(header, indent=1, sort_keys=True) + "\n"
-    publish_files(folder, {ARRAY: array, MARK: text.encode()}, MARK, others=())
+    empty = {} if journal is None else {journal: b""}
+    publish_files(folder, {ARRAY: array, MARK: text.encode(), **empty}, MARK, others=())
 
 
-def read_state(folder: Path) -> tuple[Rules, dict[str, int], np.ndarray]:
-    """Rules, counts and array of a folder. FileNotFoundError without one, ValueError where anything is damaged."""
+def read_state(folder: Path) -> tuple[Rules, dict[str, int], list[list[Any]], np.ndarray]:
+    """Rules, counts, jobs and array. FileNotFoundError without one, ValueError where anything is damaged."""
     mark, file = folder / MARK, folder / ARRAY
     if not mark.is_file():
         raise FileNotFoundError(f"{folder} must hold {MARK}, got none")
@@ -64,7 +69,8 @@ def read_state(folder: Path) -> tuple[Rules, dict[str, int], np.ndarray]:
         raise ValueError(f"{file}: sha256 must be {hashes.get(ARRAY)} ({MARK}), got {_sha256(content)}")
     with io.BytesIO(content) as stream:
         state = np.load(stream, allow_pickle=False)
-    return Rules(**header["rules"]), {name: int(header["counts"][name]) for name in COUNTS}, state
+    counts = {name: int(header["counts"][name]) for name in COUNTS}
+    return Rules(**header["rules"]), counts, header["jobs"], state
 
 
 def _header_hash(header: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from made_bundles import make
 from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
-from sojourn.flows.commands.exit_codes import CHALLENGER, INTERRUPTED, REFUSED
+from sojourn.flows.commands.exit_codes import ALARM, CHALLENGER, INTERRUPTED, REFUSED
 from sojourn.flows.outside.mlflow_database import ready_database
 
 
@@ -27,6 +27,15 @@ def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, comma
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     arguments = [command, "--store", str(tmp_path)] + (["made", "--reader", "synthetic"] if "-" in command else [])
     assert CliRunner().invoke(app, arguments).exit_code == code
+
+
+@pytest.mark.parametrize(("is_open", "code"), [(True, ALARM), (False, 0)])
+def test_an_alarm_that_nobody_answered_ends_with_4(is_open: bool, code: int, tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.flows.jobs.monitor.monitor", lambda settings: SimpleNamespace(is_open=is_open))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    words = ["monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(tmp_path)]
+    assert CliRunner().invoke(app, words).exit_code == code
 
 
 @pytest.mark.parametrize("command", ["retrain --reader swf --trace", "evaluate --reader swf --trace",

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,10 @@ from sojourn.flows.monitor.followed import follow
 from sojourn.flows.monitor.outcomes import traced_outcomes
 from sojourn.flows.monitor.weeks import Week, weeks_of
 from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.outside.tracked_names import LEFT_TAG
 from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
 from sojourn.flows.stages.windows import windows
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
@@ -346,7 +349,7 @@ def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: 
            prefect_server: None) -> Stored:
     from sojourn.flows.outside.tracked_names import CHAMPION
     from sojourn.flows.trace_settings import TraceSettings
-    from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+    from sojourn.flows.versions.bundle_bytes import BundleBytes
     from sojourn.flows.versions.opening import open_store
 
     store = new_store(tmp_path_factory.mktemp("monitored"))
@@ -434,7 +437,10 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
     first = job.monitor(stored.config(**changes))
     assert first.action == "retrain within the check" and len(runs) == 1
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [DONE]
-    assert job.monitor(stored.config(**changes)).action == "" and len(runs) == 1
+    again = job.monitor(stored.config(**changes))
+    assert again.action == "" and len(runs) == 1
+    assert first.is_open and again.is_open  # the retrain made no champion
+    assert "still answers: retrain on data" in again.report.read_text()
 
     def fails(settings: object) -> None:
         raise ValueError("no trace")
@@ -444,6 +450,46 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
     with pytest.raises(ValueError, match="no trace"):
         job.monitor(stored.config(**changes))
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [FAILED]
+
+
+def test_an_alarm_names_what_answered_it_or_what_to_do(logged: Logged) -> None:
+    """Version 2 answered. Versions 1 and 3 are older and newer bytes of the same model."""
+    from sojourn.flows.jobs import monitor as job
+    from sojourn.flows.outside.version_registry import VersionRecord
+
+    own = Predictor.load(logged.bundle).version
+    records = [VersionRecord(1, 0, "a", {BUNDLE_TAG: "1" * 64}),
+               VersionRecord(2, 60_000, "b", {BUNDLE_TAG: own + "0" * 52, LEFT_TAG: "too early"}),
+               VersionRecord(3, 120_000, "c", {BUNDLE_TAG: "3" * 64})]
+    config = MonitorConfig(model_name=NAME, log=logged.drifted)
+    alarm = Alarm(logged.drift_s // DAY_S + 1, 95, 94, 96, "at all ages", 20.0, 10.0, 3.0)
+    log = read_log(logged.drifted)
+
+    def answer(champion: int) -> str:
+        tracker: Any = SimpleNamespace(version_records=lambda name: records,
+                                       aliases=lambda name: {"champion": champion})
+        return job._answer(tracker, config, log, alarm)
+
+    assert answer(2) == ""
+    assert answer(1) == "version 2 was rolled back to version 1 (too early)"
+    assert answer(3) == "version 3, registered 1970-01-01 00:02 UTC, has become champion"
+    clock = clock_text(True)
+    done = [ActedAlarm(2, "event only", DONE, 1)]
+    assert job._advice(config, None, done, answer(3), True, clock).startswith("nothing more: version 3, registered")
+    told = job._advice(config, None, done, "", True, clock)
+    assert "still answers: retrain on data" in told and "sojourn rollback sojourn-lifetime" in told
+    assert told.endswith("The last action, about 1970-01-03 00:00 UTC: event only (done).")
+    assert "older than the refractory time of 14 days" in job._advice(config, None, [], "", False, clock)
+    assert "sojourn retrain" in job._advice(config, ActedAlarm(2, "", BEGUN, 1), [], "", True, clock)
+
+
+def test_times_are_dates_if_the_bundle_has_them(logged: Logged) -> None:
+    as_of_s = int(max(one.clock_s for one in read_log(logged.log).sessions))
+    followed = follow(read_log(logged.log), versions_of(logged), as_of_s)
+    model = followed.models[-1]
+    dated = replace(model, training={**model.training, "start_unix_s": 1_704_067_200})
+    assert (model.is_dated, dated.is_dated, replace(dated, phase_s=0).is_dated) == (False, True, False)
+    assert clock_text(dated.is_dated)(1_704_070_800) == "2024-01-01 01:00 UTC"
 
 
 @pytest.mark.slow

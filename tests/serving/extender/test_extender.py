@@ -319,7 +319,7 @@ def test_a_wrong_setting_is_refused(made: Made) -> None:
     predictor = Predictor.load(made.folders["hazard"])
     for settings_, message in [(Settings({"x": "requests.cpu"}), "columns must be of cpu_cores"),
                                (Settings(drain_quantile=1.0), "drain_quantile must be between 0 and 1, got 1.0"),
-                               (Settings(n_pods_max=0), "n_pods_max must be above 0, got 0")]:  # fmt: skip
+                               (Settings(n_pods_max=0), "n_pods_max must be from 1 to 500000, got 0")]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             bind(predictor, "127.0.0.1", 0, settings_)
 

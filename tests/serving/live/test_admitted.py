@@ -8,6 +8,7 @@ import pickle  # noqa: TID251 -- a caller may
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,3 +146,25 @@ def test_after_a_fork_each_process_knows_its_own_admissions(made: Made) -> None:
     found = subprocess.run([sys.executable, "-c", FORK, str(made.folders["hazard"])], capture_output=True, text=True,
                            check=False, timeout=120)
     assert (found.stdout, found.stderr) == ("0 2\n", "")
+
+
+def test_what_nobody_ends_is_bounded_and_the_first_are_dropped(made: Made, monkeypatch: pytest.MonkeyPatch,
+                                                               tmp_path: Path) -> None:
+    monkeypatch.setattr("sojourn.serving.live.admitted.N_RUNNING_MAX", 8)
+    monkeypatch.setattr("sojourn.serving.live.admitted.N_DROPPED_AT_ONCE", 3)
+    bounded, twin = (Predictor.load(made.folders["hazard"], is_history_kept=False, recalibrate=True) for _ in "ab")
+    handles = [bounded.admit(made.request(idx % 2), NOW_S + idx) for idx in range(9)]
+    assert bounded.running() == [vm.id for vm in handles[3:]]
+    told = bounded.info()
+    assert (told["n_running"], told["n_dropped"], bounded.counters["dropped"]) == (6, 3, 3)
+    for idx in range(3, 9):  # the history is as if the dropped ones had never been
+        twin.admit(made.request(idx % 2), NOW_S + idx)
+    for idx in range(2):
+        after = [each.predict(made.request(idx), NOW_S + 20).features for each in (bounded, twin)]
+        assert repr(after[0]) == repr(after[1])
+    with pytest.raises(ValueError, match="neither ended nor withdrawn"):
+        bounded.ended(handles[0], NOW_S + 30)
+    bounded.ended(handles[3], NOW_S + 30)
+    bounded.snapshot(tmp_path / "snapshot")
+    again = Predictor.load(made.folders["hazard"], history=tmp_path / "snapshot")
+    assert again.running() == bounded.running() == [vm.id for vm in handles[4:]]
