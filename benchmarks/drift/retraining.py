@@ -81,7 +81,8 @@ class Served:
     def of(cls, trace: Trace, first_day: int, window_days: int) -> Served:
         """The rows in the order of decision; days count from the trace's begin."""
         rows = build_rows(trace, default_encoder(trace))
-        rows = replace(rows, decided_s=rows.decided_s - rows.begin_s, arrival_s=rows.arrival_s - rows.begin_s, begin_s=0)
+        since_s = rows.begin_s
+        rows = replace(rows, decided_s=rows.decided_s - since_s, arrival_s=rows.arrival_s - since_s, begin_s=0)
         everything = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
         last_day = trace.span_s // DAY_S - 1
         arrival_s, end_s = everything.arrival_s, everything.arrival_s + everything.lifetime_s.astype(np.int64)
