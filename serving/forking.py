@@ -1,14 +1,16 @@
 """Forks: the child finds every lock free, the history whole and its watchers running.
 
-A fork waits until no other thread is within a predictor's locks: microseconds, or as long as a reload takes.
+A fork waits until no other thread is within a predictor's locks: microseconds, or as long as a reload takes. It also
+waits until numba compiles nothing, whoever asked for it: a child that needed compiled code would wait for ever.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Forking(Protocol):
@@ -25,6 +27,8 @@ class Forking(Protocol):
 
 _LIVE: weakref.WeakSet[Forking] = weakref.WeakSet()
 _HELD: list[Forking] = []
+_COMPILER: list[Any] = []
+"""numba's lock, while a fork holds it."""
 _LOCK = threading.Lock()
 
 
@@ -39,9 +43,16 @@ def _before() -> None:
     for one in list(_LIVE):
         one.before_fork()
         _HELD.append(one)
+    module = sys.modules.get("numba.core.compiler_lock")  # whoever imported numba, and only then
+    lock = getattr(module, "global_compiler_lock", None)
+    if lock is not None:
+        lock.acquire()  # last: who answers a request may compile, who compiles answers none
+        _COMPILER.append(lock)
 
 
 def _after(*, is_child: bool) -> None:
+    while _COMPILER:
+        _COMPILER.pop().release()
     held = _HELD.copy()
     _HELD.clear()
     _LOCK.release()

@@ -31,6 +31,7 @@ class RecalibrationCalls(Counted):
             self._recalibrates = NO_HAZARDS
             return
         self._recalibrates = ON
+        self._served.builder.load_recalibration(Recalibration().factors)
         is_own = kept is not None and kept[0] == self._served.version
         if kept is not None and is_own:
             self._recalibration = kept[1]

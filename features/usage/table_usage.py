@@ -17,6 +17,9 @@ from sojourn.features.usage.usage_reader import UsageReader
 from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, UsageStream
 from sojourn.serving.usage import DayClock
 
+_UNIX_MAX_S = 1e11
+"""In the year 5138, and in milliseconds in 1973: a stamp above it is in another unit."""
+
 
 def stream_table(path: str | Path, *, request: str = "request_id", time: str = "time_s", cpu: str = "cpu_frac",
                  mem: str = "", full: float = 1.0, unit_s: float = 1.0, timezone: str = "UTC",
@@ -30,7 +33,7 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
     of `Trace.save` has them.
 
     Raises FileNotFoundError where the file is missing, ValueError where it is damaged, lacks a column or has no
-    time in any row.
+    time in any row, or times that no second of this millennium reaches (milliseconds).
     """
     source = Path(path)
     if source.is_dir():
@@ -48,8 +51,12 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
         return parquet_columns(source, names) if is_parquet else csv_columns(source, names, ledger)
 
     stamps = (_seconds(columns[time], unit_s) for _, columns in columns_of(ReadLedger()))
-    if not any(np.isfinite(block).any() for block in stamps):
+    first = next((block[np.isfinite(block)][0] for block in stamps if np.isfinite(block).any()), None)
+    if first is None:
         raise ValueError(f"{source}: {time} must be times or numbers, got none in any row")
+    if abs(first) > _UNIX_MAX_S:
+        raise ValueError(f"{source}: {time} must be seconds below {_UNIX_MAX_S:g}, got {first:.15g}: if it is in "
+                         "milliseconds, set unit_s to 0.001")
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
         for first_row, columns in columns_of(ledger):

@@ -13,6 +13,7 @@ from sojourn.serving.usage import DayClock
 
 MAX_CPU = 10.0
 """Most cores in use as a share of those reserved; bitbrains reaches 1.8, and ten times is a damaged cell."""
+_SHARE_HIGH = 0.01
 MAX_TIME_S = 3_200_000_000
 """About 100 years, the bound of all readers."""
 
@@ -62,9 +63,17 @@ class UsageReport:
     without_series: tuple[int | str, ...]
     without_request: tuple[int | str, ...]
 
+    def doubts(self) -> tuple[str, ...]:
+        """What a person should look at before the series are used: percent that were read as shares."""
+        n_high = self.read.refused.get(HIGH_CPU, 0)
+        if n_high < _SHARE_HIGH * max(self.read.n_read, 1):
+            return ()
+        return (f"doubt: {n_high:,} of {self.read.n_read:,} samples have {HIGH_CPU}: cpu must be a share of what is "
+                "reserved; percent are divided by 100 (`full` 100, of the reader `table`)",)
+
     def text(self) -> str:
-        """Rows of text: counts by rule, then who lacks what, with the first five names."""
-        rows = [*self.read.lines(), f"series {self.n_series:,}"]
+        """Rows of text: doubts, counts by rule, then who lacks what, with the first five names."""
+        rows = [*self.doubts(), *self.read.lines(), f"series {self.n_series:,}"]
         for what, names in (("requests without a series", self.without_series),
                             ("series without a request", self.without_request)):
             shown = ", ".join(map(str, names[:N_EXAMPLES]))

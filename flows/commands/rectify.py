@@ -48,11 +48,15 @@ def rectify(
     from sojourn.serving import Predictor
 
     predictor = Predictor.load(bundle)
+    history_to_s = int(predictor.info()["training"].get("history_to_s", 0))
     if now_s is None:
-        now_s = int(predictor.info()["training"].get("history_to_s", 0))
+        now_s = history_to_s
     pool = read_snapshot(snapshot, predictor, now_s)
     pool = replace(pool, view=replace(pool.view, migration_s=60 * minutes, n_at_once=at_once))
     table = migrations_table(pool, RECTIFIERS[rectifier](pool.view, asked.budget, asked.long_s))
+    if now_s < history_to_s:
+        typer.echo(f"warning: now_s must not be before the end of the bundle's history, {history_to_s}, got {now_s}: "
+                   f"predictions know ends of the {(history_to_s - now_s) / 3_600:,.1f} hours between", err=True)
     for words in pool.warnings:
         typer.echo(f"warning: {words}", err=True)
     if out is not None:

@@ -50,7 +50,7 @@ class TrainedUsage:
 
 @job("train-usage")
 def train_usage(config: TrainUsageConfig) -> TrainedUsage:
-    """Judge on the last days, fit on all of them, and promote the section where its classes beat the own maximum."""
+    """Judge on the last days, fit on all of them, and promote the section if its classes beat one margin."""
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
     place = None if config.dask is None else config.store.resolve()  # workers see the store
@@ -59,6 +59,8 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
         opened = UsageSource(read_usage, (config.usage_reader, config.usage_trace.resolve()), tuple(options.items()))
         stream = read_usage(config.usage_reader, config.usage_trace, **options)
         grid = stored_usage(stream, opened, config.dask, Path(folder) / "usage", report).grid(step_s=config.step_s)
+    for doubt in stream.report().doubts():
+        console.print(doubt, soft_wrap=True)
     with stage("judge on the last days"):
         scores = judge_usage(grid, config.n_classes, config.seed, config.n_threads)
     with stage("fit"):

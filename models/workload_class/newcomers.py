@@ -49,6 +49,22 @@ class Newcomers:
         """Prediction above use, a share of what is reserved."""
         return _ratio(self.over[method], self.n_slots, counts)
 
+    def worst_ratio(self, method: str, rival: str, n_draws: int = 500) -> float:
+        """Under-served work of a method divided by that of a rival: the upper end of a 95 % interval over requests.
+
+        Requests are drawn anew n_draws times, with a fixed seed. A draw in which neither leaves work under-served
+        counts as 1: nothing was won. NaN if no request was judged.
+        """
+        n = len(self.request_ids)
+        if not n:
+            return float("nan")
+        rng = np.random.default_rng(0)
+        counts = rng.multinomial(n, np.full(n, 1 / n), size=n_draws)
+        mine, theirs = counts @ self.under[method], counts @ self.under[rival]
+        ratios = np.where(mine > 0.0, np.inf, 1.0)
+        np.divide(mine, theirs, out=ratios, where=theirs > 0.0)
+        return float(np.quantile(ratios, 0.975, method="higher"))
+
 
 def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours: int) -> Newcomers:
     """What the predictions of METHODS would have cost for requests that begin to run at some column.

@@ -8,7 +8,7 @@ import numpy as np
 
 from sojourn.serving.answers.first_answer import FirstAnswer
 from sojourn.serving.bundle import Schema
-from sojourn.serving.curves import IS_COMPILED, KERNELS, Curve
+from sojourn.serving.curves import IS_COMPILED, KERNELS, Curve, HazardCurve, recalibrated
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import BoundRows, MaskWalk, check_stepwise, read_forest, varying_walk
 from sojourn.serving.runtime import OnnxForest
@@ -43,6 +43,12 @@ class CurveBuilder:
         self._unread = [0.0] * (len(numbers.age_features) + 1)
         self._bound = BoundRows(self._onnx, self.grid, numbers.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
+
+    def load_recalibration(self, factors: np.ndarray) -> None:
+        """Load the compiled code of recalibrated curves now, not at the first one. factors: any."""
+        curve = self.curve([math.nan] * len(self.schema.encoder.feature_names()))
+        if isinstance(curve, HazardCurve):
+            recalibrated(curve, factors)
 
     @property
     def walk(self) -> str:

@@ -35,8 +35,10 @@ class FirstAnswer:
         self._bytes = memoryview(self._asked).cast("B")  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={len(self._asked)}d").pack_into
         self._n_answer = self.n_numbers + n_features
-        nothing = HistoryRows()  # loads compiled code now, not at the first request
-        self.answer([math.nan] * encoder.n_numbers, [UNKNOWN] * len(history.keys), 0, math.nan, nothing)
+        rows, n_keys = HistoryRows(), len(history.keys)  # loads compiled code now, not at the first request
+        nothing = Parsed((math.nan,) * encoder.n_numbers, (None,) * n_keys, ())
+        self.answer(nothing.numbers, [UNKNOWN] * n_keys, 0, math.nan, rows)
+        self.remaining([nothing], [[UNKNOWN] * n_keys], 0, math.nan, rows, [0.0])
 
     def answer(self, numbers: Sequence[float], slots: Sequence[int], now_s: int, overall: float,
                rows: HistoryRows) -> np.ndarray:

@@ -4,7 +4,14 @@ The C of each kind stands here too, beside the formulas that it repeats. May imp
 """
 
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
-from sojourn.serving.curves.curve import N_RESIDUALS, HazardCurve, LifetimeCurve, checked_seconds, checked_share
+from sojourn.serving.curves.curve import (
+    N_RESIDUALS,
+    HazardCurve,
+    LifetimeCurve,
+    PointCurve,
+    checked_seconds,
+    checked_share,
+)
 from sojourn.serving.curves.curve_arrays import (
     CurveArrays,
     hazard_quantile,
@@ -42,10 +49,10 @@ from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 __all__ = [
     "AGE_STARTS_S", "BAND_STARTS", "CLASS_BOUNDS_S", "HALF_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE",
     "LONGEST_S", "N_AGES", "N_BANDS", "N_RESIDUALS", "N_STEPS_MAX", "Curve", "CurveArrays", "CurveKind",
-    "HazardCurve", "LifetimeCurve", "LookupTable", "ModelNumbers", "PackedModel", "Shared", "checked_seconds",
-    "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis", "fill_recalibrated", "hazard_quantile",
-    "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard", "kind_of", "lifetime_class",
-    "mean_seconds", "n_asked", "next_change_at", "once_quantile", "once_remaining", "once_survival",
+    "HazardCurve", "LifetimeCurve", "LookupTable", "ModelNumbers", "PackedModel", "PointCurve", "Shared",
+    "checked_seconds", "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis", "fill_recalibrated",
+    "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard", "kind_of",
+    "lifetime_class", "mean_seconds", "n_asked", "next_change_at", "once_quantile", "once_remaining", "once_survival",
     "point_survival", "quantile_at", "recalibrated", "remaining_at", "residual_quantile", "score_seconds",
     "survival_at",
 ]  # fmt: skip

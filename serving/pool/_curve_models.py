@@ -9,7 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves import KERNELS, CurveKind, LifetimeCurve, Shared, held_totals, kind_of
+from sojourn.serving.curves import (
+    KERNELS,
+    CurveKind,
+    HazardCurve,
+    LifetimeCurve,
+    PointCurve,
+    Shared,
+    held_totals,
+    kind_of,
+)
+from sojourn.serving.lifetime import Lifetime
+
+
+def smallest_requests() -> list[Lifetime]:
+    """Requests whose curves take all compiled code of a pool, or of hosts, when they are entered and asked."""
+    curves = (HazardCurve.from_hazards((0.0, 1.0), (0.5,), 1.0, (0.0, 1.0)),
+              PointCurve.from_scores((1.0,), (0.0, 0.0), 1.0, (-0.1, 0.1)))
+    return [Lifetime(curve, np.empty(0), 0, (), "", None) for curve in curves]
 
 
 @dataclass(slots=True)

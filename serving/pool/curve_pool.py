@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from sojourn.serving.curves import (
 )
 from sojourn.serving.errors import shown
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.pool._curve_models import CurveModels
+from sojourn.serving.pool._curve_models import CurveModels, smallest_requests
 
 Slots: TypeAlias = Sequence[int] | np.ndarray
 Seconds: TypeAlias = Sequence[float] | np.ndarray
@@ -57,6 +57,8 @@ class CurvePool:
     ([266.0, 642.0], [1000.0, 642.0])
     """
 
+    _is_loaded: ClassVar[bool] = False
+
     def __init__(self, capacity: int = 16, *, is_compiled: bool = IS_COMPILED) -> None:
         if not isinstance(capacity, int | np.integer) or capacity < 1:
             raise ValueError(f"capacity must be a whole number >= 1, got {capacity!r}")
@@ -67,6 +69,9 @@ class CurvePool:
         self._numbers = np.empty((capacity, 0))
         self._free: list[int] = []
         self._n_opened = 0
+        if self._is_compiled and not CurvePool._is_loaded:
+            CurvePool._is_loaded = True
+            _load_kernels()
 
     def __len__(self) -> int:
         """Number of curves."""
@@ -168,6 +173,16 @@ class CurvePool:
         self._numbers = numbers
         self._model = np.append(self._model, np.full(more, -1, np.int32))
         self._arrival_s = np.append(self._arrival_s, np.zeros(more))
+
+
+def _load_kernels() -> None:
+    """Load compiled code when the first pool is made, not when it is first asked."""
+    pool = CurvePool()
+    slots, uptimes_s = [pool.add(vm) for vm in smallest_requests()], [0.0, 0.0]
+    pool.remaining(slots, uptimes_s)
+    pool.quantile(0.5, slots, uptimes_s)
+    pool.survival(0.0, slots, uptimes_s)
+    pool.next_change(slots, uptimes_s)
 
 
 def _whole_numbers(slots: Slots) -> np.ndarray:

@@ -9,14 +9,14 @@ which its host must be looked at again; until then nothing is done.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import IS_COMPILED, KERNELS
 from sojourn.serving.lifetime import Lifetime
-from sojourn.serving.pool._curve_models import CurveModels
+from sojourn.serving.pool._curve_models import CurveModels, smallest_requests
 
 _N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
 _N_ROWS_MIN = 64
@@ -67,6 +67,8 @@ class HostExits:
     ([100.0, 99.0, 99.0], [200.0, 100.0, 100.0])
     """
 
+    _is_loaded: ClassVar[bool] = False
+
     def __init__(self, n_hosts: int, *, is_compiled: bool = IS_COMPILED) -> None:
         if not isinstance(n_hosts, int | np.integer) or n_hosts < 1:
             raise ValueError(f"n_hosts must be a whole number >= 1, got {n_hosts!r}")
@@ -82,6 +84,9 @@ class HostExits:
             np.empty(_N_ROWS_MIN, np.int32), np.empty((_N_ROWS_MIN, 0)), self._models.changes,
             self._models.n_changes,
         )  # fmt: skip
+        if self._is_compiled and not HostExits._is_loaded:
+            HostExits._is_loaded = True
+            _load_kernels()
 
     def __len__(self) -> int:
         """Number of requests on all hosts."""
@@ -167,6 +172,15 @@ class HostExits:
         if hosts.n_members[host] == hosts.members.shape[1]:
             hosts = hosts._replace(members=np.hstack([hosts.members, np.empty_like(hosts.members)]))
         self._hosts = hosts
+
+
+def _load_kernels() -> None:
+    """Load compiled code when the first hosts are made, not at the first decision."""
+    exits = HostExits(1)
+    for vm in smallest_requests():
+        exits.place(0, vm)
+        exits.at(0)
+        exits.leave(vm)
 
 
 def _refresh(hosts: Hosts, due: np.ndarray, now: float) -> None:

@@ -13,8 +13,8 @@ from sojourn.serving.usage.observed_use import N_REQUESTS_MAX, ObservedUse, Seen
 from sojourn.serving.usage.slot_clock import SlotClock
 from sojourn.serving.usage.usage_section import UsageSection
 
-USED_MAX = 1e6
-"""The largest share of a reservation that is a sample: a thousandth of a core reserved, a thousand used."""
+USED_MAX = 10.0
+"""The largest share of a reservation that is a sample: one above it is a damaged value, or percent read as a share."""
 
 
 class LiveUsage:
@@ -63,6 +63,7 @@ def _share(value: Any, name: str) -> float:
     else:
         share = math.nan
     if not 0.0 <= share <= USED_MAX:
+        hint = " (percent are divided by 100)" if share > USED_MAX else ""
         raise ValueError(f"{name} must be a finite share of what was reserved, from 0 to {USED_MAX:g}, got "
-                         f"{shown(value)}")
+                         f"{shown(value)}{hint}")
     return share

@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
-from made_bundles import Made
+from made_bundles import Made, refreshing
+from made_usage import made_section
+from sojourn.serving import forking
 from sojourn.serving.reload_gate import ReloadGate
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -182,3 +186,95 @@ def test_a_fork_leaves_nothing_locked_and_keeps_no_predictor_alive(made: Made) -
     found = subprocess.run([sys.executable, "-c", IDLE, str(made.folders["once"])], capture_output=True, text=True,
                            check=False, timeout=300)
     assert (found.stdout, found.stderr) == ("1\n0 False\n", "")
+
+
+def test_a_fork_waits_until_nothing_is_compiled() -> None:
+    """A child would find numba's lock held by a thread that it does not have."""
+    done = []
+    is_compiling, may_end = threading.Event(), threading.Event()
+
+    def compile_slowly() -> None:
+        with global_compiler_lock:
+            is_compiling.set()
+            may_end.wait(DEADLINE_S)
+            done.append("compiled")
+
+    def fork() -> None:
+        forking._before()
+        done.append("forked")
+        forking._after(is_child=False)
+
+    threads = [threading.Thread(target=act) for act in (compile_slowly, fork)]
+    threads[0].start()
+    assert is_compiling.wait(DEADLINE_S)
+    threads[1].start()
+    threads[1].join(0.05)
+    may_end.set()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert done == ["compiled", "forked"]
+    assert global_compiler_lock._lock.acquire(blocking=False)  # it was given back
+    global_compiler_lock._lock.release()
+
+
+COMPILED_LATER = """
+import os, sys
+from numba.core.dispatcher import Dispatcher
+from sojourn.serving import CurvePool, HostExits, Predictor
+loaded, compile_one = [], Dispatcher.compile
+
+def compile_and_note(self, signature):
+    loaded.append(self.py_func.__name__)
+    return compile_one(self, signature)
+
+Dispatcher.compile = compile_and_note
+
+def ask(folder, usage, is_recalibrated, now_s):
+    predictor = Predictor.load(folder, usage=usage, recalibrate=is_recalibrated)
+    pool, exits = CurvePool(), HostExits(2)
+    assert "remaining_rows" in loaded and "host_exits" in loaded  # it is noted
+    loaded.clear()
+    request = {"cpu_cores": 2.0, "mem_gib": 8.0, "subscription": "s1", "requested_s": 7_200.0}
+    predictor.predict(request, now_s)
+    first = predictor.admit(request, now_s)
+    predictor.remaining_many([request] * 3, [0.0, 1.0, 60.0], now_s)
+    for idx in range(70):
+        predictor.ended(predictor.admit(request, now_s + idx), now_s + idx + 300)
+    predictor.withdraw(predictor.admit(request, now_s + 400))
+    vms = [first, predictor.handle(first.id), predictor.admit(request, now_s + 400),
+           predictor.refresh(first, now_s + 7_200), predictor.handle(first.id)]
+    for vm in vms:
+        vm.remaining(60.0), vm.quantile(0.9, 60.0), vm.survival(60.0, 60.0), vm.next_change(60.0), vm.lifetime_class()
+        predictor.explain(vm)
+        slot = pool.add(vm)
+        pool.remaining([slot], [60.0]), pool.quantile(0.9, [slot], [60.0])
+        pool.survival(60.0, [slot], [60.0]), pool.next_change([slot], [60.0])
+        exits.place(1, vm), exits.at(now_s + 8_000), exits.at(now_s), exits.leave(vm)
+    pool.remaining_all(now_s + 8_000)
+    predictor.observe(first, now_s + 60, 0.5)
+    predictor.usage(first).peak(now_s, now_s + 60)
+    predictor.reload()
+    predictor.predict(request, now_s + 500)
+    print(os.path.basename(folder), is_recalibrated, loaded, flush=True)
+
+for folder in sys.argv[3:]:
+    for is_recalibrated in (False, True):
+        child = os.fork()  # each begins with nothing compiled
+        if not child:
+            ask(folder, sys.argv[1], is_recalibrated, int(sys.argv[2]))
+            os._exit(0)
+        os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_after_the_load(made: Made, tmp_path: Path) -> None:
+    """Whatever is asked of a predictor, a pool and hosts: all compiled code was loaded when they were made."""
+    kinds = ["hazard", "hazard-limit", "uptime", "once"]
+    folders = [*(made.folders[kind] for kind in kinds), refreshing(made, tmp_path / "refreshing"),
+               refreshing(made, tmp_path / "refreshing-limit", kind="hazard-limit")]
+    arguments = [str(made_section(tmp_path / "usage")), str(made.trace.horizon_s), *map(str, folders)]
+    found = subprocess.run([sys.executable, "-c", COMPILED_LATER, *arguments], capture_output=True, text=True,
+                           check=False, timeout=600)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.splitlines() == [f"{folder.name} {is_on} []" for folder in folders for is_on in (False, True)]

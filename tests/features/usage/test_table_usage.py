@@ -117,3 +117,24 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
     with pytest.raises(ValueError, match=r"own\.csv must be a CSV file with the columns vm, at, load, ram"):
         read_usage("table", tmp_path / "own.csv", **NAMES)
+
+
+def test_percent_read_as_shares_are_told(tmp_path: Path) -> None:
+    frame = FRAME.assign(load=[0.1, 0.2, 30.0, 50.0, 40.0])  # a busy hour; idle machines stay below the cap
+    told, silent = [], []
+    for options, found in (({**NAMES, "full": 1.0}, told), (NAMES, silent)):
+        stream = read_usage("table", _written(frame, tmp_path, "parquet"), **options)
+        assert sum(map(len, stream.blocks())) == (2 if found is told else 5)
+        found.extend(stream.report().doubts())
+    assert told == ["doubt: 3 of 5 samples have cpu above the cap: cpu must be a share of what is reserved; percent "
+                    "are divided by 100 (`full` 100, of the reader `table`)"]
+    assert silent == []
+
+
+def test_milliseconds_read_as_seconds_are_refused(tmp_path: Path) -> None:
+    stamps = (FRAME["at"] - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(milliseconds=1)
+    path = _written(FRAME.assign(at=stamps), tmp_path, "parquet")
+    with pytest.raises(ValueError, match=r"at must be seconds below 1e\+11, got 1711839600000: if it is in "
+                                         "milliseconds, set unit_s to 0.001"):
+        read_usage("table", path, **NAMES)
+    assert sum(map(len, read_usage("table", path, **NAMES, unit_s=0.001).blocks())) == 5

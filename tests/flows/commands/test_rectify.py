@@ -15,6 +15,7 @@ from learnt_bundle import learn
 from sojourn.flows.cli import app
 from sojourn.flows.placement.snapshot import Snapshot, read_snapshot
 from sojourn.flows.reports.rectify_table import COLUMNS, migrations_table
+from sojourn.serving import Predictor
 
 DAY_S = 86_400
 
@@ -182,6 +183,17 @@ def test_a_misspelt_column_is_told(bundle: Path, tmp_path: Path) -> None:
     assert code == 0, warned
     assert "warning: hosts.csv: not read: rack\n" in warned
     assert "warning: requests.csv: not read: migrateable (migratable?), colour\n" in warned
+
+
+def test_a_time_before_the_end_of_the_history_is_told(bundle: Path, tmp_path: Path) -> None:
+    snapshot = _write(tmp_path / "now", *_tables())
+    to_s = int(Predictor.load(bundle).info()["training"]["history_to_s"])
+    code, listed, warned = _run(snapshot, "--bundle", bundle, "--now-s", to_s - 5_400)  # 1.5 h
+    assert code == 0 and listed
+    assert (f"warning: now_s must not be before the end of the bundle's history, {to_s}, got {to_s - 5_400}: predictions "
+            "know ends of the 1.5 hours between\n") in warned
+    for arguments in ((), ("--now-s", to_s), ("--now-s", to_s + 1)):
+        assert "history" not in _run(snapshot, "--bundle", bundle, *arguments)[2]
 
 
 @pytest.mark.parametrize("place", ["now/requests.csv", "link.csv", "now/hosts.parquet", "now", "bundle/schema.json",

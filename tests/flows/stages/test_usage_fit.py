@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from made_days import made_grid
-from sojourn.flows.stages.usage_fit import HOURS, fit_usage, judge_usage, usage_gates
-from sojourn.serving.usage import load_usage, usage_files
+from sojourn.features.usage import UsageGrid
+from sojourn.flows.stages.usage_fit import GATED_HOURS, HOURS, fit_usage, judge_usage, usage_gates
+from sojourn.serving.usage import DayClock, load_usage, usage_files
 
 
 def test_a_section_is_made_and_read(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -42,7 +43,7 @@ def test_a_grid_without_a_whole_day_is_refused() -> None:
 
 def test_the_classes_pass_on_workers_by_day_and_night() -> None:
     scores = judge_usage(made_grid(n=60, n_days=9), 3, 0)
-    assert [gate.is_passed for gate in usage_gates(scores)] == [True] * len(HOURS)
+    assert [gate.is_passed for gate in usage_gates(scores)] == [True] * len(GATED_HOURS)
     assert scores["class.6h.under_served.combined"] < 0.5 * scores["class.6h.under_served.own"]
     assert scores["wave.next_day.nrmse.wave"] < scores["wave.next_day.nrmse.mean"]
 
@@ -58,11 +59,28 @@ def test_what_follows_the_judged_days_changes_nothing_of_the_prediction() -> Non
     assert scores[same] == other[same]
 
 
+@pytest.mark.parametrize("kind", ["uniform", "normal", "exponential", "level", "constants", "one constant"])
+def test_the_gates_fail_on_noise_and_on_constants(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    shape = (100, 9 * 96)
+    level = rng.uniform(0.05, 0.6, (100, 1))
+    cpu = {"uniform": lambda: rng.uniform(0, 1, shape), "normal": lambda: rng.normal(0.3, 0.1, shape),
+           "exponential": lambda: np.minimum(rng.exponential(0.1, shape), 1.0),
+           "level": lambda: level + rng.normal(0, 0.05, shape),
+           "constants": lambda: np.repeat(level, shape[1], axis=1),
+           "one constant": lambda: np.full(shape, 0.3)}[kind]()  # fmt: skip
+    grid = UsageGrid(np.arange(100), np.clip(cpu, 0, None).astype(np.float32), None, np.ones(100), np.ones(100), 0,
+                     900, DayClock())
+    passed = {gate.name: gate.is_passed for gate in usage_gates(judge_usage(grid, 5, 0))}
+    assert not passed["under-served after 3 h"] and not passed["under-served after 6 h"]
+
+
 def test_gates_refuse_what_is_worse_equal_or_not_judged() -> None:
-    names = {f"class.{hours}h.under_served.{method}": 0.1 for hours in HOURS for method in ("combined", "own")}
+    names = {f"class.{hours}h.under_served.{method}": 0.1 for hours in HOURS for method in ("combined", "margin")}
+    names |= {f"class.{hours}h.worst_ratio_to_margin": 0.96 for hours in HOURS}
     passed = {gate.name: gate.is_passed for gate in usage_gates(names)}
-    assert passed == {"under-served after 3 h": False, "under-served after 6 h": False, "under-served after 12 h": True,
-                      "under-served after 24 h": True}
+    assert passed == {"under-served after 3 h": False, "under-served after 6 h": False, "under-served after 12 h": True}
+    assert usage_gates({**names, "class.3h.worst_ratio_to_margin": 0.95})[0].is_passed
     assert not any(gate.is_passed for gate in usage_gates({**names, "class.12h.under_served.combined": 0.2})[:3])
     assert all("not judged" in gate.found and not gate.is_passed for gate in usage_gates({}))
     assert judge_usage(made_grid(n_days=2), 3, 0) == {}

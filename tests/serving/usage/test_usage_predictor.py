@@ -140,8 +140,15 @@ def test_what_is_no_sample_is_refused(predictor: UsagePredictor, sample: tuple[o
     assert predictor.info()["n_observed"] == 0
 
 
+def test_percent_observed_as_shares_are_told(predictor: UsagePredictor) -> None:
+    assert predictor.observe("a", 0, 10.0)
+    for sample in ((10.1,), (45,), (0.5, 45.0)):
+        with pytest.raises(ValueError, match=r"from 0 to 10, got .*\(percent are divided by 100\)"):
+            predictor.observe("a", 900, *sample)
+
+
 def test_a_refused_share_is_shown_as_it_was_given(predictor: UsagePredictor) -> None:
-    with pytest.raises(ValueError, match=r"used must be a finite share .*, from 0 to 1e\+06, got 'much'"):
+    with pytest.raises(ValueError, match=r"used must be a finite share .*, from 0 to 10, got 'much'"):
         predictor.observe("a", 0, "much")  # type: ignore[arg-type]
 
 
