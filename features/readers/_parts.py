@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.readers._declaration import Declaration
 from sojourn.features.trace import RESOURCES
 from sojourn.publishing import whole_file
@@ -22,8 +23,6 @@ from sojourn.publishing import whole_file
 DAY_S = 86_400
 MAX_TEXTS = 200
 """Refused rows of each rule and part that are kept with their text."""
-_LATEST_S = 7_258_118_400
-"""2200-01-01: a later time is no time of a request, but as an end it says `never`."""
 _NEVER_S = 253_402_300_800
 """The year 10000: a later number is no time at all; milliseconds of our day are."""
 _N_FEW, _MOST = 10, 0.5
@@ -260,8 +259,9 @@ def times_s(column: pa.ChunkedArray, *,
             is_never_known: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unix seconds (int64, cut to whole ones, 0 where missing), which are there, and which are there but no time.
 
-    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601. is_never_known: a time from 2200 to the
-    year 9999, such as 9999-12-31, is taken as one in 2200; else it is no time.
+    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601. is_never_known: a time from
+    LAST_STAMP_S to the year 9999, such as 9999-12-31, is taken as the last before it; else it is no time. One before
+    FIRST_STAMP_S, such as Go's year 1 and 1970, is none either.
     """
     is_there = np.asarray(column.is_valid(), bool)
     kind = type_class(column.type)
@@ -279,8 +279,8 @@ def times_s(column: pa.ChunkedArray, *,
     else:
         values = np.full(len(column), np.nan)
     if is_never_known:
-        values = np.where((values >= _LATEST_S) & (values < _NEVER_S), _LATEST_S - 1, values)
-    is_time = np.isfinite(values) & (np.abs(values) < _LATEST_S)
+        values = np.where((values >= LAST_STAMP_S) & (values < _NEVER_S), LAST_STAMP_S - 1, values)
+    is_time = (values >= FIRST_STAMP_S) & (values < LAST_STAMP_S)
     return np.floor(np.where(is_time & is_there, values, 0.0)).astype(np.int64), is_there & is_time, \
         is_there & ~is_time
 

@@ -15,7 +15,7 @@ from sojourn.features.readers._pod_lives import drawn_s
 from sojourn.features.readers._pod_table import TIMES, PodTable
 from sojourn.serving.decisions import LOSS_WORDS, DecisionBlock, DecisionLog, LoggedModel, read_log
 from sojourn.serving.inputs import clock_zero_s
-from sojourn.serving.pods import POD_SIZES
+from sojourn.serving.pods import FIRST_POD_S, POD_SIZES
 
 _NAMES = "decisions-*.log"
 _NUMBERS = (*POD_SIZES, "requested_s")
@@ -153,8 +153,12 @@ def _take(block: DecisionBlock, sessions: list[_Session], owners: list[str], pla
         if known is not None and sessions[known.session].first_s <= sessions[place].first_s:
             known.session = place
             continue
+        zero_s = sessions[place].zero_s
+        arrival_s, learnt_s = float(block.arrival_s[row]) + zero_s, float(block.now_s[row]) + zero_s
+        if arrival_s < FIRST_POD_S <= learnt_s:  # logged by an extender that took such a start
+            arrival_s = learnt_s
         placed[name] = _Placed(
-            float(block.arrival_s[row]) + sessions[place].zero_s,
+            arrival_s,
             tuple(block.owner[row][key] or "missing" for key in keys),
             {name: float(block.features[row, idx]) for name, idx in at.items()},
             place if known is None else known.session)

@@ -116,6 +116,8 @@ def _sight(pod: Any) -> PodSight:
         raise ValueError(f"pod must be an object, got {shown_field(pod)}")
     uid = pod_uid(pod)
     created_s, started_s = _time(pod, "metadata", "creationTimestamp"), _time(pod, "status", "startTime")
+    if created_s is not None and started_s is not None:
+        started_s = max(started_s, created_s)  # as `started_unix_s`
     conditions = {_name(each, "type"): (field(each, "status"), _time(each, "lastTransitionTime"))
                   for each in sequence(pod, "status", "conditions")}
     bound, bound_s = conditions.get("PodScheduled", ("", None))

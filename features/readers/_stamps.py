@@ -19,8 +19,6 @@ from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.readers._cells import NO_VALUE, TIME_UNITS, Cells, is_missing, numbers, texts
 
 CLOCK, ISO = "clock", "iso"
-LATEST_S = 7_258_118_400
-"""2200-01-01: a later time says `never`."""
 _YEAR_10000_S = 253_402_300_800
 _LARGEST = 1e19
 _UNITS = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
@@ -105,12 +103,15 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
     """Times as seconds: Unix time, or on the column's own clock.
 
     timezone: IANA name for cells without a zone; None = UTC. An hour that a change of clocks repeats is taken the first
-    time; one that it leaves out is moved on. Missing: words for `no value`, -1, and a time up to 1970-01-01 or from
-    2200 on, by which databases say it. Bad: another form than `form`, no day of the calendar.
+    time; one that it leaves out is moved on. Missing: words for `no value`, -1, and a date before FIRST_STAMP_S or
+    from LAST_STAMP_S on, by which databases and programs say it: Go's year 1, 1970 in any zone, 9999. Bad: another form
+    than `form`, no day of the calendar, a Unix stamp of another unit.
 
     >>> iso = StampForm("iso")
-    >>> stamps_s(["1970-01-02 00:00", "1970-01-02T00:00:00+02:00", "9999-12-31", "31.12.2026"], iso).values.tolist()
-    [86400.0, 79200.0, nan, nan]
+    >>> stamps_s(["1990-01-02 00:00", "1990-01-02T00:00:00+02:00", "9999-12-31", "31.12.2026"], iso).values.tolist()
+    [631238400.0, 631231200.0, nan, nan]
+    >>> stamps_s(["0001-01-01T00:00:00Z", "1970-01-01 08:00"], iso).is_missing.tolist()
+    [True, True]
     >>> stamps_s(["2026-01-01 00:00:00"], iso, "Europe/Berlin").values.tolist()
     [1767222000.0]
     >>> found = stamps_s(["1767225600500", "0", "1767225600"], StampForm("ms", 1e-3))
@@ -124,10 +125,10 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
     else:
         values = numbers(plain, largest=_LARGEST).values * form.unit_s
     if form.is_dated:
-        is_none = (values <= 0) | (values >= LATEST_S)
+        is_none = (values < FIRST_STAMP_S) | (values >= LAST_STAMP_S)
         if form.kind != ISO:
-            is_none = (values == 0) | ((values >= LATEST_S) & (values < _YEAR_10000_S))
-            is_in = (values >= FIRST_STAMP_S) & (values < LAST_STAMP_S)
+            is_in = ~is_none
+            is_none = (values <= 0) | ((values >= LAST_STAMP_S) & (values < _YEAR_10000_S))
             values = np.where(is_in | is_none, values, np.nan)
         missing = missing | is_none
     values = np.where(missing, np.nan, values)
@@ -183,7 +184,7 @@ def local_times(text: Sequence[str] | np.ndarray, timezone: str | None = None) -
     LocalTimes(n=2, n_local=2, n_repeated=1, n_left_out=1)
     """
     values, has_zone = _moments(np.asarray(text, object), None)
-    is_in = (values > 0) & (values < LATEST_S)
+    is_in = (values >= FIRST_STAMP_S) & (values < LAST_STAMP_S)
     local_s = values[is_in & ~has_zone]
     if timezone in (None, "UTC") or not len(local_s):
         return LocalTimes(int(is_in.sum()), len(local_s))
@@ -256,7 +257,7 @@ def _moments(text: np.ndarray, timezone: str | None) -> tuple[np.ndarray, np.nda
     has_zone, offset = _offsets_s(parts["z"])
     is_good &= ~np.isnan(offset)
     values = np.where(has_zone, values - np.nan_to_num(offset), values)
-    is_local = is_good & ~has_zone & (values > 0) & (values < LATEST_S)
+    is_local = is_good & ~has_zone & (values > 0) & (values < LAST_STAMP_S)
     if timezone not in (None, "UTC") and is_local.any():
         values[is_local] = _unix_s(values[is_local], str(timezone))
     return np.where(is_good, values, np.nan), has_zone

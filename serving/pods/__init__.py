@@ -5,6 +5,7 @@ Standard library only. Training and serving share it, so that a column means the
 
 from sojourn.serving.pods.pod_attributes import NONE, POD_NAMES, POD_SIZES, controller, main_image
 from sojourn.serving.pods.pod_fields import (
+    FIRST_POD_S,
     field,
     finished_unix_s,
     is_finished,
@@ -23,7 +24,8 @@ from sojourn.serving.pods.pod_fields import (
 from sojourn.serving.pods.quantities import gpu_share, pod_gpus, pod_resource, quantity
 
 __all__ = [
-    "NONE", "POD_NAMES", "POD_SIZES", "controller", "field", "finished_unix_s", "gpu_share", "is_finished",
-    "is_part_of_node", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource",
-    "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s",
+    "FIRST_POD_S", "NONE", "POD_NAMES", "POD_SIZES", "controller", "field", "finished_unix_s", "gpu_share",
+    "is_finished", "is_part_of_node", "listed_items", "main_image", "mapping", "node_name", "pod_gpus",
+    "pod_resource", "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s",
+    "unix_s",
 ]  # fmt: skip

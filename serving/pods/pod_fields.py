@@ -37,8 +37,19 @@ def is_part_of_node(pod: Any) -> bool:
 
 
 def started_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
-    """When its node took it (status.startTime), unix seconds; None if the pod does not say, see `pod_time_s`."""
-    return pod_time_s(field(pod, "status", "startTime"), now_unix_s)
+    """When its node took it (status.startTime), unix seconds; None if the pod does not say, see `pod_time_s`.
+
+    Never before it was created: a node's clock may be behind, or wrong.
+
+    >>> started_unix_s({"metadata": {"creationTimestamp": "2026-03-01T06:00:00Z"},
+    ...                 "status": {"startTime": "2025-01-01T00:00:00Z"}})
+    1772344800
+    """
+    started_s = pod_time_s(field(pod, "status", "startTime"), now_unix_s)
+    if started_s is None:
+        return None
+    created_s = pod_time_s(field(pod, "metadata", "creationTimestamp"), now_unix_s)
+    return started_s if created_s is None else max(started_s, created_s)
 
 
 def finished_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:

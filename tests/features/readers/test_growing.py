@@ -358,6 +358,15 @@ def test_an_end_that_says_never_is_no_end(tmp_path: Path, never: str | int) -> N
     assert trace.is_event().tolist() == [True, False]
 
 
+@pytest.mark.parametrize("no_time", ["0001-01-01T00:00:00Z", "1970-01-01 08:00:00"])
+def test_an_arrival_that_cannot_be_is_refused(tmp_path: Path, no_time: str) -> None:
+    folder = days_folder(tmp_path / "days", {})
+    rows = table([(name, "2026-11-03 01:00:00", "2026-11-03 02:00:00", 1.0, 1.0, "u", None, None) for name in "xy"])
+    rows.assign(arrival=["2026-11-03 01:00:00", no_time]).to_parquet(folder / "2026-11-03.parquet", index=False)
+    trace, report = read_trace("parquet-days", folder)
+    assert trace.requests["request_id"].tolist() == ["x"] and sum(report.refused.values()) == 1
+
+
 def test_a_day_in_another_unit_is_refused_as_a_whole(tmp_path: Path) -> None:
     folder = days_folder(tmp_path / "days", {})
     day: list[Row] = [(f"r{idx}", "2026-11-03 02:00:00", None, 1.0, 1.0, "u", None, None) for idx in range(20)]

@@ -106,6 +106,21 @@ def test_the_log_gives_the_pods_that_were_placed_and_their_ends(recorded: tuple[
     assert n_batch > 10
 
 
+def test_a_logged_start_that_cannot_be_is_when_the_pod_was_learnt_of(recorded: tuple[Path, Trace, list[Any]],
+                                                                     tmp_path: Path) -> None:
+    """As an extender logged that took year 1 for a start."""
+    predictor = Predictor.load(recorded[0])
+    predictor.log_to(tmp_path / "log")
+    zero_s = clock_zero_s(predictor.encoder.phase_s, predictor.info()["training"]["start_unix_s"])
+    now_s = maker().START_S + HOURS * 3_600 - zero_s
+    for name, arrival_s in (("year 1", -62_135_596_800 - zero_s), ("plain", now_s - 60)):
+        vm = predictor.admit({"cpu_cores": 1.0}, now_s, arrival_s=arrival_s, request_id=name)
+        predictor.ended(vm, now_s + 600)
+    predictor.stop_logging()
+    rows = read_trace("kubernetes", tmp_path / "log")[0].requests.set_index("request_id")
+    assert (rows["departure_s"] - rows["arrival_s"]).to_dict() == {"year 1": 600, "plain": 660}
+
+
 def test_what_ended_between_two_processes_is_drawn_between_them(recorded: tuple[Path, Trace, list[Any]],
                                                                 tmp_path: Path) -> None:
     bundle, _, pods = recorded

@@ -172,6 +172,15 @@ def test_a_time_that_no_pod_can_have_is_none(no_time: str) -> None:
     assert (predictor.admitted, predictor.ends) == ([("a", NOW_S)], [("a", NOW_S + 90)])
 
 
+def test_no_pod_starts_before_it_was_created() -> None:
+    cluster, predictor = fixed_nodes({"a": 60.0, "b": 60.0})
+    for name, created_s in (("a", NOW_S - 900), ("b", NOW_S + 900)):  # b's is after now, and says nothing
+        early = pod(name, "n", startTime=_time(NOW_S - 86_400))
+        early["metadata"]["creationTimestamp"] = _time(created_s)
+        assert cluster.placed(early, NOW_S) == "placed"
+    assert predictor.admitted == [("a", NOW_S - 900), ("b", NOW_S - 86_400)]
+
+
 def test_what_does_not_keep_a_node_up_is_ignored() -> None:
     cluster, _ = fixed_nodes({})
     daemon = pod("a", "n") | {"metadata": {"uid": "1", "ownerReferences": [{"kind": "DaemonSet"}]}}
