@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -205,12 +205,15 @@ def test_a_change_that_cannot_be_is_refused_without_effect() -> None:
     machine = Admission(1)
     machine.offer(Job(0, 10, 1, 10, "a"))
     machine.offer(Job(5, 10, 1, 20, "b"))
-    for call, words in ((lambda: machine.ended("c", 6), "name must be that of one accepted job .* got 'c', that of 0"),
-                        (lambda: machine.ended("b", 6), "name must be that of a running job, got 'b'"),
-                        (lambda: machine.ended("a", 4), "at_s must be a whole number of at least 5"),
-                        (lambda: machine.extended("a", 5, 6), "end_s must be a whole number of at least 6"),
-                        (lambda: machine.extended("b", 10, 6), "end_s must be after the start 10, got 10"),
-                        (lambda: machine.ended("a", 10), "that of 0")):
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: machine.ended("c", 6), "name must be that of one accepted job .* got 'c', that of 0"),
+        (lambda: machine.ended("b", 6), "name must be that of a running job, got 'b'"),
+        (lambda: machine.ended("a", 4), "at_s must be a whole number of at least 5"),
+        (lambda: machine.extended("a", 5, 6), "end_s must be a whole number of at least 6"),
+        (lambda: machine.extended("b", 10, 6), "end_s must be after the start 10, got 10"),
+        (lambda: machine.ended("a", 10), "that of 0"),
+    ]
+    for call, words in refused:
         with pytest.raises(ValueError, match=words):
             call()
     assert (machine.now_s, planned(machine)) == (5, [("a", 0, 10, (0,)), ("b", 10, 20, (0,))])

@@ -113,7 +113,7 @@ def days_of(kind: str, seed: int, n: int) -> sim.Workload:
     cpu = rng.choice([0.5, 1, 2, 4, 8, 16], n, p=[0.2, 0.25, 0.25, 0.15, 0.1, 0.05])
     table = pd.DataFrame({"request_id": range(n), "arrival_s": arrival_s, "departure_s": departure_s,
                           "cpu_cores": cpu, "mem_gib": cpu * rng.choice([1, 2, 4, 8], n)})
-    table["departure_s"] = table["departure_s"].astype("Int64").where(departure_s <= horizon_s, pd.NA)
+    table["departure_s"] = pd.array([at if at <= horizon_s else None for at in departure_s.tolist()], "Int64")
     if kind == "gpu":
         table["gpu"] = rng.choice([0, 0, 0, 0.25, 0.5, 1, 2], n)
     hosts = pd.DataFrame({"host_id": range(5), "cpu_cores": 32.0, "mem_gib": 128.0})
@@ -148,7 +148,7 @@ def check_with_pdre(policy: str, kind: str, seed: int, hour: int) -> int:
     pairs = [list(zip(curves.uptime_s[begin[c]:end[c]].tolist(), curves.total_s[begin[c]:end[c]].tolist(),
                       strict=True)) for c in curves.curve_of()]
     rectify = sim.Rectify("pdre", 5, hour=hour, seed=seed)
-    case = (workload, curves, pairs, [], sim.Migration(), False)
+    case: tuple[Any, ...] = (workload, curves, pairs, [], sim.Migration(), False)
     return check_full(dapp_policy(policy, naive_dapp.RULES[policy]), case, is_ranked=None, rectify=rectify,
                       twin_moves=lambda twin: naive_rectification.pdre(twin, 5, DAY))
 
@@ -172,4 +172,5 @@ def test_a_plan_of_midnight_begins_after_the_tags_of_midnight() -> None:
     result = sim.simulate(workload, "dapp", sim.Oracle(workload), rectify=sim.Rectify(non_migratable_share=0.0))
     at = int(np.flatnonzero(result.samples.time_s > DAY)[0])
     assert result.host.tolist() == [0, 0, 1, 1] and result.metrics.n_migrations == 1
+    assert result.samples.state is not None
     assert result.samples.state[at].tolist() == [4, 3]
