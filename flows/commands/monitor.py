@@ -57,6 +57,7 @@ def monitor(
     Exit code 4: there is a fresh alarm, and the same version still answers.
     """
     from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.jobs.preflight import check_before_work
     from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.monitor_config import MonitorConfig
 
@@ -68,6 +69,7 @@ def monitor(
                              detector=detector, long_lived_s=long_lived_s, refractory_days=refractory_days,
                              max_age_days=max_age_days,
                              retrain_deployment=retrain_deployment, retrain_config=retrain_config, store=store)
+    check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.jobs.monitor import monitor as run
 

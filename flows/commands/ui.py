@@ -23,7 +23,6 @@ def ui(
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
     from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.outside.mlflow_database import existing_database
     from sojourn.flows.trace_settings import TraceSettings
     from sojourn.flows.versions.reading import read_store
 
@@ -31,9 +30,7 @@ def ui(
     uri = config.mlflow_uri
     if uri.is_server:
         raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")
-    if config.tracking_uri is None:
-        existing_database(config.store)
-    tracker = read_store(config)  # made or upgraded before it is opened
+    tracker = read_store(config)  # upgraded before it is opened
     _check_free(port)
     typer.echo(f"MLflow UI on {tracker.runs_page(f'http://127.0.0.1:{port}')} (Ctrl-C ends it)")
     # in the environment: every user of the machine sees command lines

@@ -11,6 +11,8 @@ from typing import Any
 
 from sojourn.features.inflated import inflated
 from sojourn.flows.config import RetrainConfig
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.outside.mlflow_database import check_database
 from sojourn.flows.outside.tracking_client import ask
 from sojourn.flows.trace_settings import TraceSettings
 
@@ -23,9 +25,14 @@ _taken: set[tuple[object, ...]] = set()
 
 
 def check_before_work(settings: TraceSettings) -> None:
-    """OSError or ValueError where a run would end with it later: its trace, tracking store, artifacts or workers."""
+    """OSError or ValueError where a run would end with it later: its trace, store, artifacts or workers.
+
+    A monitor needs a store that is there, and makes none.
+    """
     if isinstance(settings, RetrainConfig) and settings.dask is None and settings.n_fit_workers > 1:
         raise ValueError(f"n_fit_workers must be 1 without dask, got {settings.n_fit_workers}")
+    if isinstance(settings, MonitorConfig) and settings.mlflow_uri.database is not None:
+        check_database(settings.mlflow_uri.database)
     if settings.trace is not None:
         _check_trace(settings.reader, settings.trace, settings.reading)
     if isinstance(settings, RetrainConfig) and settings.later_file is not None:

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from sojourn.flows.progress import stage
-from sojourn.flows.store.lock import store_lock
+from sojourn.flows.store.lock import LOCK, store_lock
+from sojourn.flows.store.moved import check_own, made_at, move_places
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.sqlite_file import copy_database, make_database, new_database, read_rows, tables_of
 from sojourn.flows.tracking_uri import TrackingUri
@@ -23,24 +24,59 @@ DATABASE = "mlflow.db"
 _LEFTOVER = "_alembic_tmp_"
 
 
-def existing_database(store: Path) -> Path:
-    """The store's database, once nobody makes it any more; FileNotFoundError where there is none."""
-    file = (store / DATABASE).absolute()
-    if store.is_dir() and not tables_of(file):
-        with store_lock(store):
+def check_database(file: Path) -> None:
+    """Return once nobody makes the database any more; FileNotFoundError if there is none. Nothing is made."""
+    if (file.parent / LOCK).is_file() and not tables_of(file):
+        with store_lock(file.parent):
             pass  # a first run may be making it
     if not tables_of(file):
-        raise FileNotFoundError(f"the store must hold {DATABASE} (run `sojourn retrain`, `sojourn evaluate` or "
-                                f"`sojourn compare` first), got {str(store)!r}")
-    return file
+        place = file.parent if file.name == DATABASE else file
+        raise FileNotFoundError(f"no store at {place}: `sojourn retrain`, `sojourn evaluate` or `sojourn compare` "
+                                "makes one")
 
 
 def ready_database(file: Path, artifacts: Path) -> None:
     """See that there is a whole database of this MLflow's schema at `file`: made now, upgraded now, or there already.
 
-    artifacts: folder of the default experiment's artifacts. OSError where it can be none of these; the file is then as
-    it was.
+    artifacts: folder of the default experiment's artifacts. A store that was copied or moved here is made to name its
+    own artifacts. OSError where it can be none of these; the file is then as it was.
     """
+    _bring_up(file, artifacts)
+    if check_whole(file, artifacts) is not None and os.access(file.parent, os.W_OK):
+        _settle(file, artifacts)
+
+
+def check_whole(file: Path, artifacts: Path) -> Path | None:
+    """Where a store that was copied or moved kept its artifacts; None for any other.
+
+    OSError if the copy is not whole. Nothing is written, neither here nor through a link into the original.
+    """
+    if file.absolute().parent != artifacts.absolute().parent:
+        return None
+    before = made_at(file, artifacts)
+    if before is not None:
+        check_own(file, before, artifacts)
+    return before
+
+
+def _settle(file: Path, artifacts: Path) -> None:
+    """Make a copied or moved store name its own artifacts: with the original's places it would write there."""
+    with store_lock(file.parent):
+        before = check_whole(file, artifacts)
+        if before is None:  # done by the one who held the lock
+            return
+        _check_alone(file, "given its artifacts' new place")
+        with stage("make the copied or moved store name its own artifacts"):
+            move_places(file, before, artifacts)
+
+
+def _check_alone(file: Path, what: str) -> None:
+    living = [token for token in tokens(file.parent) if is_alive(file.parent, token)]
+    if living:
+        raise OSError(f"{file} must be {what} while no other process uses the store, got {len(living)} that do")
+
+
+def _bring_up(file: Path, artifacts: Path) -> None:
     if _is_current(file):
         return
     with store_lock(file.parent):
@@ -94,9 +130,7 @@ def _upgrade(file: Path) -> None:
     if revision not in known:
         raise OSError(f"{file} must have a schema that this MLflow knows (up to {known[0]}), got {revision}: a newer "
                       "MLflow wrote it")
-    living = [token for token in tokens(file.parent) if is_alive(file.parent, token)]
-    if living:
-        raise OSError(f"{file} must be upgraded while no other process uses the store, got {len(living)} that do")
+    _check_alone(file, "upgraded")
     with new_database(file) as temporary:
         with _one_line(f"{file} must be upgraded from schema {revision} to {known[0]}"):
             copy_database(file, temporary)

@@ -39,7 +39,11 @@ class RunReading(ABC):
     @property
     @abstractmethod
     def _experiment(self) -> str:
-        """The experiment's id."""
+        """The experiment's id; it is made if there is none."""
+
+    @abstractmethod
+    def _found_experiment(self) -> str | None:
+        """The experiment's id; None where nothing was logged yet. Nothing is made."""
 
     def running(self) -> dict[str, dict[str, str]]:
         """The tags of each run that has not ended, by its id."""
@@ -117,9 +121,10 @@ class RunReading(ABC):
 
     def _pages(self, wanted: str) -> Iterator[Any]:
         """The runs that a filter lets through, latest first."""
-        token: str | None = None
+        experiment = self._found_experiment()
+        token: str | None = None if experiment is not None else ""
         while token != "":
-            page = self._client.search_runs([self._experiment], wanted, order_by=["attributes.start_time DESC"],
+            page = self._client.search_runs([experiment], wanted, order_by=["attributes.start_time DESC"],
                                             page_token=token)
             yield from page
             token = page.token or ""

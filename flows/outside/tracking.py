@@ -65,13 +65,19 @@ class Tracker(VersionRegistry):
     @cached_property
     def _experiment(self) -> str:
         location = None if self.uri.is_server else _uri(self._artifacts)
-        while (found := self._client.get_experiment_by_name(EXPERIMENT)) is None:
+        while (found := self._found_experiment()) is None:
             try:
                 return str(self._client.create_experiment(EXPERIMENT, artifact_location=location,
                                                           tags=dict(EXPERIMENT_TAGS)))
             except TrackingError as error:
                 if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
                     raise
+        return found
+
+    def _found_experiment(self) -> str | None:
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            return None
         self._check_bound(found.artifact_location)
         return str(found.experiment_id)
 

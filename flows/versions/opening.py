@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.outside.mlflow_database import check_whole, ready_database
 from sojourn.flows.outside.run_artifacts import check_place
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.store.code_version import source_commit
@@ -20,6 +20,8 @@ def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
     where artifacts can't be kept at their place; nothing is then made or changed.
     """
     artifacts = settings.store / "artifacts"
+    if settings.mlflow_uri.database is not None:  # before a file is tried in what may be a link to another store
+        check_whole(settings.mlflow_uri.database, artifacts)
     if not settings.mlflow_uri.is_server:  # before a database is made, which keeps its place
         check_place(settings.mlflow_uri, settings.artifacts or artifacts)
     if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone

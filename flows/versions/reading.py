@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from sojourn.flows.outside.mlflow_database import existing_database
+from sojourn.flows.outside.mlflow_database import check_database
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.trace_settings import TraceSettings
 
 
 def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:
-    """The tracker of a command that only reads; FileNotFoundError where the store has no database yet.
+    """The tracker of a command that only reads; FileNotFoundError where there is no database yet.
 
     is_asked: False = a server need not answer yet.
     """
-    if settings.tracking_uri is None:
-        existing_database(settings.store)
+    if settings.mlflow_uri.database is not None:
+        check_database(settings.mlflow_uri.database)
     return Tracker(settings.mlflow_uri, settings.artifacts or settings.store / "artifacts", is_asked=is_asked)

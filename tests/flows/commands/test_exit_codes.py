@@ -48,6 +48,24 @@ def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> Non
     assert (done.exit_code, done.stderr) == (REFUSED, f"error: trace must be a file or folder, got {gone!r}\n")
 
 
+@pytest.mark.parametrize("database", [None, "runs.db"])
+@pytest.mark.parametrize("command", ["versions", "status", "monitor m --log log", "clean", "ui", "results out.html",
+                                     "rollback m --to 1 --why w", "pull models:/m@champion out"])
+def test_a_command_that_reads_makes_no_store(command: str, database: str | None, tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    (tmp_path / "mine").mkdir()  # a folder that is no store stays as it is
+    if database is not None:
+        monkeypatch.setenv("SOJOURN_TRACKING_URI", f"sqlite:///{tmp_path / database}")
+    for store in ("mine", "gone"):
+        done = CliRunner().invoke(app, [*command.split(), "--store", store])
+        assert done.exit_code == REFUSED
+        assert done.stderr.startswith(f"error: no store at {tmp_path / (database or store)}")
+        assert done.stderr.count("\n") == 1
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
+
+
 def test_pages_on_a_port_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ready_database(tmp_path / "mlflow.db", tmp_path / "artifacts")
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the server must not be started"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.outside import mlflow_database
-from sojourn.flows.outside.mlflow_database import existing_database, ready_database
+from sojourn.flows.outside.mlflow_database import check_database, ready_database
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.trials_database import ready_trials
 from sojourn.flows.store.lock import store_lock
@@ -196,12 +196,12 @@ def test_an_older_schema_is_upgraded_on_a_copy(old_database: Path, tmp_path: Pat
 
 
 def test_who_reads_waits_for_who_makes(tmp_path: Path, empty_database: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"the store must hold mlflow\.db \(run `sojourn retrain`, .* first\)"):
-        existing_database(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match=r"no store at .*none: `sojourn retrain`, .* makes one"):
+        check_database(tmp_path / "none" / "mlflow.db")
     assert not (tmp_path / "none").exists()
     with ThreadPoolExecutor(1) as pool:
         with store_lock(tmp_path):
-            found = pool.submit(existing_database, tmp_path)
+            found = pool.submit(check_database, tmp_path / "mlflow.db")
             shutil.copy(empty_database, tmp_path / "copied")
             (tmp_path / "copied").rename(tmp_path / "mlflow.db")  # whole at once, as `ready_database` does it
-        assert found.result(60) == tmp_path / "mlflow.db"
+        found.result(60)  # it raises nothing

@@ -1,0 +1,108 @@
+"""A store that was copied or moved: its database names the artifacts of the place where it was made.
+
+MLflow keeps absolute places. Left as they are, a run in a copy would write its artifacts into the original.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sojourn.flows.store.sqlite_file import BUSY_S, read_rows, tables_of
+from sojourn.publishing import whole_file
+
+_DEFAULT = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
+_VERSIONS = ("model_versions", "source")
+_PLACES = (("experiments", "artifact_location"), ("runs", "artifact_uri"), _VERSIONS,
+           ("model_versions", "storage_location"), ("logged_models", "artifact_location"))
+"""Columns of MLflow's tables that hold an artifact's place."""
+_ORDERS = "promotions/*.json"
+"""Files beside the database whose field `source` is an artifact's place."""
+
+
+def made_at(file: Path, artifacts: Path) -> Path | None:
+    """The folder of artifacts where the store of this database was made, if that is another folder than `artifacts`.
+
+    MLflow's default experiment names it: no run writes there, so nothing else ever changes it.
+    """
+    if "experiments" not in tables_of(file):
+        return None
+    for (location,) in read_rows(file, _DEFAULT):
+        place = urlsplit(str(location))
+        before = Path(unquote(place.path)).parent
+        if place.scheme == "file" and before.name == artifacts.name and not _is_same(before, artifacts):
+            return before
+    return None
+
+
+def check_own(file: Path, before: Path, artifacts: Path) -> None:
+    """OSError if the store shares a file with its original, or lacks artifacts that its database names."""
+    original, store = before.parent, artifacts.absolute().parent
+    way_out = f"copy all of it with `cp -rL {original} {store}` into a place without it, or use --store {original}"
+    with suppress(FileNotFoundError):
+        if (original / file.name).samefile(file):
+            raise OSError(f"{file} must be a file of its own, got a link to that of the store {original}: {way_out}")
+    if artifacts.resolve() == before.resolve():
+        raise OSError(f"{artifacts} must be a folder of its own, got a link to that of the store {original}: {way_out}")
+    for uri in _named(file, before, *_VERSIONS):
+        if not artifacts.is_dir():
+            raise OSError(f"{artifacts} must hold the artifacts that {file} names, got no folder: {way_out}")
+        _check_copied(uri, before, artifacts, way_out)
+    for uri in _named(file, before, "runs", "artifact_uri"):
+        _check_copied(uri, before, artifacts, way_out)
+
+
+def move_places(file: Path, before: Path, artifacts: Path) -> None:
+    """Make the database and the orders beside it name this store's artifacts, the database in one transaction.
+
+    The orders go first: the database still names the old place if this is killed, so it is done again.
+    """
+    old, new = before.as_uri(), artifacts.absolute().as_uri()
+    for order in sorted(file.parent.glob(_ORDERS)):
+        with suppress(ValueError):  # damaged: reported by who carries it out
+            document = json.loads(order.read_text())
+            source = document.get("source") if isinstance(document, dict) else None
+            if isinstance(source, str) and _is_below(source, old):
+                changed = {**document, "source": new + source[len(old):]}
+                with whole_file(order) as temporary:
+                    temporary.write_text(json.dumps(changed, indent=1) + "\n")
+    try:
+        with closing(sqlite3.connect(file, BUSY_S)) as database, database:
+            for table, column in _PLACES:
+                if table in tables_of(file):
+                    database.execute(
+                        f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
+                        f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                        (new, len(old) + 1, old, len(old) + 1, f"{old}/"))
+    except sqlite3.Error as error:
+        raise OSError(f"{file} must be given its artifacts' new place {artifacts}, got {error}") from error
+
+
+def _named(file: Path, before: Path, table: str, column: str) -> Iterator[str]:
+    """The places below the original's artifacts that a column names."""
+    for (uri,) in read_rows(file, f"SELECT {column} FROM {table}"):
+        if _is_below(str(uri), before.as_uri()):
+            yield str(uri)
+
+
+def _check_copied(uri: str, before: Path, artifacts: Path, way_out: str) -> None:
+    was = Path(unquote(urlsplit(uri).path))
+    here = artifacts / was.relative_to(before)
+    if was.exists() and not here.exists():
+        raise OSError(f"{artifacts} must hold the artifacts that its store names, got no {here}: {way_out}")
+
+
+def _is_below(uri: str, folder: str) -> bool:
+    return uri == folder or uri.startswith(f"{folder}/")
+
+
+def _is_same(before: Path, artifacts: Path) -> bool:
+    """One store under two paths, as through a link to its folder or a second mount."""
+    stores = before.parent, artifacts.absolute().parent
+    with suppress(OSError):
+        return stores[0].samefile(stores[1])
+    return stores[0].resolve() == stores[1].resolve()
