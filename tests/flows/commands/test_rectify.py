@@ -190,13 +190,8 @@ def test_a_time_before_the_end_of_the_history_is_told(bundle: Path, tmp_path: Pa
     to_s = int(Predictor.load(bundle).info()["training"]["history_to_s"])
     code, listed, warned = _run(snapshot, "--bundle", bundle, "--now-s", to_s - 5_400)  # 1.5 h
     assert code == 0 and listed
-<<<<<<< HEAD
     assert (f"warning: now_s must not be before the end of the bundle's history, {to_s}, got {to_s - 5_400}: "
             "predictions know ends of the 1.5 hours between\n") in warned
-=======
-    assert (f"warning: now_s must not be before the end of the bundle's history, {to_s}, got "
-            f"{to_s - 5_400}: predictions know ends of the 1.5 hours between\n") in warned
->>>>>>> f8ed4d425bd734517a4619598e8f5931f163e338
     for arguments in ((), ("--now-s", to_s), ("--now-s", to_s + 1)):
         assert "history" not in _run(snapshot, "--bundle", bundle, *arguments)[2]
 
