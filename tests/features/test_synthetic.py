@@ -297,7 +297,7 @@ def test_small_traces(n_requests: int) -> None:
 ])
 def test_refusals(arguments: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        synthesize(**arguments)  # type: ignore[arg-type]
+        synthesize(**arguments)
 
 
 @pytest.mark.slow
