@@ -111,7 +111,7 @@ def test_a_logged_start_that_cannot_be_is_when_the_pod_was_learnt_of(recorded: t
     """As an extender logged that took year 1 for a start."""
     predictor = Predictor.load(recorded[0])
     predictor.log_to(tmp_path / "log")
-    zero_s = clock_zero_s(predictor.encoder.phase_s, predictor.info()["training"]["start_unix_s"])
+    zero_s = clock_zero_s(predictor.encoder.phase_s)
     now_s = maker().START_S + HOURS * 3_600 - zero_s
     for name, arrival_s in (("year 1", -62_135_596_800 - zero_s), ("plain", now_s - 60)):
         vm = predictor.admit({"cpu_cores": 1.0}, now_s, arrival_s=arrival_s, request_id=name)
