@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import sys
 import tomllib
@@ -27,6 +28,8 @@ _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
+_DENIED = re.compile(r"permi(?:ssion|tted)|read-?only|unable to open|must start", re.IGNORECASE)
+"""An error that another user's files in the store may explain."""
 _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 
@@ -118,6 +121,8 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
             problem = _first_problem(error)
             if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
                 problem = ": ".join(filter(None, [problem, _written(kwargs)]))
+            if _DENIED.search(problem):
+                problem += _whose(kwargs)
             typer.echo(f"error: {without_secrets(_plain(problem))}", err=True)
             raise typer.Exit(REFUSED) from error
 
@@ -144,6 +149,30 @@ def _written(given: Mapping[str, Any]) -> str:
     if "store" in given and "store" not in paths:
         paths = {"store": _configured_store(given.get("config")), **paths}
     return " or ".join(f"{name} {str(path)!r}" for name, path in paths.items())
+
+
+def _whose(given: Mapping[str, Any]) -> str:
+    """Which other user's files the store of a command holds, for an error that they may explain; "" for none."""
+    if "store" not in given:
+        return ""
+    store, own = Path(given["store"] or _configured_store(given.get("config"))), os.geteuid()
+    places = [store, *sorted(store.glob("*")), *sorted(store.glob("*/*"))] if own else []
+    for place in places:
+        try:
+            uid = place.lstat().st_uid
+        except OSError:
+            continue
+        if uid != own:
+            return (f"; {str(place)!r} belongs to {_user(uid)}, and this runs as {_user(own)}: "
+                    "run it as one user alone, and give the files back to that one (chown -R)")
+    return ""
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _configured_store(config: Path | None) -> str:

@@ -17,6 +17,7 @@ from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.jobs.schedule_settings import JOBS, Scheduled, settings_document
 from sojourn.flows.outside.prefect_server import prefect_server
 from sojourn.flows.store.lock import schedule_lock
+from sojourn.flows.versions.opening import open_store
 
 be_quiet()
 
@@ -61,12 +62,22 @@ def run_on_schedule(settings: Scheduled, cron: str, timezone: str = "UTC",
         assert isinstance(deployment, RunnerDeployment)  # a coroutine only where an event loop runs
         tell(f"scheduled {settings.registered_name}: {', '.join(f'{time:%Y-%m-%d %H:%M %Z}' for time in times)}, ...")
         tell(f"server    {url}")
-        asyncio.run(_carry_out(deployment, own, str(settings.store.absolute())))
+        n_stopped = asyncio.run(_carry_out(deployment, own, str(settings.store.absolute())))
+        if n_stopped:
+            _end_tracked(settings, tell)
     tell("stopped")
 
 
-async def _carry_out(deployment: RunnerDeployment, own: str, store: str) -> None:
-    """Register the deployment and run what is due, until SIGTERM or SIGINT.
+def _end_tracked(settings: Scheduled, tell: Callable[[str], object]) -> None:
+    """End in MLflow what was stopped with its schedule: Prefect kills its process, which can't do so itself."""
+    try:
+        open_store(settings)
+    except (OSError, ValueError) as error:
+        tell(f"not ended yet, the next run does it: {error}")
+
+
+async def _carry_out(deployment: RunnerDeployment, own: str, store: str) -> int:
+    """Register the deployment and run what is due, until SIGTERM or SIGINT; the number of runs that this stopped.
 
     Then its schedule is paused, if the deployment is still this process's own, which its tag tells: another one may
     have replaced it. Before and after, runs of this store that nobody carries out any more are ended.
@@ -88,11 +99,11 @@ async def _carry_out(deployment: RunnerDeployment, own: str, store: str) -> None
     async with get_client() as client:
         if own in (await client.read_deployment(deployment_id)).tags:
             await client.pause_deployment(deployment_id)
-        await _end_runs(client, deployment_id, store, "its schedule was stopped")
+        return await _end_runs(client, deployment_id, store, "its schedule was stopped")
 
 
-async def _end_runs(client: PrefectClient, deployment_id: UUID, store: str, why: str) -> None:
-    """End the deployment's runs of this store that are under way for Prefect's server.
+async def _end_runs(client: PrefectClient, deployment_id: UUID, store: str, why: str) -> int:
+    """End the deployment's runs of this store that are under way for Prefect's server; how many that were.
 
     Who holds the lock of the schedule carries out none of them. Else the server holds a dead run's place for 300 s and
     cancels what is due until then.
@@ -111,6 +122,7 @@ async def _end_runs(client: PrefectClient, deployment_id: UUID, store: str, why:
     runs = await client.read_flow_runs(
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
         flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=is_under_way)))
-    for run in runs:
-        if run.parameters.get("settings", {}).get("store") == store:
-            await client.set_flow_run_state(run.id, Crashed(message=why), force=True)
+    own = [run for run in runs if run.parameters.get("settings", {}).get("store") == store]
+    for run in own:
+        await client.set_flow_run_state(run.id, Crashed(message=why), force=True)
+    return len(own)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import socket
 import subprocess
@@ -16,8 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sojourn.flows.tracking_uri import without_secrets
+
 _READY = b"ready\n"
 _STOPPED_WITHIN_S = 10.0
+_LOG_TAIL_BYTES, _N_SIGNS_MAX = 65_536, 300
+_ERROR_LINE = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\b")
 _NOT_ITS = ("SOJOURN_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 """Secrets that the server has no use for."""
 _SMALL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
@@ -58,9 +63,11 @@ def _running(home: Path, is_scheduling: bool) -> Iterator[str]:
                 part.unlink()
         if not database.exists():
             creating.touch()
+        log = home / "server.log"
+        n_logged = log.stat().st_size if log.exists() else 0
         process, url = _begun(home, is_scheduling)
         try:
-            _await(process, home)
+            _await(process, log, n_logged)
             creating.unlink(missing_ok=True)
         except BaseException:
             _stop(process)
@@ -91,18 +98,34 @@ def _begun(home: Path, is_scheduling: bool) -> tuple[subprocess.Popen[bytes], st
     return process, url
 
 
-def _await(process: subprocess.Popen[bytes], home: Path) -> None:
-    """Wait until the server answers; RuntimeError where it ends before, or takes too long."""
+def _await(process: subprocess.Popen[bytes], log: Path, n_logged: int = 0) -> None:
+    """Wait until the server answers; RuntimeError, with its last error, where it ends before, or takes too long.
+
+    n_logged: bytes of its log that are of earlier servers.
+    """
     from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS as TIMEOUT
 
     limit_s = float(TIMEOUT.value())
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], limit_s)[0]:
         raise RuntimeError(f"Prefect's server must start within {limit_s:g} s (set {TIMEOUT.name} for more), got no "
-                           f"answer; it logs to {home / 'server.log'}")
+                           f"answer{_last_error(log, n_logged)}; it logs to {log}")
     if process.stdout.readline() != _READY:
-        raise RuntimeError(f"Prefect's server must start, got its end with code {process.wait()}; it logs to "
-                           f"{home / 'server.log'}")
+        raise RuntimeError(f"Prefect's server must start, got its end with code {process.wait()}"
+                           f"{_last_error(log, n_logged)}; it logs to {log}")
+
+
+def _last_error(log: Path, n_logged: int) -> str:
+    """What the server logged last of an error, else its last line, after a colon; "" where there is none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(n_logged, log.stat().st_size - _LOG_TAIL_BYTES))
+            lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    errors = [line for line in lines if _ERROR_LINE.match(line)]
+    said = [*lines[-1:], *errors[-1:]]
+    return f": {without_secrets(said[-1])[:_N_SIGNS_MAX]}" if said else ""
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

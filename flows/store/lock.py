@@ -78,10 +78,13 @@ def held_alone(file: Path, refused: Callable[[str], Exception]) -> Iterator[None
         os.close(descriptor)
 
 
-def is_locked(file: int) -> bool:
-    """Take the lock of an open file for this process, unless another holds it; True where another does."""
+def is_locked(file: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take the lock of an open file for this process, unless another holds it; True where another does.
+
+    kind: LOCK_SH for a file that is open for reading alone, which some file systems lock in no other way.
+    """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError as error:

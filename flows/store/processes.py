@@ -6,6 +6,7 @@ when its process ends, and seen wherever the folder is seen.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -51,13 +52,13 @@ def enter_store(store: Path) -> StoreProcess:
 
 
 def is_alive(store: Path, token: str) -> bool:
-    """True while the process of that token lives."""
+    """True while the process of that token lives. Nothing is written: the store may be read-only, or another user's."""
     try:
-        file = os.open(_file(store, token), os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(_file(store, token), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        return is_locked(file)
+        return is_locked(file, fcntl.LOCK_SH)
     finally:
         os.close(file)
 

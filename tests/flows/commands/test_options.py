@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import subprocess
 import sys
 from enum import Enum, StrEnum
@@ -133,3 +134,30 @@ def test_an_error_of_another_pipe_is_one() -> None:
     with pytest.raises(typer.Exit) as raised:
         command(BrokenPipeError(32, "Broken pipe"))
     assert raised.value.exit_code == 2
+
+
+def test_an_error_of_permissions_says_whose_files_a_store_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                capsys: pytest.CaptureFixture[str]) -> None:
+    owner = os.geteuid()
+    (tmp_path / "prefect").mkdir()
+
+    @plain_errors
+    def fails(error: Exception, store: Path | None = None) -> None:
+        raise error
+
+    def said(error: Exception) -> str:
+        with pytest.raises(typer.Exit):
+            fails(error, store=tmp_path)
+        return capsys.readouterr().err.strip()
+
+    denied = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".sojourn-probe-1"))
+    assert said(denied).endswith(".sojourn-probe-1'")  # all files are this user's
+    monkeypatch.setattr(os, "geteuid", lambda: 987_654)
+    me = pwd.getpwuid(owner).pw_name
+    words = f"; {str(tmp_path)!r} belongs to {me}, and this runs as user 987654: run it as one user alone"
+    assert words in said(denied)
+    assert words in said(RuntimeError("Prefect's server must start, got its end with code -6"))
+    assert words in said(OSError("x must be opened, got attempt to write a readonly database"))
+    assert "belongs to" not in said(ValueError("load must be above 0, got -1"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)  # root may write to all
+    assert "belongs to" not in said(denied)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -172,9 +172,34 @@ def test_a_schedule_that_another_one_replaced_is_not_paused(monkeypatch: pytest.
     monkeypatch.setattr("prefect.runner.Runner", Runner)
     monkeypatch.setattr("prefect.client.orchestration.get_client", Client)
     made: Any = None
-    asyncio.run(_carry_out(made, "own", "s"))
+    assert asyncio.run(_carry_out(made, "own", "s")) == 1
     assert found == paused
     assert ended == [("s", "its schedule was killed"), ("s", "its schedule was stopped")]
+
+
+def test_what_was_stopped_with_its_schedule_ends_in_mlflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Prefect kills the process of a run, which leaves it RUNNING: opening the store ends it."""
+    opened: list[Any] = []
+    told: list[str] = []
+
+    stopped = iter((0, 1, 1))
+
+    async def carry_out(*given: object) -> int:
+        return next(stopped)
+
+    def away(settings: object) -> None:
+        raise OSError("the tracking store must answer")
+
+    monkeypatch.setattr("sojourn.flows.jobs.schedule._carry_out", carry_out)
+    monkeypatch.setattr("sojourn.flows.jobs.schedule.prefect_server", lambda *given, **more: nullcontext("http://made"))
+    monkeypatch.setattr("sojourn.flows.jobs.schedule.open_store", opened.append)
+    config = load_config(store=tmp_path)
+    for _ in range(2):
+        run_on_schedule(config, "0 3 * * 1", tell=told.append)
+    assert opened == [config] and told[-1] == "stopped"
+    monkeypatch.setattr("sojourn.flows.jobs.schedule.open_store", away)
+    run_on_schedule(config, "0 3 * * 1", tell=told.append)
+    assert told[-2:] == ["not ended yet, the next run does it: the tracking store must answer", "stopped"]
 
 
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from made_bundles import Made
@@ -12,6 +17,8 @@ from made_store import made_store
 from sojourn.flows.cli import app
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.store.lock import is_locked
+from sojourn.flows.store.processes import PROCESSES, enter_store, is_alive
 from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.store_status import status_lines
 
@@ -53,3 +60,29 @@ def test_the_command_prints_the_lines(store: Path, tracker: Tracker) -> None:
     assert done.exit_code == 0 and done.stdout.splitlines()[0] == f"store       {store}"
     done = CliRunner().invoke(app, ["status", "--store", str(store / "none")])
     assert done.exit_code == 2 and not (store / "none").exists()
+
+
+def test_a_store_that_nobody_may_write_to_is_read(store: Path, tracker: Tracker,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    enter_store(store)
+    opened = os.open
+
+    def read_only(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if Path(os.fsdecode(path)).is_relative_to(store) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert _lines(store, tracker)["in use"] == "by 1 processes"
+
+
+def test_a_look_at_a_process_leaves_its_lock_alone(store: Path) -> None:
+    """Two may look at once, and who looks does not make a dead one live."""
+    token = enter_store(store).token
+    with (store / PROCESSES / f"{token}.json").open() as file:
+        assert is_locked(file.fileno(), fcntl.LOCK_SH)
+    dead = store / PROCESSES / "dead.json"
+    dead.write_text("{}")
+    with dead.open() as file:
+        assert not is_locked(file.fileno(), fcntl.LOCK_SH)
+        assert not is_alive(store, "dead")
