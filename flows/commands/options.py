@@ -121,8 +121,8 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
             problem = _first_problem(error)
             if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
                 problem = ": ".join(filter(None, [problem, _written(kwargs)]))
-            if _DENIED.search(problem) and "store" in kwargs:
-                problem += _whose(Path(kwargs["store"] or _configured_store(kwargs.get("config"))))
+            if _DENIED.search(problem):
+                problem += _whose(kwargs)
             typer.echo(f"error: {without_secrets(_plain(problem))}", err=True)
             raise typer.Exit(REFUSED) from error
 
@@ -151,9 +151,11 @@ def _written(given: Mapping[str, Any]) -> str:
     return " or ".join(f"{name} {str(path)!r}" for name, path in paths.items())
 
 
-def _whose(store: Path) -> str:
-    """Which other user's files a store holds, for an error that they may explain; "" where there are none."""
-    own = os.geteuid()
+def _whose(given: Mapping[str, Any]) -> str:
+    """Which other user's files the store of a command holds, for an error that they may explain; "" for none."""
+    if "store" not in given:
+        return ""
+    store, own = Path(given["store"] or _configured_store(given.get("config"))), os.geteuid()
     places = [store, *sorted(store.glob("*")), *sorted(store.glob("*/*"))] if own else []
     for place in places:
         try:
