@@ -298,7 +298,7 @@ def test_the_command_names_what_is_wrong(store: Path, tmp_path: Path, arguments:
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     code, _, err = _run("models:/made@champion", tmp_path / "served", "--store", tmp_path / "none")
-    assert (code, "run `sojourn retrain`" in err) == (2, True)
+    assert (code, "no store at" in err) == (2, True)
     assert not (tmp_path / "none").exists()
 
 
