@@ -55,6 +55,7 @@ def test_a_command_that_reads_makes_no_store(command: str, database: str | None,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_HOME", raising=False)
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the server must not be started"))
     (tmp_path / "mine").mkdir()  # a folder that is no store stays as it is
     if database is not None:
         monkeypatch.setenv("SOJOURN_TRACKING_URI", f"sqlite:///{tmp_path / database}")
