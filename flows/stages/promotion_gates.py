@@ -53,10 +53,11 @@ class CheckedGates:
 
 
 def check_gates(settings: GateSettings, features: Features, training: Training, evaluation: Evaluation,
-                candidate: Candidate, rivals: Rivals, served: Path | None = None) -> CheckedGates:
+                candidate: Candidate, rivals: Rivals,
+                served_folder: Path | None = None) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
 
-    served: the folder of the champion's bundle, which predictors watch.
+    served_folder: of the champion's bundle, which predictors watch.
 
     Against `km` it must be better; against the champion and the best version so far no worse than by a margin. A
     candidate `km` is not compared with itself: it must be better than one curve for all requests.
@@ -81,7 +82,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         gates.append(_refresh_parity(bundle.refresh, training, settings.seed))
         n_bytes += len(bundle.refresh.model)
     gates.insert(1, size_gate(settings.max_bundle_mb, n_bytes))
-    following = None if served is None else following_gate(served, bundle)
+    following = None if served_folder is None else following_gate(served_folder, bundle)
     if following is not None:
         gates.append(following)
     if rivals.reason:
