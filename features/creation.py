@@ -61,7 +61,7 @@ class FeatureRows:
         keys = tuple(joined(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
         labels = (joined(getattr(part, name) for part in parts)
                   for name in ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request"))
-        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels, first.begin_s)
+        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels, begin_s=first.begin_s)
 
 
 def default_encoder(trace: Trace) -> Encoder:

@@ -56,5 +56,5 @@ def read_rows(file: Path) -> FeatureRows:
     return FeatureRows(
         np.ascontiguousarray(table[[f"x:{name}" for name in names]].to_numpy(np.float64)), names,
         tuple(table[f"key:{name}"].to_numpy(np.int64) for name in keys), keys,
-        *(table[label].to_numpy() for label in _LABELS), int(table.attrs["begin_s"]),
+        *(table[label].to_numpy() for label in _LABELS), begin_s=int(table.attrs["begin_s"]),
     )  # fmt: skip

@@ -184,7 +184,7 @@ def test_two_exports_of_one_log_have_one_clock(trace: Trace) -> None:
         np.testing.assert_array_equal(getattr(rows[0], name)[shared], getattr(rows[1], name))
     names = [*encoders[0].numbers, "hour", "weekday"]
     places = [rows[0].names.index(name) for name in names]
-    np.testing.assert_array_equal(rows[0].features[np.ix_(shared, places)], rows[1].features[:, places])
+    np.testing.assert_array_equal(rows[0].features[shared][:, places], rows[1].features[:, places])
     hours = pd.to_datetime(rows[1].decided_s, unit="s")
     np.testing.assert_array_equal(rows[1].features[:, rows[1].names.index("weekday")], hours.day_of_week)
     np.testing.assert_array_equal(np.floor(rows[1].features[:, rows[1].names.index("hour")]), hours.hour)

@@ -498,7 +498,7 @@ def test_a_model_of_a_dated_trace_takes_unix_time_in_any_form(made: Made, tmp_pa
     predictor, request = _dated(made, tmp_path), made.request(0)
     assert predictor.info()["clock"] == "Unix seconds"
     at = datetime(2026, 11, 1, 13, 30, tzinfo=timezone(timedelta(hours=2)))
-    forms = (1_793_532_600, 1_793_532_600.9, np.int64(1_793_532_600), np.float64(1_793_532_600.5), at)
+    forms: tuple[Any, ...] = (1_793_532_600, 1_793_532_600.9, np.int64(1_793_532_600), np.float64(1_793_532_600.5), at)
     answers = [predictor.predict(request, now_s) for now_s in forms]
     assert {one.arrival_s for one in answers} == {1_793_532_600}
     assert len({one.remaining(0) for one in answers}) == 1

@@ -65,7 +65,7 @@ def test_the_page_of_a_monitor(watched: Watched, tmp_path: Path) -> None:
               "ibs": 0.08, "ibs_low": 0.07, "ibs_high": 0.09, "mae_log10": 0.4, "mae_log10_ipcw": 0.5, "ap_long": 0.6,
               "cover_50": 0.5, "cover_90": 0.9, "lifetime_distance": 0.1}
     weeks = [Week(k, 604_800 * k, 300, 250, "", 604_800 * (k + 1), scores, (("hour", 0.31),)) for k in (1, 2, 3)]
-    clock = clock_text(0)
+    clock = clock_text(True)
     counts = {"decisions": 900, "followed": 900, "ended": 750}
     lines = verdict(check, weeks, "retrain.", clock)
     page = monitor_page("sojourn-lifetime", "As known at the end.", lines, weeks, check, counts, clock)

@@ -121,7 +121,8 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 
 def test_percent_read_as_shares_are_told(tmp_path: Path) -> None:
     frame = FRAME.assign(load=[0.1, 0.2, 30.0, 50.0, 40.0])  # a busy hour; idle machines stay below the cap
-    told, silent = [], []
+    told: list[str] = []
+    silent: list[str] = []
     for options, found in (({**NAMES, "full": 1.0}, told), (NAMES, silent)):
         stream = read_usage("table", _written(frame, tmp_path, "parquet"), **options)
         assert sum(map(len, stream.blocks())) == (2 if found is told else 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -64,11 +65,13 @@ def test_the_gates_fail_on_noise_and_on_constants(kind: str) -> None:
     rng = np.random.default_rng(1)
     shape = (100, 9 * 96)
     level = rng.uniform(0.05, 0.6, (100, 1))
-    cpu = {"uniform": lambda: rng.uniform(0, 1, shape), "normal": lambda: rng.normal(0.3, 0.1, shape),
-           "exponential": lambda: np.minimum(rng.exponential(0.1, shape), 1.0),
-           "level": lambda: level + rng.normal(0, 0.05, shape),
-           "constants": lambda: np.repeat(level, shape[1], axis=1),
-           "one constant": lambda: np.full(shape, 0.3)}[kind]()  # fmt: skip
+    kinds: dict[str, Callable[[], np.ndarray]] = {
+        "uniform": lambda: rng.uniform(0, 1, shape), "normal": lambda: rng.normal(0.3, 0.1, shape),
+        "exponential": lambda: np.minimum(rng.exponential(0.1, shape), 1.0),
+        "level": lambda: level + rng.normal(0, 0.05, shape),
+        "constants": lambda: np.repeat(level, shape[1], axis=1),
+        "one constant": lambda: np.full(shape, 0.3)}  # fmt: skip
+    cpu = kinds[kind]()
     grid = UsageGrid(np.arange(100), np.clip(cpu, 0, None).astype(np.float32), None, np.ones(100), np.ones(100), 0,
                      900, DayClock())
     passed = {gate.name: gate.is_passed for gate in usage_gates(judge_usage(grid, 5, 0))}
