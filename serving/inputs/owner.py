@@ -191,15 +191,15 @@ class OwnerState:
         return True
 
     def lose(self, numbers: Iterable[int], batch_gap_s: int) -> None:
-        """Undo admissions, those that still run, by counting the batch again once."""
+        """Undo admissions, those that still run; only if one is of the batch it is counted again, once."""
         running = self.running
         known = [] if running is None else [number for number in numbers if number in running.arrivals]
         if running is None or not known:
             return
-        for number in known:
-            running.remove(number)
+        latest_s = max([running.remove(number) for number in known])
         running.undo = None
-        self._count_again(running, batch_gap_s)
+        if latest_s >= self.batch_start_s or not self.batch:
+            self._count_again(running, batch_gap_s)
         self._rest(running)
 
     def _count_again(self, running: RunningRequests, batch_gap_s: int) -> None:

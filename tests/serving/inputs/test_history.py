@@ -457,3 +457,32 @@ def test_a_definition_survives_its_json_form() -> None:
         HistoryKey("user", ("user",), "other")
     with pytest.raises(ValueError, match="at least one column"):
         HistoryKey("user", (), "owner")
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 400), st.sampled_from(["admit", "admit", "end"]), st.integers(0, 9)),
+                      min_size=1, max_size=40), n_lost=st.integers(1, 20))
+@settings(deadline=None, max_examples=150)
+def test_what_is_lost_is_withdrawn_at_once(steps: list[tuple[int, str, int]], n_lost: int) -> None:
+    """Of two owners, whose batches (gap 300 s) go on or not: as if each had been withdrawn by itself."""
+    definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
+    at_once, one_by_one = HistoryState(definition), HistoryState(definition)
+    running: list[tuple[Admission, Admission]] = []
+    now_s = 0
+    for after_s, what, place in steps:
+        now_s += after_s
+        if what == "admit":
+            keys = ((f"u{place % 2}",),)
+            running.append((at_once.admit(keys, now_s), one_by_one.admit(keys, now_s)))
+        elif running:
+            ended = running.pop(place % len(running))
+            at_once.ended(ended[0], now_s)
+            one_by_one.ended(ended[1], now_s)
+    at_once.lose([each for each, _ in running[:n_lost]])
+    for _, each in running[:n_lost]:
+        one_by_one.withdraw(each)
+    for keys in ((("u0",),), (("u1",),)):
+        for later_s in (0, 1, 299, 300, 301):
+            assert repr(at_once.features(keys, now_s + later_s)) == repr(one_by_one.features(keys, now_s + later_s))
+        for state in (at_once, one_by_one):
+            state.admit(keys, now_s + 250)  # the batch goes on alike
+        assert repr(at_once.features(keys, now_s + 260)) == repr(one_by_one.features(keys, now_s + 260))
