@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ class FeatureRows:
     lifetime_s: np.ndarray
     is_event: np.ndarray
     idx_request: np.ndarray
-    begin_s: int = 0
+    begin_s: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -61,7 +61,8 @@ class FeatureRows:
         keys = tuple(joined(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
         labels = (joined(getattr(part, name) for part in parts)
                   for name in ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request"))
-        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels, begin_s=first.begin_s)
+        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels,
+                   begin_s=first.begin_s)
 
 
 def default_encoder(trace: Trace) -> Encoder:
@@ -137,7 +138,7 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
     return FeatureRows(
         rows, encoder.feature_names(), keys, tuple(key.name for key in encoder.history.keys), decided_s,
-        arrival_s, end_s - arrival_s, is_event, idx_request, trace.begin_s,
+        arrival_s, end_s - arrival_s, is_event, idx_request, begin_s=trace.begin_s,
     )  # fmt: skip
 
 

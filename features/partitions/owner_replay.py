@@ -62,5 +62,5 @@ def owner_replay(partition: pd.DataFrame, encoder: Encoder, begin_s: int = 0) ->
         features[:, idx] = made[:, made_at[name]] if is_made else partition[f"{SHARED}{name}"].to_numpy()
     keys = tuple(key_codes([each.keys[idx] for each in parsed]) for idx in range(len(definition.keys)))
     rows = FeatureRows(features, names, keys, tuple(key.name for key in definition.keys), decided_s, arrival_s,
-                       end_s - arrival_s, is_event, idx_request, begin_s)
+                       end_s - arrival_s, is_event, idx_request, begin_s=begin_s)
     return PartitionRows(rows, partition[ROW].to_numpy(np.int64), history)
