@@ -114,10 +114,10 @@ def test_power_of_a_day_is_repeated(tmp_path: Path, new_store: Callable[[Path], 
     power = tmp_path / "solar.csv"
     power.write_text("time_s,watts\n" + "".join(f"{3600 * hour},{100 * (2 + 6 * (6 <= hour < 18))}\n"
                                                 for hour in range(24)))
-    loads = {}
+    loads, store = {}, new_store(tmp_path / "store")
     for name, options in (("once", ()), ("repeated", ("--repeat-power",))):
         code, text, _ = _run(log, "--reader", "swf", "--power", power, *options, "--n-draws", 2, "--out",
-                             tmp_path / name, "--store", new_store(tmp_path / "store"))
+                             tmp_path / name, "--store", store)
         assert code == 0 and "cores by the power profile" in text
         loads[name] = float(pd.read_csv(tmp_path / name / "admission.csv")["accepted_load_pct"].mean())
     assert loads["once"] < loads["repeated"]

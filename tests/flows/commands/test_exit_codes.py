@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -31,10 +32,11 @@ def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, comma
 
 @pytest.mark.parametrize(("is_open", "code"), [(True, ALARM), (False, 0)])
 def test_an_alarm_that_nobody_answered_ends_with_4(is_open: bool, code: int, tmp_path: Path,
+                                                   new_store: Callable[[Path], Path],
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.flows.jobs.monitor.monitor", lambda settings: SimpleNamespace(is_open=is_open))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    words = ["monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(tmp_path)]
+    words = ["monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(new_store(tmp_path / "store"))]
     assert CliRunner().invoke(app, words).exit_code == code
 
 
