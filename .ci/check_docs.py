@@ -236,7 +236,7 @@ def make_files(made: Path) -> None:
     store.mkdir()
     ready_database(store / "mlflow.db", store / "artifacts")
     shutil.copy(store / "mlflow.db", made / "empty.db")
-    made_store(make(made / "bundles"), store, "sojourn-lifetime")
+    made_store(make(made / "bundles", is_dated=True), store, "sojourn-lifetime")
 
 
 def check(pages: Sequence[Path], options: Sequence[str]) -> int:

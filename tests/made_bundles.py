@@ -47,15 +47,16 @@ class Made:
         return {name: row[name] for name in self.encoder.columns()}
 
 
-def make(root: Path, has_limits: bool = True) -> Made:
+def make(root: Path, has_limits: bool = True, is_dated: bool = False) -> Made:
     """Bundles of each kind in folders under `root`. has_limits: requests state one; else no bundle reads any."""
-    trace = synthesize(N_REQUESTS, seed=5).since_begin()
+    trace = synthesize(N_REQUESTS, seed=5) if is_dated else synthesize(N_REQUESTS, seed=5).since_begin()
     if has_limits:
         trace = _with_limits(trace)
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)
-    about = {"training": {"history_to_s": trace.horizon_s}}
+    dates = {"start_unix_s": trace.begin_s} if is_dated else {}
+    about = {"training": {"history_to_s": trace.horizon_s, **dates}}
     folders = {kind: write_bundle(root / kind, f"made-{kind}", _exported(kind, rows), encoder, history, about)
                for kind in ("hazard", *(("hazard-limit",) if has_limits else ()), "uptime", "once")}
     return Made(trace, encoder, rows, history, folders)

@@ -200,7 +200,7 @@ class Admission:
         Refused with ValueError: a folder that holds anything else.
         """
         with self._lock:
-            is_own = self._journal is not None and self._journal.file.parent == Path(folder)
+            is_own = self._journal is not None and self._journal.file.parent.resolve() == Path(folder).resolve()
             if self._journal is not None and is_own:
                 self._journal.check()
             counts = {"now_s": self.now_s, "n_offered": self.n_offered, "n_accepted": self.n_accepted}

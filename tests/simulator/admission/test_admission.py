@@ -345,3 +345,15 @@ def test_no_core_has_two_jobs_and_none_starts_later_when_one_ends_early(way: str
             assert all(each.start_s >= held.get(core, 0) for core in each.cores)
             held |= dict.fromkeys(each.cores, each.end_s)
     assert n_moved > 20
+
+
+def test_the_own_folder_is_known_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Admission.open("state", 1) as machine:
+        machine.offer(Job(0, 10, 1, 20, "a"))
+        machine.save("state")  # a relative path takes the journal into the saved state, too
+        assert Path("state/journal.log").read_bytes() == b""
+    (tmp_path / "link").symlink_to(tmp_path / "state")
+    with Admission.open("link", 1) as machine:
+        assert [each.name for each in machine.running()] == ["a"]
+        machine.save(tmp_path / "state")
