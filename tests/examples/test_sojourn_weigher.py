@@ -44,8 +44,9 @@ def _trace(seed: int) -> Trace:
         "mem_gib": 4.0, "project_id": project, "user_id": [f"{name}-1" for name in project],
         "availability_zone": "az1", "disk_gib": 20.0})
     requests.loc[requests["departure_s"] > horizon_s, "departure_s"] = pd.NA
-    return Trace(requests, horizon_s, Roles(("project_id", "user_id"), ("availability_zone",), ("disk_gib",)),
-                 meta={"start_unix_s": int(time.time()) - horizon_s})
+    begin_s = int(time.time()) - horizon_s
+    return Trace(requests, horizon_s, Roles(("project_id", "user_id"), ("availability_zone",), ("disk_gib",))
+                 ).moved(begin_s, begin_s)
 
 
 def _bundle(folder: Path, seed: int) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.features.synthetic import synthesize
+from sojourn.features.synthetic import START_UNIX_S, synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
 
@@ -21,7 +21,8 @@ def _part(whole: Trace, is_kept: np.ndarray, from_s: int, horizon_s: int) -> Tra
     for name in ("arrival_s", "departure_s"):
         requests[name] = requests[name] - from_s
     requests["departure_s"] = requests["departure_s"].where(requests["departure_s"] <= horizon_s)
-    return Trace(requests, horizon_s, whole.roles, meta={"start_unix_s": whole.meta["start_unix_s"] + from_s})
+    begin_s = START_UNIX_S + from_s
+    return Trace(requests, horizon_s, whole.roles).moved(begin_s, begin_s)
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -29,12 +30,12 @@ def test_the_model_is_the_same_whatever_the_later_file_says(new_store: Callable[
                                                             tmp_path: Path) -> None:
     from sojourn.flows.jobs.retrain import retrain
 
-    whole = synthesize(2_000, seed=4)
+    whole = synthesize(2_000, seed=4).since_begin()
     is_known = whole.is_start_known()
     past = _part(whole, is_known & (whole.start_s() < CUT_S), 0, CUT_S).save(tmp_path / "past")
     later = _part(whole, is_known & (whole.end_s() > CUT_S), CUT_S, whole.horizon_s - CUT_S)
     other = later.requests.copy()
-    start_s = np.maximum(later.start_s(), 0)
+    start_s = np.maximum(later.start_s(), later.begin_s)
     rng = np.random.default_rng(0)
     other["departure_s"] = start_s + rng.integers(0, later.horizon_s - start_s, endpoint=True)
     later.save(tmp_path / "later")

@@ -95,7 +95,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
             for folder in fetched] == [True, False, True]
 
     predictor = Predictor.load(second.bundle)
-    life = predictor.admit({"subscription": "nobody", "cpu_cores": 4, "mem_gib": 16}, now_s=2_419_200)
+    life = predictor.admit({"subscription": "nobody", "cpu_cores": 4, "mem_gib": 16}, now_s=1_706_486_400)
     assert life.remaining(0) > 0
     assert "subscription" in life.not_seen
     schema = json.loads((second.bundle / "schema.json").read_text())

@@ -29,7 +29,7 @@ def test_where_the_table_is_best_it_is_published_and_answers(new_store: Callable
     assert first.promotion.gates[names.index("time to build a curve")].found.startswith("no trees")
     predictor = Predictor.load(first.bundle)
     assert predictor.info()["family"] == "km"
-    life = predictor.predict({}, 10**6)
+    life = predictor.predict({}, 1_706_486_400)
     assert life.remaining(0.0) > 0.0 and predictor.explain(life).groups
     assert (next((store / "artifacts").rglob("importance.txt"))).read_text().startswith("km has no trees")
 

@@ -83,7 +83,7 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     shutil.rmtree(root / "one")  # another host knows the server alone
 
     assert "version 1" in _sojourn(root, "other", uri, "pull", f"models:/{NAME}@{CHAMPION}", "served")
-    life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 2_419_200)
+    life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 1_706_486_400)
     assert life.remaining(0) > 0.0
     _sojourn(root, "other", uri, "results", "results.md")
     assert "| km" in (root / "other" / "results" / "small.md").read_text()
