@@ -54,7 +54,7 @@ class RefreshedRows:
         joined = {name: np.concatenate([getattr(part, name) for part in parts])
                   for name in ("features", "lifetime_s", "is_event", "entry_s", "arrival_s", "idx_row")}
         keys = tuple(np.concatenate(codes) for codes in zip(*(part.keys for part in parts), strict=True))
-        return Examples(keys=keys, **joined)
+        return Examples(keys=keys, begin_s=examples.begin_s, **joined)
 
 
 def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class Examples:
     features: float64 (n, n_features). keys: int64 codes (n,) of each history key.
     lifetime_s: float64 (n,), at least 1. is_event: bool (n,), False = censored.
     entry_s: float64 (n,), the age at which the request came under observation (0: from its start).
-    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows it came from.
+    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows it came from. begin_s: of the trace.
     """
 
     features: np.ndarray
@@ -26,6 +26,7 @@ class Examples:
     entry_s: np.ndarray
     arrival_s: np.ndarray
     idx_row: np.ndarray
+    begin_s: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -33,7 +34,8 @@ class Examples:
     def take(self, idx: np.ndarray) -> Examples:
         """The examples at `idx` (int64 positions or a bool mask)."""
         return Examples(self.features[idx], tuple(key[idx] for key in self.keys), self.lifetime_s[idx],
-                        self.is_event[idx], self.entry_s[idx], self.arrival_s[idx], self.idx_row[idx])
+                        self.is_event[idx], self.entry_s[idx], self.arrival_s[idx], self.idx_row[idx],
+                        begin_s=self.begin_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +120,4 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
         is_taken = is_taken & (entry_s < lifetime_s)
     idx = np.flatnonzero(is_taken)
     return Examples(rows.features[idx], tuple(key[idx] for key in rows.keys), lifetime_s[idx], is_event[idx],
-                    entry_s[idx], rows.arrival_s[idx], idx)
+                    entry_s[idx], rows.arrival_s[idx], idx, begin_s=rows.begin_s)

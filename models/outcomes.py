@@ -59,11 +59,11 @@ class CensoringCurve:
 def event_weights(seen: Examples, idx: np.ndarray, uptime_s: np.ndarray) -> tuple[np.ndarray, float]:
     """Weights G(u-) / G(L-) of rows at an uptime, 0 for censored ones; and the share of observed ones clipped.
 
-    seen: the examples that G is fitted on, one curve a week of arrival (with fewer than MIN_STRATUM examples the
-    week takes the curve of all): how long a request could be followed depends on when it came. idx: int64 (m,),
-    the example of each row. uptime_s: float64 (m,). Weights are at most WEIGHT_LIMIT.
+    seen: the examples that G is fitted on, one curve a week of arrival, from the trace's begin on (with fewer than
+    MIN_STRATUM examples the week takes the curve of all): how long a request could be followed depends on when it
+    came. idx: int64 (m,), the example of each row. uptime_s: float64 (m,). Weights are at most WEIGHT_LIMIT.
     """
-    week, n_week = np.unique(seen.arrival_s // WEEK_S, return_inverse=True)
+    week, n_week = np.unique((seen.arrival_s - seen.begin_s) // WEEK_S, return_inverse=True)
     counts = np.bincount(n_week)
     pooled = _curve_of(seen, np.ones(len(seen), bool))
     weight = np.zeros(len(idx))

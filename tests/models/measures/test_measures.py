@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.features.split import Examples
+from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.split import Examples, split_by_time
+from sojourn.features.synthetic import synthesize
 from sojourn.models.curve_table import OnceTable
 from sojourn.models.measures import average_precision, bias_log10, f1, mae_log10, recall_at_precision, score_model
 from sojourn.models.measures.ranking import Ranking
@@ -143,3 +145,14 @@ def test_scores_at_absolute_ages_by_hand() -> None:
     assert scores["age_10m.bias_log10_remaining"] == pytest.approx(-np.log10(39_400 / 3_400) / 2)
     assert scores["creation.base_rate_long"] == 0.5  # the censored one had outlived 2 h by then
     assert "age_10m.ap_long" in scores
+
+
+def test_weights_are_those_of_the_same_trace_on_another_clock() -> None:
+    trace = synthesize(1_500, seed=3, days=21).since_begin()
+    moved = trace.moved(1_700_000_003, 1_700_000_003)  # no whole number of weeks
+    found = []
+    for each in (trace, moved):
+        past = split_by_time(build_rows(each, default_encoder(each))).past
+        found.append(event_weights(past, np.arange(len(past)), np.zeros(len(past))))
+    assert found[0][1] == found[1][1]
+    np.testing.assert_array_equal(found[0][0], found[1][0])
