@@ -37,15 +37,7 @@ def trace_of(requests: pd.DataFrame, horizon_s: int, roles: Roles, ledger: ReadL
     names = (*roles.owners, *roles.categories, *others)
     requests = requests.astype(dict.fromkeys(names, "category"))
     report = ledger.report(len(requests), n_hosts=n_hosts, is_event_log=is_event_log)
-    return on_unix_clock(Trace(requests, horizon_s, roles, hosts, usage, _undated(meta, report)), meta), report
-
-
-def on_unix_clock(trace: Trace, meta: Mapping[str, Any]) -> Trace:
-    """A trace of seconds since its begin in Unix seconds, if `meta` says when it began; else as it is."""
-    start_unix_s = meta.get("start_unix_s")
-    return trace if start_unix_s is None else trace.moved(int(start_unix_s), int(start_unix_s))
-
-
-def _undated(meta: Mapping[str, Any], report: ReadReport) -> dict[str, Any]:
-    own = {name: value for name, value in meta.items() if name != "start_unix_s"}
-    return {**own, "report": report.summary()}
+    own = {**meta, "report": report.summary()}
+    start_unix_s = own.pop("start_unix_s", None)
+    trace = Trace(requests, horizon_s, roles, hosts, usage, own)
+    return (trace if start_unix_s is None else trace.moved(int(start_unix_s), int(start_unix_s))), report

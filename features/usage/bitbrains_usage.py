@@ -76,8 +76,8 @@ def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: 
         capacity = np.append(capacity, numbers(columns["cpu_capacity"]))
     if len(capacity) != len(table):
         raise ValueError(f"{meta} must name each id once, got {len(capacity)} rows of {len(table)}")
-    first = [np.nanmin(unix_seconds(columns["timestamp"])) for _, columns in parquet_columns(file, ("timestamp",))]
-    if not first or not np.isfinite(min(first)):
+    stamps = (unix_seconds(columns["timestamp"]) for _, columns in parquet_columns(file, ("timestamp",)))
+    if not any(np.isfinite(block).any() for block in stamps):
         raise ValueError(f"{file} must hold at least one sample with a timestamp, got none")
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:

@@ -53,14 +53,12 @@ class CheckedGates:
 
 
 def check_gates(settings: GateSettings, features: Features, training: Training, evaluation: Evaluation,
-                candidate: Candidate, rivals: Rivals,
-                served_folder: Path | None = None) -> CheckedGates:
+                candidate: Candidate, rivals: Rivals, served_folder: Path | None = None) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
 
-    served_folder: of the champion's bundle, which predictors watch.
-
     Against `km` it must be better; against the champion and the best version so far no worse than by a margin. A
-    candidate `km` is not compared with itself: it must be better than one curve for all requests.
+    candidate `km` is not compared with itself: it must be better than one curve for all requests. served_folder: of the
+    champion's bundle, which predictors watch.
     """
     trained, test, encoder = training.of(training.candidate), training.split.test, features.encoder
     exported = trained.model.export()

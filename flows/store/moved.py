@@ -70,10 +70,11 @@ def move_places(file: Path, before: Path, artifacts: Path) -> None:
                 changed = {**document, "source": new + source[len(old):]}
                 with whole_file(order) as temporary:
                     temporary.write_text(json.dumps(changed, indent=1) + "\n")
+    tables = tables_of(file)
     try:
         with closing(sqlite3.connect(file, BUSY_S)) as database, database:
             for table, column in _PLACES:
-                if table in tables_of(file):
+                if table in tables:
                     database.execute(
                         f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
                         f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",

@@ -21,6 +21,8 @@ from sojourn.serving.errors import BundleError
 
 PROMOTIONS, BUNDLES = "promotions", "bundles"
 _GONE = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE")
+_ROLLBACKS = f"{ROLLBACK}-"
+"""How names of rollbacks' orders begin."""
 _ORDER_TAG = "order"
 """Of a rollback's run: the order that it records."""
 
@@ -71,7 +73,7 @@ class RollbackOrder:
     @property
     def key(self) -> str:
         """The name of its file: of two rollbacks of a model the later one counts."""
-        return f"{ROLLBACK}-{self.name}"
+        return f"{_ROLLBACKS}{self.name}"
 
 
 def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
@@ -143,7 +145,7 @@ def held_bundle(store: Path, tracker: Tracker, name: str, version: int, sha256: 
 
 def pending_rollback(store: Path, name: str) -> RollbackOrder | None:
     """The rollback of a model that was cut off and not finished yet."""
-    file = store / PROMOTIONS / f"{ROLLBACK}-{name}.json"
+    file = store / PROMOTIONS / f"{_ROLLBACKS}{name}.json"
     with suppress(OSError, ValueError, TypeError):
         return RollbackOrder(**json.loads(file.read_text()))
     return None
@@ -186,7 +188,7 @@ def finish_orders(store: Path, tracker: Tracker, tell: Callable[[str], object]) 
     tell: called with a line for each. One that cannot be carried out now stays for a later run.
     """
     for file in sorted((store / PROMOTIONS).glob("[!.]*.json")):
-        is_rollback = file.name.startswith(f"{ROLLBACK}-")
+        is_rollback = file.name.startswith(_ROLLBACKS)
         try:
             document = json.loads(file.read_text())
             if is_rollback:

@@ -14,7 +14,7 @@ from sojourn.serving.curves import KINDS, CurveKind, LookupTable, ModelNumbers
 from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forest import LARGEST, AgeFeatures
-from sojourn.serving.inputs import UNIX_PHASE_S, WEEK_S, Encoder, HistoryDefinition, Lookup
+from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup, counts_unix_s
 
 FORMAT_VERSION = 2
 """2: times are Unix seconds if the training trace has dates; in version 1 they were seconds since its begin."""
@@ -52,7 +52,7 @@ class Schema:
     @property
     def is_dated(self) -> bool:
         """True if times are Unix seconds, since the training trace has dates; else they are on a clock of its own."""
-        return type(self.training.get("start_unix_s")) is int and self.encoder.phase_s % WEEK_S == UNIX_PHASE_S
+        return counts_unix_s(self.encoder.phase_s, self.training)
 
     @property
     def feature_names(self) -> list[str]:

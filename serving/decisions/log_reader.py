@@ -28,7 +28,7 @@ from sojourn.serving.decisions.log_frames import (
     frames_of,
 )
 from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, LOST_COUNTS, SHADOW_WHOLE, WITHDRAWAL_WHOLE
-from sojourn.serving.inputs import UNIX_PHASE_S, WEEK_S
+from sojourn.serving.inputs import counts_unix_s
 
 _LISTS = ("edges", "shares", "grid", "residuals", "thresholds")
 
@@ -60,7 +60,7 @@ class LoggedModel:
     @property
     def is_dated(self) -> bool:
         """True if its times are Unix seconds, see `Schema.is_dated`."""
-        return type(self.training.get("start_unix_s")) is int and self.phase_s % WEEK_S == UNIX_PHASE_S
+        return counts_unix_s(self.phase_s, self.training)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> LoggedModel:

@@ -200,14 +200,17 @@ class Admission:
         Refused with ValueError: a folder that holds anything else.
         """
         with self._lock:
-            is_own = self._journal is not None and self._journal.file.parent.resolve() == Path(folder).resolve()
-            if self._journal is not None and is_own:
-                self._journal.check()
+            journal = self._journal
+            if journal is not None and journal.file.parent.resolve() != Path(folder).resolve():
+                journal = None  # a copy elsewhere
+            if journal is not None:
+                journal.check()
             counts = {"now_s": self.now_s, "n_offered": self.n_offered, "n_accepted": self.n_accepted}
             jobs = [[each.name, each.start_s, each.end_s, list(each.cores), each.deadline_s] for each in self._jobs]
-            write_state(Path(folder), self.rules, counts, jobs, self._cores.state(), JOURNAL if is_own else None)
-            if self._journal is not None and is_own:
-                self._journal.begin(0)
+            write_state(Path(folder), self.rules, counts, jobs, self._cores.state(),
+                        None if journal is None else JOURNAL)
+            if journal is not None:
+                journal.begin(0)
 
     @classmethod
     def open(cls, folder: str | Path, n_cores: int, allocation: str = "best-fit", *, acceptance: str = "greedy",
