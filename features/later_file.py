@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.features.trace import RESOURCES, SEEN_FROM, SEEN_TO, Trace
+from sojourn.features.trace import RESOURCES, SEEN_FROM, SEEN_TO, Trace, moved_times
 
 OVERLAP_MAX = 0.05
 """A later file of which more requests began before the past's end is refused unless it is asked for."""
@@ -54,7 +54,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
                          f"{horizon_s:,}")
     from_s = max(end_s, begin_s)
     first, second = _same_columns(past, later)
-    second = _moved(second, begin_s - later.begin_s)
+    second = moved_times(second, begin_s - later.begin_s, past.roles)
     for name in (name for name in file_ids if name in past.roles.columns()):
         second[name] = _apart(first[name], second[name])
     first = first[_decided(first) < end_s].reset_index(drop=True)
@@ -197,11 +197,6 @@ def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
     if is_number[0] == is_number[1] and not text.isin(known).any():
         return other
     return text.where(~text.isin(known), _free_prefix(known) + text)
-
-
-def _moved(requests: pd.DataFrame, offset_s: int) -> pd.DataFrame:
-    times = {name: requests[name] + offset_s for name in ("arrival_s", "departure_s", "submit_s") if name in requests}
-    return requests.assign(**times)
 
 
 def _decided(requests: pd.DataFrame) -> np.ndarray:

@@ -158,14 +158,13 @@ class Trace:
         >>> dated.requests["arrival_s"].tolist(), dated.begin_s, dated.span_s
         ([1700000005], 1700000000, 10)
         """
-        told = [name for name in TOLD_TIMES if name not in self.roles.columns()]
-        named = {name: self.requests[name] + by_s for name in (*TIMES, *told) if name in self.requests}
+        requests = moved_times(self.requests, by_s, self.roles)
         usage = None if self.usage is None else self.usage.assign(time_s=self.usage["time_s"] + by_s)
         meta = {name: value + by_s if name in META_TIMES and value is not None else value
                 for name, value in self.meta.items() if name != "start_unix_s"}
         if start_unix_s is not None:
             meta["start_unix_s"] = start_unix_s
-        return Trace(self.requests.assign(**named), self.horizon_s + by_s, self.roles, self.hosts, usage, meta)
+        return Trace(requests, self.horizon_s + by_s, self.roles, self.hosts, usage, meta)
 
     def since_begin(self) -> Trace:
         """The same trace on a clock of its own, whose 0 is the begin, as a replay counts time; itself if undated."""
@@ -254,6 +253,12 @@ class Trace:
         roles = Roles(**{key: tuple(value) for key, value in header["roles"].items()})
         return cls(tables["requests"], int(header["horizon_s"]), roles, tables["hosts"], tables["usage"],
                    header["meta"])
+
+
+def moved_times(requests: pd.DataFrame, by_s: int, roles: Roles) -> pd.DataFrame:
+    """The table of a trace's requests with `by_s` seconds added to every time; before a trace's begin, too."""
+    told = [name for name in TOLD_TIMES if name not in roles.columns()]
+    return requests.assign(**{name: requests[name] + by_s for name in (*TIMES, *told) if name in requests})
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:

@@ -40,8 +40,8 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
     if rows.empty:
         raise ValueError(f"{name}: must hold at least one request, got none; refused: {dict(ledger.report(0).refused)}")
     requests = _requests(rows, declaration)
-    horizon_s = since_start(horizon_s, declaration.origin_s)
     last_s = int(np.maximum(requests["arrival_s"].max(), requests["departure_s"].fillna(0).max()))
+    horizon_s = since_start(horizon_s, declaration.origin_s, last_s)
     horizon = Horizon(last_s if horizon_s is None else horizon_s, 1, int((requests["arrival_s"] > last_s).sum()),
                       last_s, len(requests), horizon_s is not None)
     if horizon.time_s <= 0:

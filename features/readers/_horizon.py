@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.features.frame_requests import FIRST_STAMP_S
+from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.read_report import ReadLedger
+from sojourn.features.readers._stamps import moment
+from sojourn.features.readers._text_rows import MAX_TIME_S
 
 N_TIMES_MIN = 100
 """Fewer times do not show which of them are damaged: the horizon is then the last one."""
@@ -54,15 +56,25 @@ class Horizon:
         return lines
 
 
-def since_start(declared_s: int | None, start_unix_s: int | None) -> int | None:
+def since_start(declared_s: int | None, start_unix_s: int | None, last_s: int) -> int | None:
     """A declared horizon as seconds since the start of a trace: a Unix second of a dated trace is moved there.
 
-    >>> since_start(1_767_312_000, 1_767_225_600), since_start(86_400, 1_767_225_600), since_start(86_400, None)
-    (86400, 86400, 86400)
+    last_s: the last time in the file, since the start. ValueError for a horizon at or before the start, or more than
+    100 years after the last time; it names what was declared.
+
+    >>> since_start(1_767_312_000, 1_767_225_600, 7_200), since_start(86_400, 1_767_225_600, 7_200)
+    (86400, 86400)
     """
-    if declared_s is None or start_unix_s is None or declared_s < FIRST_STAMP_S:
-        return declared_s
-    return declared_s - start_unix_s
+    if declared_s is None:
+        return None
+    is_stamp = start_unix_s is not None and FIRST_STAMP_S <= declared_s < LAST_STAMP_S
+    since_s = declared_s - int(start_unix_s or 0) if is_stamp else declared_s
+    if not 0 < since_s <= last_s + MAX_TIME_S:
+        clock = "above 0" if start_unix_s is None else (
+            f"after the begin, or a Unix second after it, {moment(start_unix_s)} ({start_unix_s})")
+        raise ValueError(f"horizon_s must be seconds {clock}, at most 100 years beyond the last time ({last_s:,} s), "
+                         f"got {declared_s!r}")
+    return since_s
 
 
 class LatestTimes:

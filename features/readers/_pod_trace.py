@@ -41,7 +41,7 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
     if horizon_s is None and int(last_s.max()) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone; record a second "
                          "list later")
-    horizon = horizon_of(last_s, since_start(horizon_s, origin_s), n_rows=len(last_s))
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s, int(last_s.max())), n_rows=len(last_s))
     requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
     roles = _roles(requests, table.owners)
     n_running, n_before = int(requests["departure_s"].isna().sum()), int((requests["arrival_s"] < 0).sum())

@@ -72,7 +72,8 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     last_s = vms["last_ts"].to_numpy() - start_s
     if last_s.max() <= 0:
         raise ValueError(f"{table.with_name('vm_meta.parquet')}: {of_month} must last longer than 0 s, got 0")
-    horizon = horizon_of(last_s, since_start(horizon_s, start_s), is_shared=True, tolerance_s=_EDGE_S)
+    horizon = horizon_of(last_s, since_start(horizon_s, start_s, int(last_s.max())), is_shared=True,
+                         tolerance_s=_EDGE_S)
     arrival, departure = (pd.Series(vms[name] - start_s, dtype="Int64") for name in ("first_ts", "last_ts"))
     requests = pd.DataFrame({
         "request_id": vms["vm"],

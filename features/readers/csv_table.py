@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.column_names import is_end_name
-from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._column_map import ColumnMap, column_map
 from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet, parquet_names, parquet_rows
 from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of
+from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of, since_start
 from sojourn.features.readers._mapped_table import MappedTable
 from sojourn.features.readers._stamps import moment
 from sojourn.features.readers._table_doubts import doubts
-from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows
+from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
@@ -101,8 +100,7 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
                             requests["departure_s"].dropna().to_numpy(np.int64)])
     if not len(requests) or int(times.max()) <= 0:
         raise ValueError(f"{table.path}: the last time must lie after the first, got one moment alone")
-    if horizon_s is not None:
-        horizon_s = _declared_s(horizon_s, origin_s if is_dated else None, int(times.max()))
+    horizon_s = since_start(horizon_s, origin_s if is_dated else None, int(times.max()))
     horizon = horizon_of(times, horizon_s, is_shared=bool(requests["departure_s"].notna().all()))
     if horizon.most_s not in (None, horizon.time_s):  # no time that the file cut its rows off at
         horizon = horizon_of(times, horizon_s)
@@ -121,21 +119,6 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
     if is_dated:
         meta["start_unix_s"] = origin_s
     return trace_of(requests, horizon.time_s, roles, ledger, meta, others=at_end)
-
-
-def _declared_s(horizon_s: int, origin_s: int | None, last_s: int) -> int:
-    """A declared horizon on the trace's clock; a Unix second where the file has dates and the number is one.
-
-    >>> _declared_s(1_767_312_000, 1_767_225_600, 7_200), _declared_s(86_400, 1_767_225_600, 7_200)
-    (86400, 86400)
-    """
-    if origin_s is not None and last_s < FIRST_STAMP_S <= horizon_s and origin_s < horizon_s < LAST_STAMP_S:
-        return horizon_s - origin_s
-    if horizon_s > last_s + MAX_TIME_S:
-        clock = "" if origin_s is None else f" after {moment(origin_s)}, or a Unix second after it"
-        raise ValueError(f"horizon_s must be seconds{clock}, at most 100 years beyond the last time ({last_s:,} s), "
-                         f"got {horizon_s!r}")
-    return horizon_s
 
 
 def _origin_s(table: MappedTable, requests: pd.DataFrame, is_dated: bool) -> int:

@@ -77,7 +77,7 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
     last_s = requests.pop("last_s").to_numpy(np.int64)
     if horizon_s is None and int(last_s.max()) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone")
-    horizon = horizon_of(last_s, since_start(horizon_s, origin_s))
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s, int(last_s.max(initial=0))))
     requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
     roles = _roles(requests)
     _tell(dump, requests, horizon.time_s, origin_s, ledger)

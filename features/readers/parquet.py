@@ -35,7 +35,7 @@ def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Tra
     ledger = ReadLedger()
     ledger.read(len(trace))
     if horizon_s is not None:
-        since_s = since_start(horizon_s, trace.begin_s if trace.is_dated else None)
+        since_s = since_start(horizon_s, trace.begin_s if trace.is_dated else None, trace.span_s)
         if since_s is None or not 0 < since_s <= trace.span_s:
             raise ValueError(f"horizon_s must be above 0 and at most the trace's own, {trace.span_s} s after its "
                              f"begin, got {horizon_s!r}")

@@ -59,7 +59,7 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
     last_s = runs["last_s"].to_numpy(np.int64)
     if horizon_s is None and int(last_s.max(initial=0)) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone")
-    horizon = horizon_of(last_s, since_start(horizon_s, origin_s))
+    horizon = horizon_of(last_s, since_start(horizon_s, origin_s, int(last_s.max(initial=0))))
     runs = cut_at(runs.drop(columns="last_s"), horizon, ledger, source.name)
     roles = _named(runs)
     if censor_cut:

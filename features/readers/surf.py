@@ -64,7 +64,7 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     if horizon_s is not None and cut_tail_s:
         raise ValueError(f"horizon_s must be given without cut_tail_s, got {horizon_s!r} and {cut_tail_s!r}")
     first_ms, latest = _first_and_latest(table)
-    horizon_s = since_start(horizon_s, int(first_ms) // _MS)
+    horizon_s = since_start(horizon_s, int(first_ms) // _MS, int(latest.kept.max() - first_ms) // _MS)
     found = horizon_of(latest.kept - first_ms, None if horizon_s is None else horizon_s * _MS, n_rows=latest.n)
     horizon_ms = found.time_s - cut_tail_s * _MS
     if horizon_ms <= 0:

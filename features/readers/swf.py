@@ -77,8 +77,8 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     for name in ("submit_s", "arrival_s", "departure_s"):
         requests[name] -= origin_s
     meta = _meta(source, header, origin_s)
-    horizon = horizon_of(np.maximum(requests["departure_s"].to_numpy(np.int64), 1),
-                         since_start(horizon_s, meta.get("start_unix_s")))
+    last_s = np.maximum(requests["departure_s"].to_numpy(np.int64), 1)
+    horizon = horizon_of(last_s, since_start(horizon_s, meta.get("start_unix_s"), int(last_s.max())))
     requests = cut_at(requests, horizon, ledger, source.name)
     roles = _named(requests)
     if censor_cut:

@@ -72,13 +72,14 @@ def read_jobs(path: Path, *, step_s: float = 1.0, resources: Sequence[str] = ("c
     if not (np.isfinite(step_s) and step_s > 0):
         raise ValueError(f"step_s must be finite and above 0, got {step_s!r}")
     table = _table(path, resources)
-    rows = _Rows(table, step_s, tuple(resources), durations_of, least_runs)
+    times = {name: _times(table, name) for name in ("started_s", "ended_s")}
+    rows = _Rows(table, step_s, tuple(resources), durations_of, least_runs, times["started_s"])
     jobs = tuple(map(rows.job, range(len(table))))
     if not jobs:
         raise ValueError(f"{table.file} must hold at least one job, got none")
     table.unique_ids("name")
     instance = Instance(jobs, step_s, rows.resources, None if capacity is None else np.array(capacity, float))
-    return JobTable(instance, *(rows.times(name) for name in ("started_s", "ended_s")))
+    return JobTable(instance, **times)
 
 
 def _table(path: Path, resources: Sequence[str]) -> SnapshotTable:
@@ -99,16 +100,17 @@ class _Rows:
     resources: tuple[str, ...]
     durations_of: DurationsOf | None
     least_runs: int
+    started_s: np.ndarray | None
 
     def job(self, row: int) -> Job:
         """The job of a row, from 0."""
         cells = {column: values[row] for column, values in self.table.cells.items()}
         try:
-            return self._job(cells)
+            return self._job(cells, np.nan if self.started_s is None else float(self.started_s[row]))
         except ValueError as error:
             raise ValueError(f"{self.table.at(row)}: {error}") from error
 
-    def _job(self, cells: Mapping[str, Any]) -> Job:
+    def _job(self, cells: Mapping[str, Any], began_s: float) -> Job:
         name, step_s = cells["name"], self.step_s
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"name of a job must be a text that is not empty, got {name!r}")
@@ -129,8 +131,7 @@ class _Rows:
                 raise ValueError(f"history of job {name!r} must have as many durations as usages, got "
                                  f"{len(durations)} in durations_s and {len(values)} in {resource}")
         steps, deadline = np.ceil(durations / step_s - 1e-9), int(deadline_s // step_s)
-        began_s = cells.get("started_s")
-        if len(steps) and not is_missing(began_s) and _number(name, "started_s", began_s, -MAX_TIME_S) < 0:
+        if len(steps) and began_s < 0:
             deadline = max(deadline, start + int(steps.min()))  # which a job that runs already may well meet
         planned_s = cells.get("planned_start_s")
         planned = None if is_missing(planned_s) else round(_number(name, "planned_start_s", planned_s, 0.0) / step_s)
@@ -138,18 +139,19 @@ class _Rows:
                    np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
                    tuple(_names(name, cells.get("parents"))), planned)
 
-    def times(self, column: str) -> np.ndarray | None:
-        """A column of times that may be missing, float64 (n,), NaN = missing; None without the column."""
-        if column not in self.table.cells:
-            return None
-        found = np.full(len(self.table), np.nan)
-        for row, value in enumerate(self.table.cells[column]):
-            if not is_missing(value):
-                try:
-                    found[row] = _number(str(self.table.cells["name"][row]), column, value, -MAX_TIME_S)
-                except ValueError as error:
-                    raise ValueError(f"{self.table.at(row)}: {error}") from error
-        return found
+
+def _times(table: SnapshotTable, column: str) -> np.ndarray | None:
+    """A column of times that may be missing, float64 (n,), NaN = missing; None without the column."""
+    if column not in table.cells:
+        return None
+    found = np.full(len(table), np.nan)
+    for row, value in enumerate(table.cells[column]):
+        if not is_missing(value):
+            try:
+                found[row] = _number(str(table.cells["name"][row]), column, value, -MAX_TIME_S)
+            except ValueError as error:
+                raise ValueError(f"{table.at(row)}: {error}") from error
+    return found
 
 
 def _number(name: str, title: str, value: Any, least: float) -> float:

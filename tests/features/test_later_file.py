@@ -147,6 +147,15 @@ def test_an_offset_is_of_the_later_file_s_begin_on_the_trace_s_clock(is_past_dat
     assert joined.since_begin().meta == bare.meta and joined.span_s == bare.horizon_s == 210
 
 
+def test_all_times_of_the_later_file_are_moved() -> None:
+    """Also before the later file's begin: created at 100 + -20 and at 100 + 3 on the trace's clock."""
+    past, later = _trace(PAST, 100), _trace([("ran", -30, 20, "ann", "x"), ("d", 5, 20, "ann", "x")], 60)
+    past = Trace(past.requests.assign(creation_s=1), 100, past.roles)
+    later = Trace(later.requests.assign(creation_s=[-20, 3]), 60, later.roles)
+    table = with_later(past, later, offset_s=100)[0].requests.set_index("request_id")
+    assert table.loc[["ran", "d"], "creation_s"].tolist() == [80, 103]
+
+
 def test_bad_files_are_refused() -> None:
     past = _trace(PAST, 100)
     early = _trace([(f"n{each}", each, each + 30, "ann", "x") for each in range(40)], 90)

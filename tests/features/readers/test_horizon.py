@@ -13,7 +13,7 @@ import pytest
 
 from made_files import DLRM_HEADER, TASK_TAIL, flavors_folder, packing_file
 from sojourn.features.readers import READERS, read_trace
-from sojourn.features.readers._horizon import LatestTimes, horizon_of
+from sojourn.features.readers._horizon import LatestTimes, horizon_of, since_start
 from sojourn.features.trace import Trace
 
 N = 300
@@ -218,8 +218,31 @@ def test_a_declared_horizon_is_taken(name: str, tmp_path: Path) -> None:
     assert (trace.requests["departure_s"].dropna() <= trace.begin_s + 1_500).all()
     assert any(line.startswith("horizon 1,500 s, as declared") for line in report.notes)
     assert isinstance(Trace.load(trace.save(tmp_path / "saved")), Trace)
-    with pytest.raises(ValueError, match="horizon_s must be above 0"):
+    with pytest.raises(ValueError, match=r"horizon_s must be (seconds )?(above 0|after the begin), .*got 0$"):
         read_trace(name, path, horizon_s=0)
+
+
+@pytest.mark.parametrize("declared_s", [1_767_225_600, 1_700_000_000, -5, 0, 4_967_232_801, 10**30])
+def test_a_horizon_that_cannot_be_is_named_as_it_was_given(declared_s: int) -> None:
+    """Of a trace of two hours from 1,767,225,600 on; 100 years are 3,200,000,000 s."""
+    with pytest.raises(ValueError, match=rf"^horizon_s must be .* \(1767225600\), at most .*, got {declared_s}$"):
+        since_start(declared_s, 1_767_225_600, 7_200)
+    assert since_start(3_200_007_200, None, 7_200) == 3_200_007_200
+
+
+@pytest.mark.parametrize("name", ["csv", "slurm", "openstack"])
+def test_a_horizon_before_a_dated_file_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text({
+        "csv": "id,start,end\na,2026-11-01 00:00:00,2026-11-01 02:00:00\n",
+        "slurm": "JobIDRaw|User|Submit|Start|End|State|AllocCPUS\n"
+                 "7|ann|2026-11-01T00:00:00|2026-11-01T00:01:00|2026-11-01T02:00:00|COMPLETED|1\n"
+                 "8|ann|2026-11-01T00:00:00|2026-11-01T00:01:00|2026-11-01T03:00:00|COMPLETED|1\n",
+        "openstack": "uuid,created_at,launched_at,deleted_at,deleted,vcpus,memory_mb\n"
+                     "a,2026-11-01 00:00:00,2026-11-01 00:00:00,2026-11-01 02:00:00,1,1,1024\n"
+                     "b,2026-11-01 00:00:00,2026-11-01 00:00:00,2026-11-01 03:00:00,2,1,1024\n"}[name])
+    with pytest.raises(ValueError, match=r"horizon_s must be .* Unix second after it, 2026-11-01 .*, got 1700000000$"):
+        read_trace(name, path, horizon_s=1_700_000_000)
 
 
 def test_few_rows_that_carry_the_end_are_told() -> None:

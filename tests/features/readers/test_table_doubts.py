@@ -164,9 +164,9 @@ def test_a_horizon_may_be_a_unix_second_of_a_dated_table(tmp_path: Path) -> None
     for horizon_s in (1_793_491_200 + 86_400, 86_400):
         assert read(tmp_path, *CALM, horizon_s=horizon_s)[0].horizon_s == 1_793_491_200 + 86_400
     for wrong in (1_793_491_200_000, 4_300_000_000):
-        with pytest.raises(ValueError, match="horizon_s must be seconds after 2026-11-01 00:00:00 UTC, or a Unix"):
+        with pytest.raises(ValueError, match=r"horizon_s must be seconds after the begin, or a Unix .* 2026-11-01"):
             read(tmp_path, *CALM, horizon_s=wrong)
-    with pytest.raises(ValueError, match="horizon_s must be seconds, at most 100 years beyond the last time"):
+    with pytest.raises(ValueError, match="horizon_s must be seconds above 0, at most 100 years beyond the last time"):
         read(tmp_path, "id,start,end", "a,0,60", "b,5,9", horizon_s=3_300_000_000)
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutations import EDITS, Edits, mutated, mutated_tables
+from sojourn.flows.placement import job_table
 from sojourn.flows.placement.job_table import read_jobs
 from sojourn.simulator.planning import PlanSettings, planner, rest_of_day
 
@@ -153,6 +154,15 @@ def test_a_job_that_runs_since_before_the_day_has_a_start_below_0(tmp_path: Path
     with pytest.raises(ValueError, match=r"^replan_at must be given if jobs run since .*, got none and job 'a'$"):
         read.check_begin()
     read_jobs(table(tmp_path, "b,0,60,600,90,2,,", head=HEAD_AGAIN)).check_begin()
+
+
+def test_a_start_is_read_once_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    whole = job_table._number
+    monkeypatch.setattr(job_table, "_number", lambda name, title, *rest: (read.append((name, title)),
+                                                                          whole(name, title, *rest))[1])
+    read_jobs(table(tmp_path, "a,0,0,600,4000,2,,-3500", "b,0,60,600,90,2,,5", head=HEAD_AGAIN))
+    assert [name for name, title in read if title == "started_s"] == ["a", "b"]
 
 
 def test_planned_starts_are_read_in_steps(tmp_path: Path) -> None:
