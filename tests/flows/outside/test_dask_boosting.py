@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-import threading
+import signal
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,26 +76,52 @@ def test_two_workers_grow_the_same_trees_each_time_and_as_good_ones(address: str
 @pytest.mark.slow
 def test_a_worker_killed_in_mid_fit_costs_an_attempt(address: str, tmp_path: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt has rounds without end, so it is under way whenever the kill comes."""
     expected = _fitted(address, tmp_path, None)
     attempts: list[int] = []
-    attempted = dask_boosting._attempted
+    attempted, watched = dask_boosting._attempted, dask_boosting._watched
 
-    def killing(client: object, n_ranks: int, folder: Path, attempt: int) -> str | None:
+    def endless_at_first(client: object, n_ranks: int, folder: Path, attempt: int) -> str | None:
         attempts.append(attempt)
+        settings = folder / boost_shard.SETTINGS
+        asked = settings.read_text()
         if attempt == 0:
-            threading.Timer(1.0, _kill_one, (address,)).start()
-        return attempted(client, n_ranks, folder, attempt)
+            settings.write_text(json.dumps({**json.loads(asked), "n_rounds": 10**9}))
+            monkeypatch.setattr(dask_boosting, "_watched", partial(killing, folder))
+        try:
+            return attempted(client, n_ranks, folder, attempt)
+        finally:
+            settings.write_text(asked)
+            monkeypatch.setattr(dask_boosting, "_watched", watched)
 
-    monkeypatch.setattr(dask_boosting, "_attempted", killing)
+    def killing(folder: Path, client: object, futures: list[object], names: list[str]) -> str | None:
+        machines = json.loads(boost_shard.machines_file(folder, 0).read_text())
+        _wait_until_connected({int(machine.rpartition(":")[2]) for machine in machines})
+        _kill_one(address)
+        return watched(client, futures, names)
+
+    monkeypatch.setattr(dask_boosting, "_attempted", endless_at_first)
     found = _fitted(address, tmp_path, None)
     assert attempts == [0, 1]
     assert found.text == expected.text
 
 
+def _wait_until_connected(ports: set[int]) -> None:
+    """Until two ranks talk to each other, which they do from the first to the last round."""
+    import psutil
+
+    until_s = time.monotonic() + 300
+    while not any(each.status == psutil.CONN_ESTABLISHED and each.laddr.port in ports
+                  for each in psutil.net_connections("tcp4")):
+        if time.monotonic() > until_s:
+            raise TimeoutError("the ranks must connect within 300 s")
+        time.sleep(0.05)
+
+
 def _kill_one(address: str) -> None:
     with dask_client(address) as (client, _):
         pids = client.run(os.getpid)
-        os.kill(min(pids.values()), 9)
+        os.kill(min(pids.values()), signal.SIGKILL)
 
 
 @pytest.mark.slow
