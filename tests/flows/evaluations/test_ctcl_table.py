@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.evaluations.ctcl_claims import BEST, CLAIMS, change_pct, claims_section, verdict
+from sojourn.flows.evaluations.ctcl_claims import (
+    BEST,
+    CLAIMS,
+    STEPS,
+    change_pct,
+    claims_section,
+    steps_section,
+    verdict,
+)
 from sojourn.flows.evaluations.ctcl_figure import figure_5_to_7
-from sojourn.flows.evaluations.ctcl_table import FIGURES, replayed, rows, run_ctcl_table, summary
+from sojourn.flows.evaluations.ctcl_table import FIGURES, mean_wait_s, replayed, rows, run_ctcl_table, summary
 from sojourn.flows.evaluations.mix_source import mix_source
 from sojourn.flows.loaded_settings import load_settings
+from sojourn.simulator.elastic import SCHEDULERS, replay_mixed, true_needs
 
 QUICK = ("trace", "k8s", "demand-blind", "ctcl own maximum 12h", "ctcl oracle")
 
@@ -22,6 +34,25 @@ def test_every_line_of_the_paper_is_there() -> None:
     names = set(rows())
     assert {"trace", "k8s", "demand-blind", "ctcl 10c-12h", "ctcl 30c-24h", BEST} <= names
     assert {claim.base for claim in CLAIMS} | {claim.of for claim in CLAIMS} | set(FIGURES) <= names
+    assert {*STEPS, "k8s + order"} <= names
+
+
+def test_each_step_from_k8s_takes_over_one_rule_of_ctcl() -> None:
+    made = rows()
+    k8s, ctcl = SCHEDULERS["k8s"], SCHEDULERS["ctcl"]
+    types, no_margin, order, own, classes = (made[name].scheduler for name in STEPS[1:])
+    assert made[STEPS[0]].scheduler == k8s
+    assert made["k8s + order"].scheduler == replace(k8s, evictor=ctcl.evictor)
+    assert types == no_margin == replace(k8s, autoscaler=ctcl.autoscaler)
+    assert order == replace(types, evictor=ctcl.evictor)
+    assert own == classes == ctcl
+    workload = mix_source(None, "synthetic", None, 500, Path()).of_seed(0)
+    with_margin, without, at_last = (made[name].needs(workload) for name in (STEPS[1], STEPS[2], STEPS[3]))
+    assert with_margin is not None and without is not None and at_last is not None
+    known = ~np.isnan(without)
+    np.testing.assert_array_equal(with_margin[known], 1.15 * without[known])
+    assert known.any()
+    np.testing.assert_array_equal(without, at_last)
 
 
 @pytest.mark.slow
@@ -45,14 +76,57 @@ def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixtur
                                     monkeypatch: pytest.MonkeyPatch) -> None:
     made = rows()
     quick = {name: made[name if not name.startswith("ctcl") else "ctcl own maximum 12h"] for name in
-             ("trace", "k8s", "demand-blind", "ctcl 20c-12h", "ctcl 10c-24h", BEST)}
+             ("trace", "demand-blind", "ctcl 20c-12h", "ctcl 10c-24h", "k8s + order", *STEPS)}
     monkeypatch.setattr("sojourn.flows.evaluations.ctcl_table.rows", lambda: quick)
+    monkeypatch.setattr("sojourn.flows.evaluations.ctcl_table.console", Console(width=80))
     config = load_settings(CompareConfig, None, preset="ctcl-table", n_requests=1_000, n_seeds=2, store=tmp_path)
     assert run_ctcl_table(config) == 0
     out = capsys.readouterr().out
-    for title in ("Table IV: resource efficiency", "Table V: batch requests rescheduled", "Claims of the paper"):
+    for title in ("Table IV: resource efficiency", "Table V: batch requests rescheduled", "From k8s to ctcl",
+                  "Claims of the paper"):
         assert title in out
     assert "made mix: 4 services, 1000 batch requests, 8 days; 2 seeds." in " ".join(out.split())
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+
+
+def replay_rows(cluster: Mapping[str, Sequence[float]], wait_s: Mapping[str, float]) -> pd.DataFrame:
+    """Two seeds of the lines that claims and steps read; 1 where nothing is given."""
+    names = {claim.base for claim in CLAIMS} | {claim.of for claim in CLAIMS} | {*STEPS, "k8s + order"}
+    columns = {claim.column for claim in CLAIMS} | {"price_per_h"}
+    return pd.DataFrame([
+        {"algorithm": name, "seed": seed, **dict.fromkeys(columns, 1.0), "n_multi_rescheduled": 0.0,
+         "n_machines": cluster.get(name, (1.0, 1.0))[seed], "mean_wait_s": wait_s.get(name, 1.0)}
+        for name in sorted(names) for seed in range(2)])
+
+
+def test_the_steps_to_ctcl_add_up_to_the_whole_difference() -> None:
+    sizes = [(10.0, 20.0), (11.0, 22.0), (10.0, 20.0), (8.0, 18.0), (8.0, 16.0), (8.0, 16.0)]
+    replays = replay_rows({**dict(zip(STEPS, sizes, strict=True)), "k8s + order": (8.0, 16.0)},
+                          {"k8s": 13.0, BEST: 4.7})
+    lines = {row[0]: row[1:] for row in steps_section(replays, "c").rows}
+    assert list(lines) == ["k8s + order", *STEPS]
+    assert lines["k8s + order"][:2] == ("-", "-20.0 ± 0.0")  # 8 of 10 and 16 of 20
+    assert lines["k8s"] == ("-", "-", "-", "-", "13.0")
+    steps = [lines[name][0].split(" ")[0] for name in STEPS[1:]]
+    # 8 and 18 of 10 and 20: -20 and -10 %; then -20 and -20 %
+    assert steps == ["+10.0", "-10.0", "-15.0", "-5.0", "+0.0"]
+    assert lines[BEST][1] == "-20.0 ± 0.0" and lines[BEST][-1] == "4.7"
+
+
+def test_a_cluster_size_has_the_waiting_time_beside_it() -> None:
+    replays = replay_rows({}, {"trace": 410.4, BEST: 4.8})
+    lines = {row[:2]: row for row in claims_section(replays, "c").rows}
+    assert lines["mean cluster size", "trace"][4] == "5/410"
+
+
+def test_waiting_lasts_from_arrival_to_the_run_that_ended() -> None:
+    workload = mix_source(None, "synthetic", None, 500, Path()).of_seed(0)
+    result = replay_mixed(workload, "ctcl", true_needs(workload.services), rng=np.random.default_rng(0))
+    arrival_ms = workload.batch.arrival_ms
+    late = replace(result, started_ms=arrival_ms + np.where(result.batch_outcome == 3, 7_000, -1))
+    assert mean_wait_s(late, workload) == 7.0
+    none = replace(result, batch_outcome=np.full(len(arrival_ms), 1))
+    assert np.isnan(mean_wait_s(none, workload))
 
 
 def test_changes_are_paired_by_seed_and_judged_by_size_and_interval() -> None:
@@ -66,13 +140,10 @@ def test_changes_are_paired_by_seed_and_judged_by_size_and_interval() -> None:
 
 
 def test_a_request_rescheduled_twice_refutes_the_claim() -> None:
-    names = {claim.base for claim in CLAIMS} | {claim.of for claim in CLAIMS}
-    columns = {claim.column for claim in CLAIMS}
-    replays = pd.DataFrame([{"algorithm": name, "seed": seed, "n_multi_rescheduled": 0.0, **dict.fromkeys(columns, 1.0)}
-                            for name in names for seed in range(2)])
-    assert claims_section(replays, "c").rows[-1][-2:] == ("0 (0 to 0)", "reproduced")
+    replays = replay_rows({}, {})
+    assert claims_section(replays, "c").rows[-1][-3:] == ("0 (0 to 0)", "-", "reproduced")
     replays.loc[(replays["algorithm"] == BEST) & (replays["seed"] == 1), "n_multi_rescheduled"] = 3.0
-    assert claims_section(replays, "c").rows[-1][-2:] == ("2 (0 to 3)", "refuted")
+    assert claims_section(replays, "c").rows[-1][-3:] == ("2 (0 to 3)", "-", "refuted")
 
 
 def test_what_a_source_refuses(tmp_path: Path) -> None:
