@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from benchmarks.faults.after_decisions import killed_decided_cleaning, killed_rollback, killed_usage_training
 from benchmarks.faults.damage import damaged_caches, small_disk
 from benchmarks.faults.hostile import bomb, handles, killed_server
 from benchmarks.faults.launcher import launcher
@@ -23,6 +24,7 @@ from benchmarks.faults.lost_servers import lost_server, returning_server
 from benchmarks.faults.monitors import killed_monitor
 from benchmarks.faults.outlier import outlier
 from benchmarks.faults.overlaps import at_once, held_database, overtaken, two_hosts
+from benchmarks.faults.predictors import killed_log, killed_snapshot
 from benchmarks.faults.report import page
 from benchmarks.faults.schedules import killed_scheduled_run, never_fires, restarted_prefect, two_schedules
 from benchmarks.faults.secrets import password
@@ -60,6 +62,11 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "at-once": at_once,
     "damaged-caches": damaged_caches,
     "killed-pull": killed_pull,
+    "killed-snapshot": killed_snapshot,
+    "killed-log": killed_log,
+    "killed-rollback": killed_rollback,
+    "killed-decided-cleaning": killed_decided_cleaning,
+    "killed-usage-training": killed_usage_training,
     "killed-compare": killed_compare,
     "killed-monitor": killed_monitor,
     "full-disk": full_disk,
@@ -126,7 +133,8 @@ def _run(names: Sequence[str], step: int, budget_s: float, tries: dict[str, list
             tries[name] = []
             for made in ROWS[name](bench):
                 n_looks, n_loaded = bench.taken_looks()
-                each = replace(made, n_looks=n_looks, n_loaded=n_loaded)
+                n_decisions, n_kept = bench.taken_decisions()
+                each = replace(made, n_looks=n_looks, n_loaded=n_loaded, n_decisions=n_decisions, n_kept=n_kept)
                 tries[name].append(each)
                 print(f"{'✗' if each.problems else '✓'} {name}: {each.detail} ({each.seconds:.0f} s)"
                       f"{''.join(f'{chr(10)}    {problem}' for problem in each.problems)}", flush=True)

@@ -19,6 +19,8 @@ After each fault, one more full run must end with exit code 0. Then all of these
 - The served folder holds the champion's bytes, and a predictor loads it.
 - In rows with looks, a process loads the champion over and over from before the fault to the end of the try. Each of
   these looks must succeed.
+- In rows with decisions, what a person decided still holds: the version of a rollback is champion, the one that was
+  left keeps its mark and its reason, one run records it, and a retrain that would promote the same bytes does not.
 - No MLflow run is RUNNING. No temporary file and no process is left. The database is whole.
 - A run that cannot do its work prints one line and ends with exit code 2.
 
@@ -30,8 +32,8 @@ its promotion. A run has 1,000 requests and the family `km`. All gates of a kill
 Schedules run each minute. MLflow's server, PostgreSQL and the Dask cluster of two processes are real ones on this
 machine. `benchmarks/faults/faults.json` holds each try.
 
-| fault | tries | events | passed | looks at the champion that loaded it | problems of the others |
-| --- | ---: | ---: | ---: | ---: | --- |
+| fault | tries | events | passed | looks at the champion that loaded it | decisions kept | problems of the others |
+| --- | ---: | ---: | ---: | ---: | ---: | --- |
 """
 
 
@@ -47,7 +49,9 @@ def _line(fault: str, tries: Sequence[Try]) -> str:
     others = "; ".join(f"{n}x {kind}" for kind, n in kinds.most_common(4)) or "-"
     n_looks, n_loaded = sum(each.n_looks for each in tries), sum(each.n_loaded for each in tries)
     looks = f"{n_loaded:,} of {n_looks:,}" if n_looks else "-"
-    return (f"| {_cell(fault)} | {len(tries)} | {f'{n_events:,}' if n_events else '-'} | {n_good} | {looks} | "
+    n_decisions, n_kept = sum(each.n_decisions for each in tries), sum(each.n_kept for each in tries)
+    kept = f"{n_kept:,} of {n_decisions:,}" if n_decisions else "-"
+    return (f"| {_cell(fault)} | {len(tries)} | {f'{n_events:,}' if n_events else '-'} | {n_good} | {looks} | {kept} | "
             f"{_cell(others) if tries else 'not tried'} |\n")
 
 

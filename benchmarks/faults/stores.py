@@ -20,18 +20,19 @@ _STATEMENTS = ("INSERT INTO runs", "INSERT INTO metrics", "INSERT INTO model_ver
 """Of a retrain in PostgreSQL: the server is killed before the first of each."""
 
 
-def _command(bench: Bench) -> list[str]:
+def cleaning(bench: Bench) -> list[str]:
+    """The command that removes what only this store's champion does not need."""
     return ["clean", "--yes", "--keep-runs", "1", "--keep-caches", "0", "--store", str(bench.store)]
 
 
 def killed_cleaning(bench: Bench) -> Iterator[Try]:
     """kill -9 in a cleaning that removes two versions of three and all caches"""
-    yield from swept_over(bench, bench.promoted, _command(bench), kill)
+    yield from swept_over(bench, bench.promoted, cleaning(bench), kill)
 
 
 def full_disk_cleaning(bench: Bench) -> Iterator[Try]:
     """ENOSPC before a change of a file in a cleaning"""
-    yield from swept_over(bench, bench.promoted, _command(bench), disk_full)
+    yield from swept_over(bench, bench.promoted, cleaning(bench), disk_full)
 
 
 def clock_back(bench: Bench) -> Iterator[Try]:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from benchmarks.faults.injection import Action, disk_full, kill
+from benchmarks.faults.launcher import Command
 from benchmarks.faults.looks import looking
 from benchmarks.faults.soundness import NAME, served_problems
 from benchmarks.faults.tries import KILLED, Bench, Try, plain_failure, timed
@@ -62,7 +63,7 @@ def _pull(bench: Bench, uri: str) -> list[str]:
     return ["pull", uri, str(bench.store / "served"), "--store", str(bench.store)]
 
 
-def swept_over(bench: Bench, ready: Callable[[], None], command: Sequence[str], action: Action, *,
+def swept_over(bench: Bench, ready: Callable[[], None], command: Command, action: Action, *,
                after: Callable[[], list[str]] | None = None, is_served: bool = True, sparse: int = 1) -> Iterator[Try]:
     """Tries at every `bench.step` times `sparse`-th event, and at more of a promotion.
 

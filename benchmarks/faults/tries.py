@@ -28,7 +28,8 @@ class Try:
 
     problems: what did not hold after it; none where it went as it should.
     n_events: of a sweep, the events of the run that could be tried; 0 = no sweep. n_looks: how often the champion was
-    loaded meanwhile, and n_loaded: how often that went well.
+    loaded meanwhile, and n_loaded: how often that went well. n_decisions: what a person had decided, and n_kept: how
+    much of it still held at the end of the try.
     """
 
     detail: str
@@ -37,6 +38,8 @@ class Try:
     n_events: int = 0
     n_looks: int = 0
     n_loaded: int = 0
+    n_decisions: int = 0
+    n_kept: int = 0
 
 
 @dataclass
@@ -51,11 +54,20 @@ class Bench:
     n_looks: int = 0
     n_loaded: int = 0
     """Looks at the champion since the last `taken_looks`, and those of them that loaded it."""
+    n_decisions: int = 0
+    n_kept: int = 0
+    """Decisions of a person since the last `taken_decisions`, and those of them that still hold."""
 
     def taken_looks(self) -> tuple[int, int]:
         """Looks since the last call, and how many of them loaded the champion."""
         found = self.n_looks, self.n_loaded
         self.n_looks = self.n_loaded = 0
+        return found
+
+    def taken_decisions(self) -> tuple[int, int]:
+        """A person's decisions since the last call, and how many of them still hold."""
+        found = self.n_decisions, self.n_kept
+        self.n_decisions = self.n_kept = 0
         return found
 
     @property

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 1_500
+ROLLBACK = "kill -9 in a rollback; then a retrain on the data of the version that was left, and the same rollback again"
 
 
 @pytest.mark.slow
@@ -41,17 +42,20 @@ def test_the_page_tells_tries_events_and_what_failed(tmp_path: Path) -> None:
     file, page = tmp_path / "faults.json", tmp_path / "page.md"
     file.write_text(json.dumps({
         "killed-pull": [tried(n_events=1_200), *(tried(f"left behind: {name}|", n_events=1_200) for name in "ab")],
+        "killed-rollback": [{**tried(n_events=60), "n_decisions": 1, "n_kept": 1},
+                            {**tried("the decision is lost", n_events=60), "n_decisions": 1, "n_kept": 0}],
         "bomb": [tried()], "handles": [tried("exit code 1: a|b")]}))
     told = subprocess.run([sys.executable, "-m", "benchmarks.faults", "--no-run", "--json", str(file), "--page",
                            str(page)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stdout) == (1, "5 tries, 3 with problems\n"), told.stderr
+    assert (told.returncode, told.stdout) == (1, "7 tries, 4 with problems\n"), told.stderr
     rows = {line.split(" | ")[0]: line.split(" | ", 1)[1] for line in page.read_text().splitlines() if " | " in line}
-    assert rows["| A history.npz that states small sizes and inflates to 0.8 GB"] == "1 | - | 1 | - | - |"
+    assert rows["| A history.npz that states small sizes and inflates to 0.8 GB"] == "1 | - | 1 | - | - | - |"
     assert rows["| Handles of another process, and copies of ones that were used, given to ended()"] == (
-        "1 | - | 0 | - | 1x exit code 1: a\\|b |")
+        "1 | - | 0 | - | - | 1x exit code 1: a\\|b |")
     assert rows["| kill -9 while a new champion is pulled into a folder that a predictor watches"] == (
-        "3 | 1,200 | 1 | - | 2x left behind |")
-    assert rows["| kill -9 in a comparison"] == "0 | - | 0 | - | not tried |"
+        "3 | 1,200 | 1 | - | - | 2x left behind |")
+    assert rows["| kill -9 in a comparison"] == "0 | - | 0 | - | - | not tried |"
+    assert rows[f"| {ROLLBACK}"] == "2 | 60 | 1 | - | 1 of 2 | 1x the decision is lost |"
 
 
 def test_the_page_in_the_docs_is_made_of_the_tries_that_are_kept(tmp_path: Path) -> None:
