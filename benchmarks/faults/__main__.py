@@ -20,12 +20,12 @@ from benchmarks.faults.after_decisions import killed_decided_cleaning, killed_ro
 from benchmarks.faults.damage import damaged_caches, small_disk
 from benchmarks.faults.hostile import bomb, handles, killed_server
 from benchmarks.faults.launcher import launcher
-from benchmarks.faults.lost_servers import lost_server, returning_server
+from benchmarks.faults.lost_servers import killed_sync, lost_server, returning_server
 from benchmarks.faults.monitors import killed_monitor
 from benchmarks.faults.outlier import outlier
 from benchmarks.faults.overlaps import at_once, held_database, overtaken, two_hosts
-from benchmarks.faults.predictors import killed_log, killed_snapshot
 from benchmarks.faults.report import page
+from benchmarks.faults.restarts import killed_admission, killed_log, killed_snapshot
 from benchmarks.faults.schedules import killed_scheduled_run, never_fires, restarted_prefect, two_schedules
 from benchmarks.faults.secrets import password
 from benchmarks.faults.stores import (
@@ -53,6 +53,7 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "cut-connections": cut_connections,
     "lost-server": lost_server,
     "returning-server": returning_server,
+    "killed-sync": killed_sync,
     "killed-worker": killed_worker,
     "never-fires": never_fires,
     "two-schedules": two_schedules,
@@ -64,6 +65,7 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "killed-pull": killed_pull,
     "killed-snapshot": killed_snapshot,
     "killed-log": killed_log,
+    "killed-admission": killed_admission,
     "killed-rollback": killed_rollback,
     "killed-decided-cleaning": killed_decided_cleaning,
     "killed-usage-training": killed_usage_training,

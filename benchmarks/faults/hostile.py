@@ -137,12 +137,12 @@ def _admitted(folder: Path) -> tuple[Any, Any]:
     from sojourn.serving import Predictor
 
     predictor = Predictor.load(folder)
-    return predictor, predictor.admit({}, 10**8)
+    return predictor, predictor.admit({}, 1_712_707_200)
 
 
 def _is_accepted(predictor: Any, handle: Any) -> bool:
     try:
-        predictor.ended(handle, 10**9)
+        predictor.ended(handle, 1_712_710_800)
     except ValueError:
         return False
     return True

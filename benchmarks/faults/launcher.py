@@ -125,12 +125,12 @@ class Launcher:
                 arguments()
                 return
             from sojourn.flows.cli import app
-            from sojourn.flows.commands.exit_codes import CHALLENGER
+            from sojourn.flows.commands.exit_codes import ALARM, CHALLENGER
 
             try:
                 app(list(arguments))
             except SystemExit as end:
-                if end.code != CHALLENGER:  # a run whose version is not promoted is whole, too
+                if end.code not in (CHALLENGER, ALARM):  # runs that are whole
                     raise
 
         return self.call(command)
@@ -283,7 +283,8 @@ def _import_everything() -> None:
 
     import sojourn.flows.cli
     import sojourn.flows.jobs.retrain
-    import sojourn.models.lifetime  # noqa: F401
+    import sojourn.models.lifetime
+    import sojourn.simulator.admission  # noqa: F401
 
 
 def _await(url: str) -> None:

@@ -11,9 +11,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults.injection import stop
+import psutil
+from benchmarks.faults.injection import kill, stop
 from benchmarks.faults.looks import looking
 from benchmarks.faults.soundness import NAME, served_problems
+from benchmarks.faults.sweeps import swept_over
 from benchmarks.faults.tries import KILLED, NEXT, Bench, Try, timed
 
 _NO_RETRIES = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
@@ -35,6 +37,34 @@ def returning_server(bench: Bench) -> Iterator[Try]:
         for what, event in _MOMENTS:
             if not bench.is_over():
                 yield timed(what, partial(_lost, bench, server, uri, event, 300.0))
+
+
+def killed_sync(bench: Bench) -> Iterator[Try]:
+    """kill -9 of `sojourn sync` while it sends a kept run to an MLflow server; then `sojourn sync` again"""
+    command = ["sync", "--store", str(bench.store)]
+    with _server(bench) as (server, uri), _tracking(uri):
+        server.start()
+        run = bench.launcher.start(bench.retrain(KILLED, "tracking_wait_s = 1.0"), bench.store, _MOMENTS[0][1], stop)
+        if run.wait_until_stopped():
+            server.kill()
+            run.go_on()
+        ended = run.wait()
+        if ended.code != 2 or not any((bench.store / "unsent").glob("*/order.json")):
+            raise RuntimeError(f"the run must be kept, got exit code {ended.code}: {ended.last_line}")
+        _keep(bench, server)
+
+        def ready() -> None:
+            server.kill()
+            _fresh(bench, server)
+            server.start()
+            bench.launcher.spared |= {child.pid for child in psutil.Process().children()}
+
+        def after() -> list[str]:
+            sent = bench.launcher.run(command, bench.store)
+            found = [] if sent.code == 0 else [f"sync ends with exit code {sent.code}: {sent.last_line}"]
+            return found + bench.asked(partial(registered, bench.store)) + bench.left_behind()
+
+        yield from swept_over(bench, ready, command, kill, after=after)
 
 
 class _Mlflow:
@@ -71,9 +101,7 @@ def _server(bench: Bench) -> Iterator[tuple[_Mlflow, str]]:
         server.kill()
         if first.code != 0:
             raise RuntimeError(f"a run without any fault must end with exit code 0, got {first.printed[-2_000:]}")
-        for place in (folder, bench.store):
-            shutil.rmtree(place.with_name(f"{place.name}-kept"), ignore_errors=True)
-            shutil.copytree(place, place.with_name(f"{place.name}-kept"))
+        _keep(bench, server)
         yield server, uri
     finally:
         server.kill()
@@ -88,6 +116,12 @@ def _tracking(uri: str) -> Iterator[None]:
         yield
     finally:
         del os.environ["SOJOURN_TRACKING_URI"]
+
+
+def _keep(bench: Bench, server: _Mlflow) -> None:
+    for place in (server.folder, bench.store):
+        shutil.rmtree(place.with_name(f"{place.name}-kept"), ignore_errors=True)
+        shutil.copytree(place, place.with_name(f"{place.name}-kept"))
 
 
 def _fresh(bench: Bench, server: _Mlflow) -> None:

@@ -21,6 +21,7 @@ After each fault, one more full run must end with exit code 0. Then all of these
   these looks must succeed.
 - In rows with decisions, what a person decided still holds: the version of a rollback is champion, the one that was
   left keeps its mark and its reason, one run records it, and a retrain that would promote the same bytes does not.
+  Of an admission, the decisions are the answers that its caller had.
 - No MLflow run is RUNNING. No temporary file and no process is left. The database is whole.
 - A run that cannot do its work prints one line and ends with exit code 2.
 
