@@ -22,7 +22,7 @@ from sojourn.flows.stage_settings import (
     PromoteSettings,
     TrainSettings,
 )
-from sojourn.flows.trace_settings import SharedSettings
+from sojourn.flows.trace_settings import MOST_SEED, MOST_WORKERS, SharedSettings
 from sojourn.flows.trace_source import ColumnOptions, LaterFile, TraceSource
 
 MODEL_NAME = "sojourn-lifetime"
@@ -51,9 +51,9 @@ class RetrainConfig(SharedSettings):
     """A source that grows may hold less than when it was last read."""
     is_again: bool = False
     """Train even if a finished run of the same trace, code and settings stands."""
-    n_requests: int = Field(100_000, ge=1_000)
+    n_requests: int = Field(100_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     """Of all random numbers."""
     families: tuple[str, ...] = Field(default_factory=_trained)
     """Lifetime families to train (`sojourn evaluate --help` lists them); those that are always trained are among
@@ -65,11 +65,11 @@ class RetrainConfig(SharedSettings):
     """Of the requests, by the time of their decision: the last ones judge."""
     valid_share: float = Field(0.15, gt=0.0, lt=1.0)
     """Of the requests: those before them choose the family."""
-    long_lived_s: int | None = Field(None, ge=60)
+    long_lived_s: int | None = Field(None, ge=60, le=3_200_000_000)
     """What counts as long-lived, seconds; default: chosen from the training window."""
-    n_draws: int = Field(200, ge=0)
+    n_draws: int = Field(200, ge=0, le=100_000)
     """Draws of owners for a study's intervals; 0 = none."""
-    n_threads: int = Field(2, ge=1)
+    n_threads: int = Field(2, ge=1, le=MOST_WORKERS)
     """Threads of LightGBM, and replays at once; the result does not depend on it."""
     n_fit_workers: int = Field(1, ge=1, le=64)
     """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
@@ -77,9 +77,9 @@ class RetrainConfig(SharedSettings):
     recipe: str | None = None
     """Recipe of the simulated workload (`sojourn compare --help` lists them); default: the reader's own where
     that draws requests, else `trace`, the later part."""
-    host_cpu_cores: float | None = Field(None, gt=0.0)
+    host_cpu_cores: float | None = Field(None, gt=0.0, le=1e9)
     """Of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
-    host_mem_gib: float | None = Field(None, gt=0.0)
+    host_mem_gib: float | None = Field(None, gt=0.0, le=1e9)
     """Of each simulated host, with `host_cpu_cores`, GiB; default: chosen from the trace."""
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
@@ -91,9 +91,9 @@ class RetrainConfig(SharedSettings):
     """Whether a second model is learnt that predicts running requests anew; the bundle has it where it gains."""
     is_simulated: bool = True
     """Whether placements are replayed; without that, no version becomes champion."""
-    n_replicas: int = Field(5, ge=1)
+    n_replicas: int = Field(5, ge=1, le=10_000)
     """Slightly moved copies of the workload that every policy is replayed on."""
-    max_replicas: int = Field(20, ge=1)
+    max_replicas: int = Field(20, ge=1, le=10_000)
     """Gate: what is judged is replayed on more copies, up to this many in all, where too few can tell."""
     model_name: str | None = None
     """Registered model; default: `sojourn-lifetime`, and `sojourn-lifetime-FILE` for a trace file."""

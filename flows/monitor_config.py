@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.trace_settings import MOST_SEED, TraceSettings
 
 REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
 """What the simulated year was served under (docs/drift.md)."""
@@ -29,21 +29,21 @@ class MonitorConfig(TraceSettings):
     """The version that must be registered; decisions of all versions of the model are taken."""
     as_of_s: int | None = None
     """The time of the check, seconds on the predictor's clock; nothing later is read. Default: the log's latest."""
-    long_lived_s: int | None = Field(None, ge=60)
+    long_lived_s: int | None = Field(None, ge=60, le=3_200_000_000)
     """What counts as long-lived, seconds; default: what the version was trained with."""
     detector: str = "level-or-owners"
     """A name of `DETECTORS`."""
-    refractory_days: int = Field(REFRACTORY_DAYS, ge=1)
+    refractory_days: int = Field(REFRACTORY_DAYS, ge=1, le=36_500)
     """Alarms within so many days of one that was acted upon are the same drift; older ones are not acted upon."""
     follow_up_days: tuple[int, ...] = FOLLOW_UP_DAYS
     """So many days after an alarm that was acted upon, retrain once more; needs a way to retrain."""
-    max_age_days: int = Field(MAX_AGE_DAYS, ge=0)
+    max_age_days: int = Field(MAX_AGE_DAYS, ge=0, le=36_500)
     """Retrain, where there is a way to, once the data of the model in force ended so many days ago; 0 = never."""
     retrain_deployment: str | None = None
     """On an alarm, run this Prefect deployment, `flow/deployment`."""
     retrain_config: Path | None = None
     """On an alarm, retrain with these settings, a TOML file, within the check."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     """Of all random numbers."""
 
     @field_validator("detector")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,12 +11,23 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from sojourn.features.inflated import toml_of
 from sojourn.flows.dask_address import possible_dask
 from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.trace_source import ColumnOptions
 from sojourn.flows.tracking_uri import TrackingUri, possible_uri
+
+MOST_SEED, MOST_WORKERS = 2**31 - 1, 1_024
+"""LightGBM takes seeds of 32 bits."""
+
+
+class _TomlFile(TomlConfigSettingsSource):
+    """A TOML file, read under the bound of all files."""
+
+    def _read_file(self, file_path: Path | Traversable) -> dict[str, Any]:
+        return toml_of(Path(str(file_path)))
 
 
 class TraceSettings(BaseSettings):
@@ -169,7 +181,7 @@ class TraceSettings(BaseSettings):
         env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+        return (init_settings, env_settings, _TomlFile(settings_cls))
 
 
 class SharedSettings(TraceSettings):

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from sojourn.flows.config import MODEL_NAME
-from sojourn.flows.trace_settings import SharedSettings, TraceSettings
+from sojourn.flows.trace_settings import MOST_SEED, MOST_WORKERS, SharedSettings, TraceSettings
 
 OPTION = bool | int | float | str
 
@@ -31,9 +31,9 @@ class TrainUsageConfig(SharedSettings):
     """Workload classes, at most."""
     observed_s: int = Field(10_800, ge=10_800, le=86_400)
     """How long a newcomer is observed before it gets a class, seconds."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     """Of all random numbers."""
-    n_threads: int = Field(2, ge=1)
+    n_threads: int = Field(2, ge=1, le=MOST_WORKERS)
     """Threads that fit; the result does not depend on it."""
     model_name: str | None = None
     """Registered model; default: `sojourn-lifetime-FILE-usage`."""
@@ -46,6 +46,13 @@ class TrainUsageConfig(SharedSettings):
         if value not in USAGE_READERS:
             raise ValueError(f"usage_reader must be one of {', '.join(USAGE_READERS)}, got {value!r}")
         return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        from sojourn.features.readers import checked_timezone
+
+        return checked_timezone(value)
 
     @property
     def registered_name(self) -> str:

@@ -99,3 +99,12 @@ def mutated_tables(header: str, *rows: str, separator: str = ",") -> Iterator[tu
             yield f"one separator {what} in {where}", "\n".join(
                 separator.join([*line, ""] if what == "more" else line[:-1]) if row in changed else separator.join(line)
                 for row, line in enumerate(lines)) + "\n"
+
+
+TOML_VALUES = [
+    "true", "-1", "0", "1.5", "nan", "-inf", "1e309", "1e300", "9" * 18, "9" * 400, "9" * 5_000, "0x" + "f" * 20_000,
+    '"x"', '""', '"\\u0000"', '"a\\nb"', '"' + "a" * 200_000 + '"', "[]", '["a"]', "[[1]]", "[nan]", "{}",
+    "{a={b=[1]}}", "2026-11-01T00:00:00Z", "[" * 5_000 + "]" * 5_000, "{a=" * 5_000, '"\\ud800"', "\0", "é",
+    "a" + ".a" * 200,
+]  # fmt: skip
+"""What may stand for any value of a TOML file."""

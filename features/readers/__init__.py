@@ -13,7 +13,6 @@ from sojourn.features.readers._holes import hole_notes
 from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
 from sojourn.features.readers._parts import KeptParts
 from sojourn.features.readers._stamps import checked_timezone
-from sojourn.features.readers._utf_8 import not_utf_8
 from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
 from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
 from sojourn.features.readers.alibaba_2018_instances import read_alibaba_2018_instances
@@ -48,7 +47,6 @@ __all__ = [
     "check_sql",
     "checked_timezone",
     "n_parquet_rows",
-    "not_utf_8",
     "read_alibaba_2018_instances",
     "read_trace",
     "record_batches",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.column_names import is_end_name, plain_name
+from sojourn.features.inflated import toml_of
 from sojourn.features.readers._cells import CPU_UNITS, SIZE_UNITS, TIME_UNITS
 from sojourn.features.readers._stamps import checked_timezone
 
@@ -190,10 +190,7 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
 def read_map(file: Path) -> ColumnMap:
     """The map in a TOML file, its columns not yet looked for; ValueError naming the key that is unknown or of a wrong
     type."""
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} must be TOML, got {error}") from error
+    document = toml_of(file)
     _refuse_unknown(file, "", document, _KEYS)
     lists = {key: _names(file, key, document.get(key, [])) for key in (*LISTED.values(), "never_ran")}
     tables: dict[str, dict[str, str]] = {}

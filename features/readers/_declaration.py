@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from sojourn.features.inflated import toml_of
 from sojourn.features.trace import Roles
 
 REQUIRED = ("request_id", "arrival", "departure", "cpu_cores", "mem_gib")
@@ -63,10 +63,7 @@ class Declaration:
     @classmethod
     def read(cls, file: Path, *, is_sql: bool = False) -> Declaration:
         """The declaration in a TOML file; ValueError naming the key that is unknown, missing or of another type."""
-        try:
-            document = tomllib.loads(file.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{file} must be TOML, got {error}") from error
+        document = toml_of(file)
         known = ("origin", "columns", *_LISTS, *(("sql",) if is_sql else ()))
         _refuse_unknown(file, "", document, known)
         lists = {name: _names(file, name, document.get(name, [])) for name in _LISTS}

@@ -95,14 +95,18 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
 
 
 def _requests(file: Path) -> tuple[dict[str, Any], ...]:
-    found = json_objects(file.read_text(encoding="utf-8").splitlines(), f"{file}: line")
+    from sojourn.features.inflated import text_of
+
+    found = json_objects(text_of(file), f"{file}: line")
     if not found:
         raise ValueError(f"requests must be a file with one JSON object a line, got an empty one: {str(file)!r}")
     return tuple(found)
 
 
 def _ids(file: Path) -> frozenset[str]:
-    found = frozenset(line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
+    from sojourn.features.inflated import text_of
+
+    found = frozenset(line.strip() for line in text_of(file).split("\n") if line.strip())
     if not found:
         raise ValueError(f"only must be a file of request ids, one a line, got an empty one: {str(file)!r}")
     return found

@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import sys
-import tomllib
 import traceback
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -28,6 +27,8 @@ _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
+_N_SIGNS_MAX = 3_000
+"""Of an error: a longer one shows a whole table or cell, of which the middle is left out."""
 _DENIED = re.compile(r"permi(?:ssion|tted)|read-?only|unable to open|must start", re.IGNORECASE)
 """An error that another user's files in the store may explain."""
 _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
@@ -38,10 +39,18 @@ READER_HELP = "How to read the trace: {readers}."
 
 def is_there(path: Path | None) -> Path | None:
     """The path of what is read; one that is not there ends the command before it loads any library."""
-    if path is not None and not path.exists():
+    if path is not None and not _is_data(path):
         typer.echo(f"error: trace must be a file or folder, got {str(path)!r}", err=True)
         raise typer.Exit(REFUSED)
     return path
+
+
+def _is_data(path: Path) -> bool:
+    """False for a pipe, too: a reader goes through a file more than once."""
+    try:
+        return path.is_file() or path.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
 
 
 TracePath = Annotated[Path | None, typer.Option(
@@ -136,7 +145,8 @@ def _plain(text: str) -> str:
     "trace must be a file, got 'a b.swf' of 'swf', at 5"
     """
     plain = _REPR.sub(lambda found: found[found.lastindex or 0], text)
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in plain)
+    plain = "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in plain)
+    return plain if len(plain) <= _N_SIGNS_MAX else f"{plain[:_N_SIGNS_MAX - 500]} ... {plain[-500:]}"
 
 
 def _written(given: Mapping[str, Any]) -> str:
@@ -180,7 +190,9 @@ def _configured_store(config: Path | None) -> str:
     found = os.environ.get("SOJOURN_STORE")
     if found is None and config is not None:
         try:
-            found = tomllib.loads(config.read_text()).get("store")
+            from sojourn.features.inflated import toml_of
+
+            found = toml_of(config).get("store")
         except (OSError, ValueError):
             found = None
     return ".sojourn" if found is None else str(found)
@@ -193,17 +205,16 @@ def _is_reported(error: Exception) -> bool:
     if isinstance(error, NotImplementedError | RecursionError):
         return False
     packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return isinstance(error, ValueError | OSError | RuntimeError) or not packages.isdisjoint(_OUTSIDE)
+    return isinstance(error, ValueError | OSError | RuntimeError | MemoryError) or not packages.isdisjoint(_OUTSIDE)
 
 
 def _first_problem(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):  # name the setting, the rule and the value
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        if first["type"] == "value_error":  # our own, which names all three
-            return str(first["msg"]).removeprefix("Value error, ")
-        found = "" if place in ("", "tracking_uri") else f", got {first.get('input')!r}"  # a whole input has secrets
-        return f"{place or 'settings'} must be valid: {first['msg']}{found}"
+        from sojourn.flows.loaded_settings import validation_words
+
+        return validation_words(error)
+    if isinstance(error, MemoryError):
+        return f"memory must suffice for what was given, got: {error or 'none left'}"
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

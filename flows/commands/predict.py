@@ -54,11 +54,13 @@ def predict(
 
 
 def _requests(request: str) -> list[dict[str, Any]]:
+    from sojourn.features.inflated import text_of
+
     text = request
     if not request.lstrip().startswith("{"):
         try:
-            text = Path(request).read_text()
+            text = text_of(Path(request))
         except OSError as error:
             raise ValueError(f"request must be a JSON object or the path of a file of them, got {request[:80]!r} "
                              f"({error.strerror})") from error
-    return json_objects(text.splitlines() if text != request else [text], "request")
+    return json_objects(text if text != request else text.replace("\n", " "), "request")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.evaluations.admission_runs import Entry, Setting
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.trace_settings import MOST_SEED, MOST_WORKERS, TraceSettings
 from sojourn.flows.trace_source import TraceSource
 from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
 
+MOST_CORES = 10_000_000
+"""Of a machine: each core that is on has a place in tables."""
+_MOST_SLACK = 1_000_000
 _GREEDY = ("greedy",)
 _NOT_SWEPT = frozenset({"policies", "allocations", "is_backfilled", "slacks", "sigma", "mean", "cores", "core_limit",
                         "power", "is_power_repeated", "idle_w", "busy_w"})
@@ -29,29 +31,29 @@ class AdmitConfig(TraceSettings):
     """Also each greedy pairing with backfilling."""
     slacks: tuple[float, ...] = (0.5,)
     """By what shares of its run time a job may end later."""
-    sigma: float | None = Field(None, ge=0.0)
+    sigma: float | None = Field(None, ge=0.0, le=100.0)
     """Deviation of the logarithm of slacks; default: slack / 2.5."""
     mean: str = "geometric"
     """Which mean of the slacks the target is: geometric or arithmetic."""
-    cores: int | None = Field(None, ge=1)
+    cores: int | None = Field(None, ge=1, le=MOST_CORES)
     """Default: of each day, as many as its load fills."""
-    core_limit: int | None = Field(None, ge=1)
+    core_limit: int | None = Field(None, ge=1, le=MOST_CORES)
     """Jobs on more cores are left out."""
-    n_days: int = Field(10, ge=1)
+    n_days: int = Field(10, ge=1, le=100_000)
     """The days with the most jobs, at most."""
-    n_draws: int = Field(10, ge=1)
+    n_draws: int = Field(10, ge=1, le=100_000)
     """Draws of slacks for each day."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     """Of all random numbers."""
-    shortest_s: int = Field(60, ge=1)
+    shortest_s: int = Field(60, ge=1, le=86_400)
     """Jobs that ran for a shorter time are left out."""
     power: Path | None = None
     """CSV file with the power budget over a day; instead of `cores`."""
     is_power_repeated: bool = False
     """The profile is repeated each day, for the three days in which the jobs of a day can run."""
-    idle_w: float = Field(60.0, ge=0.0)
+    idle_w: float = Field(60.0, ge=0.0, allow_inf_nan=False)
     """Power of an idle core, W."""
-    busy_w: float = Field(100.0, gt=0.0)
+    busy_w: float = Field(100.0, gt=0.0, allow_inf_nan=False)
     """Power of a busy core, W."""
     is_sweep: bool = False
     """The paper's experiments instead; of the settings above it reads `n_days`, `n_draws`, `seed` and `shortest_s`."""
@@ -66,7 +68,7 @@ class AdmitConfig(TraceSettings):
     """Folder for tables and pictures."""
     page: Path | None = None
     """HTML page to write."""
-    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
     """Processes."""
 
     @field_validator("policies")
@@ -82,9 +84,9 @@ class AdmitConfig(TraceSettings):
     @field_validator("slacks")
     @classmethod
     def _possible_slacks(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [slack for slack in value if not (math.isfinite(slack) and slack >= 0)]
+        bad = [slack for slack in value if not 0 <= slack <= _MOST_SLACK]
         if bad or not value:
-            raise ValueError(f"slack must be finite and at least 0, got {bad[0] if bad else 'none'!r}")
+            raise ValueError(f"slack must be in 0..{_MOST_SLACK:,}, got {bad[0] if bad else 'none'!r}")
         return tuple(dict.fromkeys(value))
 
     @field_validator("quantiles")

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import available_timezones
+
+_FIELDS = re.compile(r"[0-9A-Za-z*/,#-]+( [0-9A-Za-z*/,#-]+){4}", re.ASCII)
+_N_SIGNS_MAX = 1_000
+"""Of an expression: each minute of an hour by name has 170."""
 
 
 def next_times(cron: str, timezone: str, n: int = 3) -> list[datetime]:
@@ -14,17 +19,18 @@ def next_times(cron: str, timezone: str, n: int = 3) -> list[datetime]:
     """
     from prefect.server.schemas.schedules import CronSchedule
 
+    if timezone not in available_timezones():
+        raise ValueError(f"timezone must be an IANA name, got {repr(timezone)[:80]}")
+    fields, shown = " ".join(cron.split()), repr(cron)[:80]
+    if fields.count(" ") != 4:
+        raise ValueError(f"cron must have five fields (minute hour day month weekday), got {shown}")
+    rule = "cron must have five fields (minute hour day month weekday) in their ranges"
+    if len(fields) > _N_SIGNS_MAX or not _FIELDS.fullmatch(fields):
+        raise ValueError(f"{rule}, of at most {_N_SIGNS_MAX:,} signs, got {shown}")
     try:
-        ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"timezone must be an IANA name, got {timezone!r}") from error
-    if len(cron.split()) != 5:
-        raise ValueError(f"cron must have five fields (minute hour day month weekday), got {cron!r}")
-    try:
-        found = asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(n))
+        found = asyncio.run(CronSchedule(cron=fields, timezone=timezone).get_dates(n))
     except ValueError as error:  # croniter's own errors are ValueErrors, too
         if "find next date" in str(error):
-            raise ValueError(f"cron must fire at some time, got {cron!r}") from error
-        raise ValueError(f"cron must have five fields (minute hour day month weekday) in their ranges, got {cron!r}") \
-            from error
+            raise ValueError(f"cron must fire at some time, got {shown}") from error
+        raise ValueError(f"{rule}, got {shown}") from error
     return [datetime.fromisoformat(str(time)) for time in found]

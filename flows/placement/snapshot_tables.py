@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sojourn.features.inflated import inflated_bytes
-from sojourn.features.readers import not_utf_8
+from sojourn.features.inflated import text_of
 
 SUFFIXES = (".parquet", ".csv")
 N_BYTES_MAX = 256 << 20
 """Of a table, inflated: some millions of rows."""
+N_CELLS_MAX = 20_000_000
+"""Of the columns that are read: about 2 GB."""
 _BATCH_ROWS = 1_024
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _FLAGS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
@@ -38,12 +39,13 @@ _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, K
 @dataclass(frozen=True, slots=True)
 class SnapshotTable:
     """cells: of each column that is read, one value a row: text where is_text (CSV), else as Parquet has it, None where
-    missing. rows: what each row is called in errors. unread: columns of the file that nobody reads.
+    missing. rows: the number of each row in errors, of a text table its line. unread: columns of the file that nobody
+    reads.
     """
 
     file: str
     cells: dict[str, list[Any]]
-    rows: list[str]
+    rows: Sequence[int]
     unread: list[str]
     is_text: bool
 
@@ -53,7 +55,10 @@ class SnapshotTable:
 
     def at(self, row: int) -> str:
         """Where a row stands, for errors."""
-        return f"{self.file}, {self.rows[row]}"
+        return f"{self.file}, {self._named(row)}"
+
+    def _named(self, row: int) -> str:
+        return f"{'line' if self.is_text else 'row'} {self.rows[row]}"
 
     def ids(self, column: str) -> list[str]:
         """Texts, or whole numbers as text; ValueError for a missing one."""
@@ -66,7 +71,7 @@ class SnapshotTable:
         for row, value in enumerate(ids):
             if value in first:
                 raise ValueError(f"{self.at(row)}: {column} must be unique, got {value!r}, which "
-                                 f"{self.rows[first[value]]} has too")
+                                 f"{self._named(first[value])} has too")
             first[value] = row
         return ids
 
@@ -124,13 +129,9 @@ def table_of(file: Path, needed: Sequence[str], others: Collection[str]) -> Snap
     """As `snapshot_table`, of one file: Parquet where its name ends so, else CSV, plain or gzipped."""
     known = {*needed, *others}
     is_text = file.suffix != ".parquet"
-    columns, cells, rows = _csv_cells(file) if is_text else _parquet_cells(file, known)
-    missing = [column for column in needed if column not in columns]
-    if missing:
-        raise ValueError(f"{file.name} must have the columns {', '.join(needed)}, got none named {missing[0]!r}")
+    columns, cells, rows = (_csv_cells if is_text else _parquet_cells)(file, needed, known)
     unread = [column for column in columns if column not in known and not _INDEX.fullmatch(column)]
-    kept = {column: values for column, values in cells.items() if column in known}
-    return SnapshotTable(file.name, kept, rows, unread, is_text)
+    return SnapshotTable(file.name, cells, rows, unread, is_text)
 
 
 def unread_words(table: SnapshotTable, known: Collection[str]) -> str:
@@ -147,67 +148,78 @@ def unread_words(table: SnapshotTable, known: Collection[str]) -> str:
     return f"{table.file}: not read: {', '.join(told)}" if told else ""
 
 
-def _csv_cells(file: Path) -> tuple[list[str], dict[str, list[Any]], list[str]]:
-    raw = inflated_bytes(file, N_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line, start = raw.count(b"\n", 0, error.start) + 1, raw.rfind(b"\n", 0, error.start) + 1
-        raise not_utf_8(Path(file.name), line, error.start - start + 1, raw[error.start]) from None
-    if "\0" in text:
-        raise ValueError(f"{file.name}, line {text[:text.index(chr(0))].count(chr(10)) + 1}: must be text, got a NUL")
+def _csv_cells(file: Path, needed: Sequence[str],
+               known: Collection[str]) -> tuple[list[str], dict[str, list[Any]], Sequence[int]]:
+    text = text_of(file, N_BYTES_MAX)
     header: list[str] = []
-    values: list[list[str]] = []
-    rows: list[str] = []
+    cells: dict[str, list[Any]] = {}
+    read: list[tuple[int, list[Any]]] = []
+    rows: list[int] = []
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
         for row in reader:
             if not header and row:
                 header = [name.strip() for name in row]
-                _check_names(file, header)
+                _check_names(file, header, needed)
+                cells = {name: [] for name in header if name in known}
+                read = [(at, cells[name]) for at, name in enumerate(header) if name in known]
             elif row:
                 if len(row) != len(header):
                     raise ValueError(f"{file.name}, line {line}: must have {len(header)} cells as the header, got "
                                      f"{len(row)}")
-                values.append(row)
-                rows.append(f"line {line}")
+                for at, column in read:
+                    column.append(row[at])
+                rows.append(line)
+                _check_size(file, len(rows), len(read))
             line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"{file.name}, line {line}: must be CSV, got: {error}") from None
     if not header:
         raise ValueError(f"{file.name} must begin with a header of columns, got an empty file")
-    columns = list(zip(*values, strict=True)) if values else [()] * len(header)
-    return header, {name: list(column) for name, column in zip(header, columns, strict=True)}, rows
+    return header, cells, rows
 
 
-def _parquet_cells(file: Path, known: Collection[str]) -> tuple[list[str], dict[str, list[Any]], list[str]]:
+def _parquet_cells(file: Path, needed: Sequence[str],
+                   known: Collection[str]) -> tuple[list[str], dict[str, list[Any]], Sequence[int]]:
     try:
         with file.open("rb") as stream:
             table = pq.ParquetFile(stream)
             names = list(table.schema_arrow.names)
-            _check_names(file, names)
+            _check_names(file, names, needed)
             columns = [name for name in names if name in known]
             cells: dict[str, list[Any]] = {name: [] for name in columns}
-            n_bytes = 0
+            n_bytes, n = 0, table.metadata.num_rows
+            _check_size(file, n, len(columns))
             for batch in table.iter_batches(_BATCH_ROWS, columns=columns):
                 n_bytes += batch.nbytes
                 if n_bytes > N_BYTES_MAX:
                     raise ValueError(f"{file.name}: must hold at most {N_BYTES_MAX >> 20} MiB, got more")
                 for name in columns:
                     cells[name] += batch.column(name).to_pylist()
-            n = table.metadata.num_rows
     except _BROKEN as error:
         if str(error).startswith(file.name):
             raise
         raise ValueError(f"{file.name} must be a Parquet file that can be read, got: {str(error)[:200]}") from None
-    return names, cells, [f"row {row + 1}" for row in range(n)]
+    return names, cells, range(1, n + 1)
 
 
-def _check_names(file: Path, names: Sequence[str]) -> None:
-    twice = [name for at, name in enumerate(names) if name and name in names[:at]]
-    if twice:
-        raise ValueError(f"{file.name} must have each column once, got {twice[0]!r} twice")
+def _check_names(file: Path, names: Sequence[str], needed: Sequence[str]) -> None:
+    """ValueError for a column that stands there twice or not at all, before any row is read."""
+    seen: set[str] = set()
+    for name in filter(None, names):
+        if name in seen:
+            raise ValueError(f"{file.name} must have each column once, got {name!r} twice")
+        seen.add(name)
+    missing = [column for column in needed if column not in seen]
+    if missing:
+        raise ValueError(f"{file.name} must have the columns {', '.join(needed)}, got none named {missing[0]!r}")
+
+
+def _check_size(file: Path, n_rows: int, n_columns: int) -> None:
+    if n_rows * n_columns > N_CELLS_MAX:
+        raise ValueError(f"{file.name} must hold at most {N_CELLS_MAX:,} cells that are read, got more in "
+                         f"{n_rows:,} rows of {n_columns}")
 
 
 def number_of(value: Any) -> float:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from sojourn.features.inflated import text_of
 from sojourn.simulator.admission.jobs import MAX_TIME_S
 
+N_BYTES_MAX = 8 << 20
+"""Of a profile's file: a day by seconds is 2 MB."""
 _COLUMNS = ("cores", "watts")
 
 
@@ -109,10 +113,9 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
     ([2, 10], 7200)
     """
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.reader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} must be a CSV file in UTF-8, got {error}") from error
+        lines = list(csv.reader(io.StringIO(text_of(Path(path), N_BYTES_MAX), newline="")))
+    except csv.Error as error:
+        raise ValueError(f"{path} must be a CSV file, got {error}") from error
     header = [name.strip() for name in lines[0]] if lines else []
     amounts = [name for name in header if name in _COLUMNS]
     if header.count("time_s") != 1 or len(amounts) != 1:
@@ -133,7 +136,10 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
         raise ValueError(f"{path}: rows must have equal distances, got {time[row + 1]:g} after {time[row]:g} where "
                          f"rows before are {steps[0]:g} s apart: a row is missing (may_have_gaps: the one before it "
                          "holds)")
-    return PowerProfile(time, amount, int(time[-1] + (steps[-1] if len(steps) else 3_600)))
+    try:
+        return PowerProfile(time, amount, int(time[-1] + (steps[-1] if len(steps) else 3_600)))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _numbers(lines: list[list[str]], header: list[str], name: str, path: str | Path) -> np.ndarray:
@@ -146,7 +152,7 @@ def _numbers(lines: list[list[str]], header: list[str], name: str, path: str | P
             raise ValueError(f"{path}: a row must have {len(header)} values, got {len(line)} (line {number})")
         text = line[header.index(name)].strip() if len(line) > header.index(name) else ""
         try:
-            value = float(text)
+            value = float(text) if text.isascii() and "_" not in text else math.nan
         except ValueError:
             value = math.nan
         if not math.isfinite(value) or value < 0:

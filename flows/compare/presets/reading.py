@@ -27,7 +27,7 @@ seeds, got a.html
     name = given.get("preset")
     if name is None:
         return
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     reads = PRESETS[name].reads
     for key in given:

@@ -109,13 +109,17 @@ HEAD_AGAIN = HEAD.strip() + ",started_s\n"
     ("a,0,60,600,90,True,,", "cpu_cores of job 'a' must be a list of numbers, got 'True'"),
     ("a,True,60,600,90,2,,", "requested_start_s of job 'a' must be a finite number, got 'True'"),
     ("a,0,60,600,90,2,,,", "must have 8 cells as the header, got 9"),
-    ("a\0b,0,60,600,90,2,,", "must be text, got a NUL"),
     ("a,0,60,600," + "9" * 200_000 + ",2,,", r"must be CSV, got: field larger than field limit \(131072\)"),
 ])
 def test_a_bad_cell_is_named_by_row_and_column(row: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"^jobs\.csv, line 3: {message}") as told:
         read_jobs(table(tmp_path, "b,0,60,600,90,2,,", row, head=HEAD_AGAIN))
     assert "\n" not in str(told.value) and len(str(told.value)) < 300
+
+
+def test_a_nul_is_named_by_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"jobs\.csv: line 3 must be text, got a NUL$"):
+        read_jobs(table(tmp_path, "b,0,60,600,90,2,,", "a\0b,0,60,600,90,2,,", head=HEAD_AGAIN))
 
 
 def test_names_and_empty_cells_are_what_they_say(tmp_path: Path) -> None:

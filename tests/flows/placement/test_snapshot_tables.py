@@ -57,7 +57,7 @@ def test_what_is_no_number_is_named(tmp_path: Path, value: str) -> None:
     (b"id,n\na,1\nb,2,3\n", "t.csv, line 3: must have 2 cells as the header, got 3"),
     (b"id,n\na,1\nb\n", "t.csv, line 3: must have 2 cells as the header, got 1"),
     (b"id,n\na,1\n\"b,2\n", "t.csv, line 3: must be CSV, got: unexpected end of data"),
-    (b"id,n\na,\x00\n", "t.csv, line 2: must be text, got a NUL"),
+    (b"id,n\na,\x00\n", "t.csv: line 2 must be text, got a NUL"),
     (b"id,n,n\na,1,2\n", "t.csv must have each column once, got 'n' twice"),
     (b"name\na\n", "t.csv must have the columns id, got none named 'id'"),
     (b"id,n\n ,1\n", "t.csv, line 2: id must be text or a whole number, got ' '"),

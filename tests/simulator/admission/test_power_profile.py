@@ -37,7 +37,7 @@ def test_a_file_as_excel_saves_it_is_read(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbftime_s,cores\r\n0,3\r\n60,2\r\n")
     assert read_power_profile(path).cores.tolist() == [3, 2]
     path.write_bytes(b"time_s,cores\n0,\xff\n")
-    with pytest.raises(ValueError, match=r"power\.csv must be a CSV file in UTF-8"):
+    with pytest.raises(ValueError, match=r"power\.csv: line 2 must be UTF-8, got the byte 0xff"):
         read_power_profile(path)
 
 
