@@ -58,7 +58,7 @@ def admit(
         "--sweep", help="Instead: all rules over cores, slacks and limits of width.")] = False,
     predict: Annotated[str | None, typer.Option(
         help="Instead: accept by quantiles of predicted run times, beside the user's estimate, on the later days: "
-             "{families}, or bundle:FOLDER. [default: none]")] = None,
+             "{families}, or bundle:FOLDER; estimate: that estimate alone, ends told or not. [default: none]")] = None,
     quantile: Annotated[list[float] | None, typer.Option(
         help="Of --predict; may be repeated. [default: 0.5 0.75 0.9 0.95]")] = None,
     config: ConfigFile = None,

@@ -1,4 +1,5 @@
-"""Admission when processing times are only predicted: quantiles of a lifetime model beside the user's estimate."""
+"""Admission when processing times are only predicted: quantiles of a lifetime model beside the user's estimate; and
+what it brings to tell a machine that jobs have ended before their estimate."""
 
 from __future__ import annotations
 
@@ -11,9 +12,12 @@ from sojourn.flows.evaluations.admission_runs import Setting, jobs_with_deadline
 from sojourn.flows.evaluations.admission_tables import paired_summary, verdict
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs
 from sojourn.flows.reports.section import Section
-from sojourn.simulator.admission import admit_predicted, ratio_of
+from sojourn.simulator.admission import Admission, AdmissionJobs, Job, admit_predicted, ratio_of
 
 TRUE, ESTIMATE, NO_ESTIMATE = "true time", "user estimate", "one day for each"
+ESTIMATES = "estimate"
+"""In place of a family: no model, but the user's estimate with and without ends that are told."""
+NOT_TOLD, TOLD = "estimate, ends not told", "estimate, ends told"
 BASES = ("run time", "estimate")
 """What a deadline's slack is a share of."""
 Plans = Mapping[str, np.ndarray]
@@ -24,6 +28,12 @@ LEGEND = ("On time: core-hours of accepted jobs that ended by their deadline, % 
           "means over draws. Lost: core-hours of accepted jobs that were late, % of the submitted; late: % of the "
           "accepted jobs (both lower = better). Capped: by the user's estimate. Deadline of: whether the slack is a "
           "share of the run time, as in the paper, or of the user's estimate.")
+
+TOLD_LEGEND = ("Accepted: core-hours of accepted jobs, % of the submitted (higher = better). Diff.: to ends that "
+               "are not told, percentage points, with the paired 95 % t-interval over days of the means over draws. "
+               "Jobs: accepted, % of the jobs. Told: `Admission.ended` at each real end before the planned one. "
+               "Deadline of: whether the slack is a share of the run time, as in the paper, or of the user's "
+               "estimate.")
 
 
 def plans_of(jobs: SubmittedJobs, quantiles: np.ndarray, shares: Sequence[float], name: str, *,
@@ -108,3 +118,80 @@ def predicted_section(summary: pd.DataFrame, caption: str) -> Section:
     titles = ("slack", "deadline of", "planned by", "on time %", "diff. pp", "interval", "verdict", "accepted %",
               "lost %", "late %")
     return Section("Admission by predicted processing times", caption, titles, tuple(rows), 3, LEGEND)
+
+
+def told_runs(days: Mapping[int, SubmittedJobs], settings: Sequence[Setting], n_draws: int, seed: int, allocation: str,
+              progress: Callable[[int, int], None]) -> pd.DataFrame:
+    """A row per setting, basis of deadlines, day, draw and label: a machine that plans by the user's estimate and is
+    told nothing, one that is told each real end before it, and one that knows the true times.
+
+    A job that outlives its estimate is over at its planned end; one without an estimate is planned for a day."""
+    rows: list[dict[str, float | int | str]] = []
+    n_all = len(days) * len(settings) * n_draws
+    for setting in settings:
+        for day, submitted in days.items():
+            estimate_s = np.ceil(plans_of(submitted, np.empty((0, len(submitted))), (), "")[ESTIMATE]).astype(np.int64)
+            n_cores = setting.n_cores or submitted.filled_cores()
+            for draw in range(n_draws):
+                of_run_time = jobs_with_deadlines(submitted, setting, seed, day, draw)
+                of_estimate = setting_deadlines(of_run_time, estimate_s, setting, seed, day, draw)
+                for basis, jobs in zip(BASES, (of_run_time, of_estimate), strict=True):
+                    for label, planned_s in ((NOT_TOLD, estimate_s), (TOLD, estimate_s), (TRUE, jobs.processing_s)):
+                        is_in = _accepted(jobs, planned_s, Admission(n_cores, allocation), is_told=label == TOLD)
+                        load = int((jobs.processing_s * jobs.cores)[is_in].sum())
+                        rows.append({"slack": setting.slack, "basis": basis, "day": day, "draw": draw, "label": label,
+                                     "n_jobs": len(jobs), "n_cores": n_cores,
+                                     "accepted_load_pct": 100 * load / jobs.load_s,
+                                     "accepted_jobs_pct": 100 * float(is_in.mean())})
+                progress(len(rows) // (len(BASES) * 3), n_all)
+    return pd.DataFrame(rows)
+
+
+def _accepted(jobs: AdmissionJobs, planned_s: np.ndarray, machine: Admission, *, is_told: bool) -> np.ndarray:
+    """Which jobs the machine accepts, bool (n,), offered one by one with planned in place of true times."""
+    is_in = np.zeros(len(jobs), bool)
+    saved_s: dict[str, int] = {}
+    for row in jobs.order().tolist():
+        submission_s, name = int(jobs.submission_s[row]), str(row)
+        if is_told:
+            _tell_ends(machine, saved_s, submission_s)
+        answer = machine.offer(Job(submission_s, int(planned_s[row]), int(jobs.cores[row]),
+                                   int(jobs.deadline_s[row]), name))
+        is_in[row] = answer.is_accepted
+        saved_s[name] = max(int(planned_s[row] - jobs.processing_s[row]), 0)
+    return is_in
+
+
+def _tell_ends(machine: Admission, saved_s: Mapping[str, int], until_s: int) -> None:
+    """Tell all real ends up to a time, the first one first: each lets others begin, and so end, earlier.
+
+    saved_s: by name, how long before its planned end a job ends."""
+    while True:
+        ends = [(each.end_s - saved_s[each.name], each.name) for each in machine.running() if saved_s[each.name]]
+        end_s, name = min(ends, default=(until_s + 1, ""))
+        if end_s > until_s:
+            return
+        machine.ended(name, end_s)
+
+
+def told_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Means over days by slack, basis and label; `gain_pp`: accepted load above that without told ends, with `low` and
+    `high`, the paired 95 % t-interval over days."""
+    within, means = ("slack", "basis"), ("accepted_load_pct", "accepted_jobs_pct")
+    days = runs.groupby([*within, "label", "day"], sort=False)[list(means)].mean().reset_index()
+    return paired_summary(days, within, ("day",), NOT_TOLD, "accepted_load_pct", "gain_pp", means)
+
+
+def told_section(summary: pd.DataFrame, caption: str) -> Section:
+    """The summary as a table."""
+    rows = []
+    for row in summary.to_dict("records"):
+        is_base = row["label"] == NOT_TOLD
+        has_interval = not is_base and not np.isnan(row["low"])
+        rows.append((f"{row['slack']:g}", row["basis"], row["label"], f"{row['accepted_load_pct']:.1f}",
+                     "-" if is_base else f"{row['gain_pp']:+.1f}",
+                     f"{row['low']:+.1f} {row['high']:+.1f}" if has_interval else "-",
+                     "baseline" if is_base else verdict(-row["high"], -row["low"]),
+                     f"{row['accepted_jobs_pct']:.1f}"))
+    titles = ("slack", "deadline of", "planned by", "accepted %", "diff. pp", "interval", "verdict", "jobs %")
+    return Section("Admission with ends that are told", caption, titles, tuple(rows), 3, TOLD_LEGEND)

@@ -15,10 +15,14 @@ from sojourn.flows.evaluations.admission_claims import claims_section, judged_cl
 from sojourn.flows.evaluations.admission_figures import predicted_figure, ratios_figure
 from sojourn.flows.evaluations.admission_paper_figures import paper_figures
 from sojourn.flows.evaluations.admission_predicted import (
+    ESTIMATES,
     plans_of,
     predicted_runs,
     predicted_section,
     predicted_summary,
+    told_runs,
+    told_section,
+    told_summary,
 )
 from sojourn.flows.evaluations.admission_runs import Task, run_tasks
 from sojourn.flows.evaluations.admission_sweep import WIDE_DRAWS, sweep_days, sweep_figures
@@ -88,7 +92,8 @@ def run_sweep(config: AdmitConfig) -> None:
 
 
 def run_predicted(config: AdmitConfig) -> None:
-    """Quantiles of a lifetime model beside the user's estimate, on the busiest of the later days."""
+    """Quantiles of a lifetime model beside the user's estimate, on the busiest of the later days; or, for `estimate`,
+    that estimate with and without ends that are told, on the same days."""
     if config.out is not None:
         _check_out(config.out)
     name, predict = config.source.name, config.predict or ""
@@ -101,13 +106,17 @@ def run_predicted(config: AdmitConfig) -> None:
     if not chosen:
         raise ValueError(f"{name} must have jobs after day {from_day}, for predictors learn from the days before, got "
                          "none")
+    is_estimated = bool(np.isfinite(jobs.estimate_s).any())
+    which = f"{name}: the {len(chosen)} days with the most jobs from day {from_day} on, greedy {config.allocations[0]}"
+    if predict == ESTIMATES:
+        _finish_told(config, {day: days[day] for day in chosen}, which, is_estimated=is_estimated)
+        return
     with stage("learn"):
         from_s = trace.begin_s + chosen[0] * DAY_S
         folder = predict.removeprefix("bundle:")
         predictor = (bundle_predictor(trace, folder, from_s, content_hash(config.source)) if folder != predict
                      else fitted_predictor(trace, predict, from_s, seed=config.seed))
     plans = {}
-    is_estimated = bool(np.isfinite(jobs.estimate_s).any())
     with stage("predict") as report:
         for done, day in enumerate(chosen):
             report(done, len(chosen))
@@ -118,14 +127,24 @@ def run_predicted(config: AdmitConfig) -> None:
         runs = predicted_runs({day: days[day] for day in chosen}, plans, config.settings(), config.n_draws, config.seed,
                               config.allocations[0], report)
     summary = predicted_summary(runs)
-    caption = (f"{name}: the {len(chosen)} days with the most jobs from day {from_day} on, greedy "
-               f"{config.allocations[0]}, {runs['n_jobs'].mean():,.0f} jobs and "
-               f"{runs['n_cores'].mean():,.0f} cores a day; learnt from all before day {chosen[0]}; "
-               f"{config.n_draws} draws of slacks."
+    caption = (f"{which}, {runs['n_jobs'].mean():,.0f} jobs and {runs['n_cores'].mean():,.0f} cores a day; "
+               f"learnt from all before day {chosen[0]}; {config.n_draws} draws of slacks."
                f"{'' if is_estimated else ' No job of the trace has an estimate: the baseline takes each for a day.'}")
     section = predicted_section(summary, caption)
     _finish(config, "admit predicted", [section], {"admission": runs, "summary": summary},
             {"predicted": predicted_figure(summary, name)})
+
+
+def _finish_told(config: AdmitConfig, days: dict[int, SubmittedJobs], which: str, *, is_estimated: bool) -> None:
+    if not is_estimated:
+        raise ValueError(f"predict must be a family or bundle:FOLDER for {config.source.name}, whose jobs have no "
+                         f"estimates, got {config.predict!r}")
+    with stage("admit") as report:
+        runs = told_runs(days, config.settings(), config.n_draws, config.seed, config.allocations[0], report)
+    summary = told_summary(runs)
+    caption = (f"{which}, {runs['n_jobs'].mean():,.0f} jobs and {runs['n_cores'].mean():,.0f} cores a day; "
+               f"{config.n_draws} draws of slacks.")
+    _finish(config, "admit told", [told_section(summary, caption)], {"admission": runs, "summary": summary}, {})
 
 
 def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict[str, pd.DataFrame],

@@ -59,7 +59,8 @@ class AdmitConfig(TraceSettings):
     """The paper's experiments instead; of the settings above it reads `n_days`, `n_draws`, `seed` and `shortest_s`."""
     predict: str | None = None
     """A lifetime family or bundle:FOLDER: instead, greedy admission by its quantiles beside the user's estimate, on
-    days after those that it is fitted on; without backfilling and with constant power."""
+    days after those that it is fitted on; without backfilling and with constant power. `estimate`: no model, but that
+    estimate with and without ends that are told, on the same days."""
     quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
     """Of `predict`: the shares of jobs that should end within their planned time."""
     past_share: float = Field(0.7, gt=0.0, lt=1.0)

@@ -74,7 +74,8 @@ def fitted_predictor(trace: Trace, family: str, from_s: int, *, n_threads: int =
                      seed: int = 0) -> ProcessingPredictor:
     """A lifetime family fitted on what was known at from_s. ValueError for an unknown family, or too short a past."""
     if family not in LIFETIME_MODELS:
-        raise ValueError(f"predict must be bundle:FOLDER or one of {', '.join(LIFETIME_MODELS)}, got {family!r}")
+        raise ValueError(f"predict must be estimate, bundle:FOLDER or one of {', '.join(LIFETIME_MODELS)}, got "
+                         f"{family!r}")
     encoder = default_encoder(trace)
     built = build_rows(as_known(trace, from_s, np.empty(0, np.int64)), encoder)
     if len(built) < 100:

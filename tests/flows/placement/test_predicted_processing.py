@@ -81,7 +81,7 @@ def test_what_is_refused(trace: Trace, tmp_path: Path) -> None:
         predictor.quantiles(rows[DAY - 1].row, (DAY - 1) * DAY_S, (0.5,))
     with pytest.raises(ValueError, match="rows must be submitted at"):
         predictor.quantiles(rows[DAY - 1].row, DAY * DAY_S, (0.5,))
-    with pytest.raises(ValueError, match="predict must be bundle:FOLDER or one of km"):
+    with pytest.raises(ValueError, match="predict must be estimate, bundle:FOLDER or one of km"):
         fitted_predictor(trace, "crystal", DAY * DAY_S)
     with pytest.raises(ValueError, match="at least 100 requests before second 60, got"):
         fitted_predictor(trace, "km", 60)
