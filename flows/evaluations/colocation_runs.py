@@ -14,6 +14,8 @@ from sojourn.flows.placement.usage_case import UsageCase
 from sojourn.flows.placement.usage_models import USAGE_MODELS
 from sojourn.simulator.colocation import COLOCATION_POLICIES, Colocation, place, violations
 
+VMS_PER_HOST = 10
+"""Of a single day: as of 2,000 days of VMs on 200 hosts."""
 MEASURES = ("host_rate_pct", "request_rate_pct", "severity_pct", "host_severity_pct", "request_severity_pct",
             "used_pct")
 
@@ -74,6 +76,25 @@ def run_orders(case: UsageCase, setting: Setting, entries: Sequence[Entry], seed
         if report is not None:
             report(done + 1, len(seeds))
     return pd.DataFrame(rows)
+
+
+def run_days(cases: Sequence[UsageCase], entries: Sequence[Entry], seeds: Sequence[int],
+             report: Callable[[int, int], None] | None = None) -> pd.DataFrame:
+    """One row for each case and entry: `day` (its date, or its name), `month` ("all" without dates),
+    `n_requests`, `label`, and `severity_pct`, the mean over the seeds, which order the requests.
+
+    Each day by itself: all its requests, on a host for every VMS_PER_HOST of them, used to half.
+    """
+    parts = []
+    for done, case in enumerate(cases):
+        setting = Setting(len(case), max(round(len(case) / VMS_PER_HOST), 2))
+        runs = run_orders(case, setting, entries, seeds, is_redrawn=False)
+        means = runs.groupby("label", sort=False)["severity_pct"].mean().reset_index()
+        parts.append(means.assign(day=case.date or case.name, month=case.date[:7] or "all",
+                                  n_requests=len(case)))
+        if report is not None:
+            report(done + 1, len(cases))
+    return pd.concat(parts, ignore_index=True)
 
 
 def order_means(runs: pd.DataFrame, baseline: str, by: Sequence[str] = ("label",), *,

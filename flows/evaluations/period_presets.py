@@ -21,9 +21,16 @@ from sojourn import __version__
 from sojourn.features.usage import USAGE_READERS, UsageGrid, planetlab_days, read_usage, store_usage
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison_log import log_sections
-from sojourn.flows.evaluations.colocation_runs import Entry, Setting, order_means, run_orders
+from sojourn.flows.evaluations.colocation_runs import (
+    VMS_PER_HOST,
+    Entry,
+    Setting,
+    order_means,
+    run_days,
+    run_orders,
+)
 from sojourn.flows.evaluations.period_figures import bars_figure, lines_figure
-from sojourn.flows.evaluations.period_sections import means_section, optimum_section
+from sojourn.flows.evaluations.period_sections import days_sections, means_section, optimum_section
 from sojourn.flows.evaluations.periodic_share import shares_of_periodic
 from sojourn.flows.placement.usage_case import (
     HISTORY_DAYS,
@@ -59,6 +66,8 @@ _NEXT_DAY = (Entry("random", "peak"), Entry("best-fit", "peak"), Entry("borg-pea
              Entry("squares", "past-7"), Entry("squares", "past-14"), Entry("violation-fit", "past-7"),
              Entry("violation-fit", "past-14"),
              Entry("oracle-peak", "peak"), Entry("oracle-series", "peak"))
+_BY_DAY = (Entry("borg-peak", "peak"), Entry("best-fit", "peak"), Entry("violation-fit", "past-7"),
+           Entry("violation-fit", "past-14"))
 _SIZES = (PulseRecipe(), PulseRecipe(cores=(1.0, 2.0, 4.0)))
 
 
@@ -73,10 +82,13 @@ def run_period_a(config: CompareConfig) -> int:
 
 
 def run_period_b(config: CompareConfig) -> int:
-    """10,000 requests on 2,000 hosts (figure 8); of real series 2,000 days of VMs on 200 hosts. Returns 0."""
-    cases = _cases(config, 10_000)
-    setting = Setting(10_000, 2_000) if config.trace is None else Setting(2_000, 200)
-    return _compared(config, cases, setting, is_redrawn=config.trace is not None, has_optimum=False)
+    """10,000 requests on 2,000 hosts (figure 8); of real series 2,000 days of VMs on 200 hosts, and where models know
+    the days before, every day by itself as well. Returns 0."""
+    if config.trace is None:
+        return _compared(config, _cases(config, 10_000), Setting(10_000, 2_000), is_redrawn=False, has_optimum=False)
+    days = _single_days(config)
+    return _compared(config, sets_of_days(days, config.trace.stem), Setting(2_000, 200), is_redrawn=True,
+                     has_optimum=False, days=days if days[0].history is not None else ())
 
 
 def run_period_c(config: CompareConfig) -> int:
@@ -122,7 +134,7 @@ def run_period_d(config: CompareConfig) -> int:
 
 
 def _compared(config: CompareConfig, cases: Sequence[UsageCase], setting: Setting, *, is_redrawn: bool,
-              has_optimum: bool) -> int:
+              has_optimum: bool, days: Sequence[UsageCase] = ()) -> int:
     sections: list[Section] = []
     figures: dict[str, Figure] = {}
     tables: dict[str, pd.DataFrame] = {}
@@ -136,6 +148,13 @@ def _compared(config: CompareConfig, cases: Sequence[UsageCase], setting: Settin
         sections.insert(len(sections) - has_optimum, means_section(means, case.name, _caption(case, setting)))
         figures[f"violations-{k}"] = bars_figure(means, case.name)
         tables[f"means-{k}"], tables[f"runs-{k}"] = means, runs
+    if days:
+        with stage("single days") as report:
+            by_day = run_days(days, _BY_DAY, config.seeds, report)
+        sections += days_sections(by_day, _BY_DAY[1].label, f"{len(days)} days, each by itself: a host for "
+                                  f"{VMS_PER_HOST} requests, used to 50 % on the mean; models know the {HISTORY_DAYS} "
+                                  f"days before; mean of {len(config.seeds)} orders.")
+        tables["days"] = by_day
     return _finished(config, cases, sections, tables, figures)
 
 
@@ -171,27 +190,35 @@ def _cases(config: CompareConfig, n: int) -> list[UsageCase]:
     """Made requests of two kinds, or sets of days of a trace."""
     if config.trace is None:
         return [pulse_case(n, 0, recipe) for recipe in _SIZES]
+    return sets_of_days(_single_days(config), config.trace.stem)
+
+
+def _single_days(config: CompareConfig) -> list[UsageCase]:
+    if config.trace is None:
+        raise ValueError("trace must be a file or folder with usage, got none")
     with stage("read usage"):
         grids = usage_grids(config.reader, config.trace)
-    return sets_of_days(grids, config.trace.stem)
+    return single_days(grids, config.trace.stem)
 
 
-def sets_of_days(grids: Sequence[UsageGrid], name: str) -> list[UsageCase]:
-    """Days in three sets one after the other; each day of a VM is a request of its own.
-
-    Next days, where one has 14 days before it; else all days are judged with models that are fitted to them.
+def single_days(grids: Sequence[UsageGrid], name: str) -> list[UsageCase]:
+    """Next days, where one has 14 days before it; else all days, to be judged with models that are fitted to them.
 
     Refused with ValueError: no day with samples in 80 % of its slots.
     """
     cases = [case for grid in grids for case in day_cases(grid, name)]
-    words, first = "next day", HISTORY_DAYS
     if not cases:
         cases = [case for grid in grids for case in day_cases(grid, name, history_days=0)]
-        words, first = "same day", 0
     if not cases:
         raise ValueError(f"usage of {name} must cover 80 % of a day from midnight for one request, got none that does")
-    parts = [part.tolist() for part in np.array_split(np.arange(len(cases)), min(N_SETS, len(cases)))]
-    return [pooled([cases[k] for k in part], f"{name}, {words}, days {part[0] + first} to {part[-1] + first}")
+    return cases
+
+
+def sets_of_days(days: Sequence[UsageCase], name: str) -> list[UsageCase]:
+    """Days in three sets one after the other; each day of a VM is a request of its own."""
+    words, first = ("same day", 0) if days[0].history is None else ("next day", HISTORY_DAYS)
+    parts = [part.tolist() for part in np.array_split(np.arange(len(days)), min(N_SETS, len(days)))]
+    return [pooled([days[k] for k in part], f"{name}, {words}, days {part[0] + first} to {part[-1] + first}")
             for part in parts]
 
 

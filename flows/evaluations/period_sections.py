@@ -35,6 +35,28 @@ def means_section(means: pd.DataFrame, title: str, caption: str, by: Sequence[st
                    _LEGEND)
 
 
+def days_sections(days: pd.DataFrame, baseline: str, caption: str) -> list[Section]:
+    """Of a table that `run_days` made: severity day by day, and by month the days on which each policy is
+    below and above the label `baseline`; equal days are neither."""
+    labels = list(dict.fromkeys(days["label"].tolist()))
+    table = days.pivot_table("severity_pct", ["month", "day", "n_requests"], "label", sort=False)[labels]
+    rows = tuple((str(day), f"{n:,}", *(f"{value:.2f}" for value in values))
+                 for (_, day, n), values in zip(table.index, table.to_numpy(np.float64).tolist(), strict=True))
+    months = []
+    for month, own in table.groupby(level="month", sort=False):
+        base = own[baseline].to_numpy(np.float64)
+        for label in labels:
+            severity = own[label].to_numpy(np.float64)
+            won = ("-", "-") if label == baseline else (f"{(severity < base).sum()}", f"{(severity > base).sum()}")
+            months.append((str(month), str(label), f"{len(own)}", *won, f"{severity.mean():.2f}",
+                           f"{np.median(severity):.2f}"))
+    return [Section("Severity of single days, %", caption, ("day", "requests", *labels), rows, 1,
+                    "Lower = better."),
+            Section("Days won", caption, ("month", "policy:model", "days", "below", "above", "mean %", "median %"),
+                    tuple(months), 2, f"Below, above: days with a lower and a higher severity than {baseline}. Mean, "
+                    "median: severity over the days of the month, %, lower = better.")]
+
+
 def optimum_section(found: Optimum, violated: Violations) -> Section:
     """The optimum beside its bound."""
     row = (found.status, _number(violated.request_rate_pct, 3), _number(found.severity_pct, 4),

@@ -13,6 +13,8 @@ N_SLOTS = 288
 """Of a day: 5 minutes each."""
 HISTORY_DAYS = 14
 _COVERED = 0.8
+_UNDATED_DAYS = 365
+"""A series that begins in 1970 counts seconds from its own begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class UsageCase:
 
     name: one line for tables. day: (n, 288), the judged day. history: (n, 14, 288), the days before it in order, or
     None. waves: (n, 288), the true wave on the judged day, or None. strength: float64 (n,), of the period, higher =
-    stronger, 0 = none; or None.
+    stronger, 0 = none; or None. date: of the judged day, year-month-day; "" = made, of several days, or of a series
+    without dates.
     """
 
     name: str
@@ -29,6 +32,7 @@ class UsageCase:
     history: np.ndarray | None = None
     waves: np.ndarray | None = None
     strength: np.ndarray | None = None
+    date: str = ""
 
     def __len__(self) -> int:
         return len(self.day)
@@ -90,7 +94,10 @@ def day_cases(grid: UsageGrid, name: str, *, history_days: int = HISTORY_DAYS) -
     """
     if grid.step_s * N_SLOTS != DAY_S:
         raise ValueError(f"step_s of the grid must be {DAY_S // N_SLOTS}, got {grid.step_s!r}")
-    midnight = int(-grid.clock.local_s(np.array([grid.start_s]))[0] % DAY_S) // grid.step_s
+    local_s = int(grid.clock.local_s(np.array([grid.start_s]))[0])
+    midnight = -local_s % DAY_S // grid.step_s
+    first_day = (local_s + midnight * grid.step_s) // DAY_S
+    is_dated = first_day >= _UNDATED_DAYS
     n_days = (grid.cpu.shape[1] - midnight) // N_SLOTS
     shares = grid.cpu[:, midnight:midnight + n_days * N_SLOTS].reshape(len(grid), n_days, N_SLOTS)
     is_known, held = np.isfinite(shares), _held(shares.reshape(len(grid), -1)).reshape(shares.shape)
@@ -101,8 +108,13 @@ def day_cases(grid: UsageGrid, name: str, *, history_days: int = HISTORY_DAYS) -
             is_in &= is_known[:, day - history_days:day].mean(axis=(1, 2)) >= _COVERED
         if is_in.any():
             cases.append(UsageCase(f"{name}, day {day}", held[is_in, day],
-                                   held[is_in, day - history_days:day] if history_days else None))
+                                   held[is_in, day - history_days:day] if history_days else None,
+                                   date=_date(first_day + day) if is_dated else ""))
     return cases
+
+
+def _date(unix_day: int) -> str:
+    return str(np.datetime64(unix_day, "D"))
 
 
 def _held(values: np.ndarray) -> np.ndarray:

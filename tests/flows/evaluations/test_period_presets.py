@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_orders
-from sojourn.flows.evaluations.period_presets import run_period_a, sets_of_days, usage_grids
+from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_days, run_orders
+from sojourn.flows.evaluations.period_presets import run_period_a, run_period_b, sets_of_days, single_days, usage_grids
+from sojourn.flows.evaluations.period_sections import days_sections
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.loaded_settings import load_settings
@@ -72,7 +74,7 @@ def days_of(n: int, n_days: int) -> UsageGrid:
 
 
 def test_days_apart_are_pooled_in_three_sets_of_the_same_day() -> None:
-    cases = sets_of_days([days_of(n, 1) for n in (2, 3, 4, 5)], "made")
+    cases = sets_of_days(single_days([days_of(n, 1) for n in (2, 3, 4, 5)], "made"), "made")
     assert [case.name for case in cases] == ["made, same day, days 0 to 1", "made, same day, days 2 to 2",
                                              "made, same day, days 3 to 3"]
     assert [len(case) for case in cases] == [5, 4, 5]
@@ -81,7 +83,7 @@ def test_days_apart_are_pooled_in_three_sets_of_the_same_day() -> None:
 
 
 def test_long_series_are_judged_on_next_days() -> None:
-    first, second = sets_of_days([days_of(2, 16)], "made")
+    first, second = sets_of_days(single_days([days_of(2, 16)], "made"), "made")
     assert (first.name, second.name) == ("made, next day, days 14 to 14", "made, next day, days 15 to 15")
     assert second.history is not None
     np.testing.assert_array_equal(second.history[:, -1], first.day)
@@ -89,8 +91,38 @@ def test_long_series_are_judged_on_next_days() -> None:
 
 def test_usage_without_a_day_is_refused() -> None:
     with pytest.raises(ValueError, match="usage of made must cover 80 % of a day"):
-        sets_of_days([UsageGrid(np.arange(1), np.full((1, 288), np.nan, np.float32), None, np.ones(1), np.ones(1), 0,
-                                300, DayClock())], "made")
+        single_days([UsageGrid(np.arange(1), np.full((1, 288), np.nan, np.float32), None, np.ones(1), np.ones(1), 0,
+                               300, DayClock())], "made")
+
+
+def test_each_day_is_placed_by_itself_and_belongs_to_its_month() -> None:
+    entries = (Entry("best-fit", "peak"), Entry("violation-fit", "past-7"))
+    grid = replace(days_of(40, 17), start_s=1_375_056_000)  # 2013-07-29 00:00 UTC
+    days = single_days([grid], "made")
+    assert [case.date for case in days] == ["2013-08-12", "2013-08-13", "2013-08-14"]
+    found = run_days(days, entries, range(2))
+    assert found["month"].tolist() == ["2013-08"] * 6
+    second = found[found["day"] == "2013-08-13"].set_index("label")
+    alone = run_orders(days[1], Setting(40, 4), entries, range(2), is_redrawn=False)
+    for entry in entries:
+        own = alone[alone["label"] == entry.label]["severity_pct"].mean()
+        assert second.loc[entry.label, "severity_pct"] == own
+    undated = run_days(single_days([days_of(40, 15)], "made"), entries, range(1))
+    assert set(undated["day"]) == {"made, day 14"} and set(undated["month"]) == {"all"}
+
+
+def test_days_won_by_hand() -> None:
+    """Three days of July, one of August: b is below a on one and above it on one, and equal on one."""
+    severity = {"a": (2.0, 2.0, 2.0, 3.0), "b": (1.0, 2.0, 6.0, 1.0)}
+    days = pd.DataFrame([{"day": f"2013-{month}-{k}", "month": f"2013-{month}", "n_requests": 10, "label": label,
+                          "severity_pct": values[k]}
+                         for label, values in severity.items() for k, month in enumerate(("07", "07", "07", "08"))])
+    daily, months = days_sections(days, "a", "c")
+    assert daily.rows[2] == ("2013-07-2", "10", "2.00", "6.00")
+    assert months.rows == (("2013-07", "a", "3", "-", "-", "2.00", "2.00"),
+                           ("2013-07", "b", "3", "1", "1", "3.00", "2.00"),
+                           ("2013-08", "a", "1", "-", "-", "3.00", "3.00"),
+                           ("2013-08", "b", "1", "1", "0", "1.00", "1.00"))
 
 
 def test_presets_of_usage_take_readers_of_usage(tmp_path: Path) -> None:
@@ -123,3 +155,16 @@ def test_the_preset_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "optimal" in out
     assert "squares:true-wave" in out
     assert np.count_nonzero([line.startswith("│ random") for line in out.splitlines()]) == 2
+
+
+@pytest.mark.slow
+def test_real_days_are_also_placed_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.flows.evaluations.period_presets.usage_grids",
+                        lambda reader, path: [days_of(30, 17)])
+    config = load_settings(CompareConfig, None, preset="period-b", trace=tmp_path, reader="bitbrains", n_seeds=2,
+                           store=tmp_path / "store")
+    assert run_period_b(config) == 0
+    out = capsys.readouterr().out
+    assert "Severity of single days, %" in out and "Days won" in out
+    assert "3 days, each by itself" in " ".join(out.split())
