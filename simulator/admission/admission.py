@@ -15,8 +15,11 @@ from sojourn.simulator.admission.decisions import REASONS
 from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs
 from sojourn.simulator.admission.journal import JOURNAL, Journal, read_journal
 from sojourn.simulator.admission.power_profile import PowerProfile
-from sojourn.simulator.admission.saved_state import MARK, Rules, read_state, write_state
+from sojourn.simulator.admission.saved_state import MARK, Rules, journal_seed, read_state, write_state
 from sojourn.simulator.whole_numbers import is_whole
+
+N_NAME_MAX = 65_536
+"""Of a job's name, characters: a line of the journal holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,11 @@ class Admission:
     def offer(self, job: Job) -> Answer:
         """Decides on a job; if it is accepted, its cores are taken.
 
-        Refused with ValueError, without any effect: what AdmissionJobs refuses, and a submission before that of the
-        job before, for what was free then is forgotten.
+        Refused with ValueError, without any effect: what AdmissionJobs refuses, a submission before that of the job
+        before, for what was free then is forgotten, and a name of more than 65,536 characters.
         """
+        if not isinstance(job.name, str) or len(job.name) > N_NAME_MAX:
+            raise ValueError(f"name must be text of at most {N_NAME_MAX:,} characters, got {repr(job.name)[:80]}")
         one = AdmissionJobs(np.array([job.submission_s]), np.array([job.processing_s]), np.array([job.cores]),
                             np.array([job.deadline_s]), (job.name,))
         with self._lock:
@@ -210,7 +215,7 @@ class Admission:
             write_state(Path(folder), self.rules, counts, jobs, self._cores.state(),
                         None if journal is None else JOURNAL)
             if journal is not None:
-                journal.begin(0)
+                journal.begin(0, journal_seed(Path(folder)))
 
     @classmethod
     def open(cls, folder: str | Path, n_cores: int, allocation: str = "best-fit", *, acceptance: str = "greedy",
@@ -232,7 +237,8 @@ class Admission:
                     raise ValueError(f"rules must be those of {path}, {machine.rules}, got {rules}")
             else:
                 machine.save(path)
-            journal.begin(read_journal(path / JOURNAL)[1])
+            read = read_journal(path / JOURNAL, journal_seed(path))
+            journal.begin(read.n_bytes, read.crc)
         except BaseException:
             journal.close()
             raise
@@ -260,23 +266,33 @@ class Admission:
         """
         rules, counts, jobs, state = read_state(Path(folder))
         # the saved table has the power that is to come; the profile itself is not needed any more
-        machine = cls(rules.n_cores, rules.allocation, acceptance=rules.acceptance, slack=rules.slack,
-                      is_backfilling=rules.is_backfilling, power=_NO_POWER if rules.has_power else None)
-        machine._cores.restore(state)
+        try:
+            machine = cls(rules.n_cores, rules.allocation, acceptance=rules.acceptance, slack=rules.slack,
+                          is_backfilling=rules.is_backfilling, power=_NO_POWER if rules.has_power else None)
+            machine._cores.restore(state)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{Path(folder) / MARK}: {error}") from error
         machine.rules = rules
         machine.now_s, machine.n_offered, machine.n_accepted = (counts[name] for name in (
             "now_s", "n_offered", "n_accepted"))
         machine._jobs = [Planned(name, start_s, end_s, tuple(cores), deadline_s)
                          for name, start_s, end_s, cores, deadline_s in jobs]
-        for entry in read_journal(Path(folder) / JOURNAL)[0]:
-            if entry[0] != "offer":
-                machine._replan(*entry)
-                continue
-            answer = machine.offer(Job(*entry[1]))
-            if [answer.is_accepted, answer.start_s] != entry[2:]:
-                raise ValueError(f"{folder}: the journal's answer to job {entry[1][4]} must be {entry[2:]}, got "
-                                 f"{[answer.is_accepted, answer.start_s]}")
+        file = Path(folder) / JOURNAL
+        for line, entry in enumerate(read_journal(file, journal_seed(Path(folder))).entries, 1):
+            try:
+                machine._again(entry)
+            except ValueError as error:
+                raise ValueError(f"{file}: line {line}: {error}") from error
         return machine
+
+    def _again(self, entry: list[Any]) -> None:
+        if entry[0] != "offer":
+            self._replan(*entry)
+            return
+        answer = self.offer(Job(*entry[1]))
+        if [answer.is_accepted, answer.start_s] != entry[2:]:
+            raise ValueError(f"the answer to job {entry[1][4]!r} must be {entry[2:]}, got "
+                             f"{[answer.is_accepted, answer.start_s]}")
 
 
 _NO_POWER = PowerProfile(np.array([0]), np.array([0]), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.features.inflated import inflated_bytes
 from sojourn.publishing import publish_files
+from sojourn.simulator.admission.jobs import MAX_TIME_S
+from sojourn.simulator.whole_numbers import is_whole
 
 FORMAT, FORMAT_VERSION = "sojourn-admission", 2
 MARK, ARRAY = "admission.json", "state.npy"
+N_BYTES_MAX = 1 << 30
 COUNTS = ("now_s", "n_offered", "n_accepted")
 
 
@@ -44,6 +49,8 @@ def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], jobs: Seq
                               "counts": dict(counts), "jobs": list(jobs), "sha256": {ARRAY: _sha256(array)}}
     header["sha256"]["header"] = _header_hash(header)
     text = json.dumps(header, indent=1, sort_keys=True) + "\n"
+    if max(len(text), len(array)) > N_BYTES_MAX:
+        raise ValueError(f"jobs must take at most {N_BYTES_MAX >> 20} MiB, got {max(len(text), len(array)) >> 20}")
     empty = {} if journal is None else {journal: b""}
     publish_files(folder, {ARRAY: array, MARK: text.encode(), **empty}, MARK, others=())
 
@@ -54,23 +61,52 @@ def read_state(folder: Path) -> tuple[Rules, dict[str, int], list[list[Any]], np
     if not mark.is_file():
         raise FileNotFoundError(f"{folder} must hold {MARK}, got none")
     try:
-        header = json.loads(mark.read_bytes())
+        header = json.loads(inflated_bytes(mark, N_BYTES_MAX))
         version = (header["format"], header["format_version"])
-        hashes = dict(header["sha256"])
+        hashes = header["sha256"]
         found = _header_hash(header)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{mark} must be the header of an admission, got {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{mark} must be the header of an admission, got {type(error).__name__}: {error}") from error
     if version != (FORMAT, FORMAT_VERSION):
-        raise ValueError(f"{mark} must be of {FORMAT} {FORMAT_VERSION}, got {version[0]} {version[1]}")
+        raise ValueError(f"{mark} must be of {FORMAT} {FORMAT_VERSION}, got "
+                         f"{str(version[0])[:80]} {str(version[1])[:80]}")
     if hashes.get("header") != found:
-        raise ValueError(f"{mark}: sha256 must be {hashes.get('header')}, got {found}")
-    content = file.read_bytes()
+        raise ValueError(f"{mark}: sha256 must be {str(hashes.get('header'))[:80]}, got {found}")
+    if not file.is_file():
+        raise FileNotFoundError(f"{folder} must hold {ARRAY}, got none")
+    content = inflated_bytes(file, N_BYTES_MAX)
     if _sha256(content) != hashes.get(ARRAY):
-        raise ValueError(f"{file}: sha256 must be {hashes.get(ARRAY)} ({MARK}), got {_sha256(content)}")
-    with io.BytesIO(content) as stream:
-        state = np.load(stream, allow_pickle=False)
-    counts = {name: int(header["counts"][name]) for name in COUNTS}
-    return Rules(**header["rules"]), counts, header["jobs"], state
+        raise ValueError(f"{file}: sha256 must be {str(hashes.get(ARRAY))[:80]} ({MARK}), got "
+                         f"{_sha256(content)}")
+    try:
+        with io.BytesIO(content) as stream:
+            state = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, MemoryError, EOFError, OverflowError) as error:
+        raise ValueError(f"{file} must be an array, got {error}") from error
+    try:
+        rules, jobs = Rules(**header["rules"]), header["jobs"]
+        counts = {name: header["counts"][name] for name in COUNTS}
+        is_good = all(is_whole(each, 0, 2**62) for each in counts.values()) and all(
+            _is_job(job, rules.n_cores) for job in jobs)
+        # each core that is always on stands in the array, so a lie about their number takes no memory
+        is_good = is_good and is_whole(rules.n_cores, 1, MAX_TIME_S) and (
+            rules.has_power or rules.n_cores <= state.shape[-1])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        is_good = False
+    if not is_good:
+        raise ValueError(f"{mark} must hold rules, counts and jobs that fit its array, got others")
+    return rules, counts, jobs, state
+
+
+def _is_job(row: Any, n_cores: int) -> bool:
+    name, start_s, end_s, cores, deadline_s = row
+    return isinstance(name, str) and all(is_whole(each, 0, 2**62) for each in (start_s, end_s, deadline_s)) and all(
+        is_whole(core, 0, n_cores) for core in cores)
+
+
+def journal_seed(folder: Path) -> int:
+    """What a journal goes on from, so that one of another state is refused: CRC-32 of the header."""
+    return zlib.crc32((folder / MARK).read_bytes())
 
 
 def _header_hash(header: Mapping[str, Any]) -> str:

@@ -258,7 +258,7 @@ def test_each_answer_is_in_the_journal_wherever_it_is_cut(tmp_path: Path) -> Non
         expected = states[content[:n_bytes].count(b"\n")]
         assert (again.n_offered, again.now_s, planned(again), again._cores.state().tolist()) == expected
     file.write_bytes(content[:9] + b"0" + content[10:])
-    with pytest.raises(ValueError, match=r"journal\.log: line 1 must match its CRC-32"):
+    with pytest.raises(ValueError, match=r"journal\.log: line 1 must end and match its CRC-32"):
         Admission.load(tmp_path / "state")
 
 
