@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sojourn.publishing import publish_files
+from sojourn.publishing import FRESH, OLD, publish_files
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
 from sojourn.serving.usage import USAGE_FILES, load_usage
 
+_PULL = "pull."
 _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]*))")
 
 
@@ -95,7 +96,7 @@ def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
     """
     target = folder.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _swept(target), tempfile.TemporaryDirectory(prefix=f".{target.name}.pull.", dir=target.parent) as fresh:
+    with _swept(target), tempfile.TemporaryDirectory(prefix=f".{target.name}.{_PULL}", dir=target.parent) as fresh:
         fetched = registry.fetch(name, version, Path(fresh))
         files = USAGE_FILES if (fetched / USAGE_FILES[0]).is_file() else FILES
         found = load_usage(fetched).version if files == USAGE_FILES else Predictor.load(fetched).version
@@ -161,7 +162,8 @@ def _swept(target: Path) -> Iterator[None]:
     try:
         with suppress(OSError):  # another is at work; or a file system without locks on folders
             fcntl.flock(parent, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left = re.compile(rf"\.{re.escape(target.name)}\.(?:pull\.|old\.)?[a-z0-9_]{{8}}")
+            left = re.compile(rf"\.{re.escape(target.name)}\.(?:{'|'.join(map(re.escape, (_PULL, FRESH, OLD)))})?"
+                              "[a-z0-9_]{8}")
             for path in target.parent.iterdir():
                 if left.fullmatch(path.name):
                     shutil.rmtree(path, ignore_errors=True)

@@ -105,7 +105,8 @@ def _sweep(store: Path, tracker: Tracker) -> None:
     for path in (store / "artifacts").glob(f"{PROBE}*"):
         _remove_if_older(path, since)
     candidates = [path for path in (store / CANDIDATES).glob("[!.]*") if path.is_dir()]
-    for folder in (*(store / part for part in _FOLDERS), *candidates):
+    monitored = (store / "monitor").glob("[!.]*")
+    for folder in (*(store / part for part in _FOLDERS), *candidates, *monitored):
         for path in folder.glob(".*"):
             if _TEMPORARY.fullmatch(path.name):
                 _remove_if_older(path, since)

@@ -24,7 +24,9 @@ _AT_FDCWD, _EXCHANGE = -100, 2
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 """No room on the disk, in a file or in a quota."""
-_FRESH, _LEFT_S = "fresh.", 3_600
+FRESH, OLD = "fresh.", "old."
+"""What follows `.NAME.` in the names of temporary folders beside a target; then come 8 letters."""
+_LEFT_S = 3_600
 _HAS_FOLDER_FILES = hasattr(os, "O_DIRECTORY")
 """Whether a folder can be opened, and so flushed: not on Windows."""
 
@@ -97,7 +99,7 @@ def publish_files(target: Path, contents: Mapping[str, bytes], mark: str,
         raise ValueError(f"{target} must hold nothing but {', '.join(sorted(known))}, got {odd[0]!r}")
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.{_FRESH}", dir=target.parent))
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.{FRESH}", dir=target.parent))
     try:
         for name, content in contents.items():
             with naming(target / name):
@@ -124,7 +126,7 @@ def publish_folder(fresh: Path, target: Path, mark: str) -> None:
         sync(target.parent)  # before the older one is deleted
         shutil.rmtree(fresh, ignore_errors=True)
     else:
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.{OLD}", dir=target.parent))
         target.rename(old / "was")
         fresh.rename(target)
         sync(target.parent)
@@ -150,7 +152,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 def _sweep(target: Path) -> None:
     """Remove temporary folders that killed calls left beside the target; a call takes seconds, not an hour."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}.{_FRESH}*"):
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{FRESH}*"):
         try:
             if time.time() - left.stat().st_mtime > _LEFT_S:
                 shutil.rmtree(left, ignore_errors=True)

@@ -144,6 +144,19 @@ def test_a_file_of_the_users_beside_a_bundle_is_not_removed_by_the_next_version(
     assert _siblings(folder) == ["served"]
 
 
+def test_what_a_pull_left_that_was_killed_while_it_published_goes_with_the_next(
+        made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, folder = MemoryRegistry(made), tmp_path / "served"
+    with monkeypatch.context() as patched:  # as after a kill: nothing is cleaned
+        patched.setattr("sojourn.publishing.shutil.rmtree", lambda *_, **__: None)
+        patched.setattr("sojourn.publishing.sync_tree", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pull(registry, NAME, 1, folder)
+    assert _siblings(folder) != []
+    pull(registry, NAME, 1, folder)
+    assert _siblings(folder) == ["served"]
+
+
 def test_what_a_killed_pull_left_goes_with_the_next_and_what_another_uses_stays(made: Made, tmp_path: Path) -> None:
     registry, folder = MemoryRegistry(made), tmp_path / "served"
     left = [tmp_path / name for name in (".served.pull.abcd1234", ".served.zz_9zz_9", ".served.old.abcd1234")]

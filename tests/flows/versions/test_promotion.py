@@ -230,6 +230,7 @@ tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts",
 parent = tracker.start("parent", {{}})
 print(parent, tracker.start("child", {{}}, parent), flush=True)
 (store / "features").mkdir()
+(store / "monitor" / "made").mkdir(parents=True)
 (store / "artifacts" / parent / "artifacts" / "bundle").mkdir(parents=True)
 for name in ("metrics.csv", "bundle/.artifact.uploading.zvt74ug_"):
     (store / "artifacts" / parent / "artifacts" / name).write_text("half")
@@ -239,7 +240,8 @@ for name in {left!r}:
 os.kill(os.getpid(), signal.SIGKILL)
 """
 LEFT = ("features/.rows.parquet.0123456789abcdef0123456789abcdef", ".overview.png.0123456789abcdef0123456789abcdef",
-        ".mlflow.db.0123456789abcdef0123456789abcdef-journal")
+        ".mlflow.db.0123456789abcdef0123456789abcdef-journal",
+        "monitor/made/.alarms.json.0123456789abcdef0123456789abcdef")
 NOT_OURS = (".env.0123456789abcdef0123456789abcdef", ".gitignore", "features/.keep", "features/rows.parquet")
 
 
