@@ -16,14 +16,15 @@ from sojourn.flows.annotation.limit_table import limit_table, table_coverage
 from sojourn.flows.annotation.replayed import Replayed
 from sojourn.serving import load_bundle
 
-_N_NAMED = 3
+_N_NAMED, _N_SIGNS_MAX = 3, 80
+"""Of a list of names: how many, and how much of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all.
 
-    requests: that have not started, in place of those that run; None = those that run.
+    requests: that have not started, by where they stand, in place of those that run; None = those that run.
     at_most_s: no bound is longer, from the request's start; None = no such cap. is_any_kind: pods of all controllers
     are protected, and not those of jobs alone.
     """
@@ -33,7 +34,7 @@ class Order:
     level: float
     ids: frozenset[str] | None = None
     is_corrected: bool = False
-    requests: tuple[Mapping[str, Any], ...] | None = None
+    requests: Mapping[str, Mapping[str, Any]] | None = None
     at_most_s: int | None = None
     is_any_kind: bool = False
 
@@ -72,7 +73,8 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     if order.ids is not None:
         gone = sorted(order.ids - {each for bound in bounds for each in (bound.request_id, bound.name)})
         if gone:
-            said.append(f"warning   {len(gone):,} of --only are not among them: {', '.join(gone[:_N_NAMED])}")
+            names = ", ".join(map(_shown, gone[:_N_NAMED]))
+            said.append(f"warning   {len(gone):,} of --only are not among them: {names}")
         bounds = [bound for bound in bounds if order.ids & {bound.request_id, bound.name}]
     consumer = CONSUMERS[order.consumer]
     bounds = _limited(order, consumer, replayed.trace, bounds, said)
@@ -80,10 +82,14 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     strange = [bound.name for bound, line in zip(bounds, lines, strict=True) if line is None]
     if strange:
         said.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs names of "
-                    f"{consumer.names}: {', '.join(map(repr, strange[:_N_NAMED]))}")
+                    f"{consumer.names}: {', '.join(repr(name)[:_N_SIGNS_MAX] for name in strange[:_N_NAMED])}")
     kept = tuple(line for line in lines if line is not None)
     return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
                      "" if report.is_enough else report.faults[0])
+
+
+def _shown(name: str) -> str:
+    return name[:_N_SIGNS_MAX] if name.isprintable() else repr(name)[:_N_SIGNS_MAX]
 
 
 def _limited(order: Order, consumer: Consumer, trace: Trace, bounds: Sequence[Bound], said: list[str]) -> list[Bound]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,28 +54,34 @@ def total_bounds(table: CurveTable, level: float, uptime_s: np.ndarray | float) 
     return np.asarray(uptime_s + np.maximum(table.quantile(level, uptime_s), 1.0), np.float64)
 
 
-def coming_bounds(replayed: Replayed, requests: Sequence[Mapping[str, Any]], level: float, asked: float) -> list[Bound]:
+def coming_bounds(replayed: Replayed, requests: Mapping[str, Mapping[str, Any]], level: float,
+                  asked: float) -> list[Bound]:
     """A bound of each request that has not started, asked for at the trace's horizon, in their order.
 
-    requests: columns that the bundle reads, and `request_id`. level, asked: see `running_bounds`. ValueError for an
-    unknown column, a wrong type, and an id that is missing or there twice.
+    requests: by where each stands, columns that the bundle reads, and `request_id`. level, asked: see
+    `running_bounds`. ValueError naming the place of an unknown column, a wrong type, and an id that is missing or
+    there twice.
     """
     if not requests:
         return []
     encoder, now_s = replayed.bundle.schema.encoder, replayed.trace.horizon_s
-    ids: list[str] = []
+    ids: dict[str, str] = {}
     features = []
-    for number, request in enumerate(requests, 1):
+    for place, request in requests.items():
         name = request.get("request_id")
         if not isinstance(name, str) or not name or name in ids:
-            raise ValueError("request_id must be text and differ from request to request, got "
-                             f"{name!r} in line {number}")
-        ids.append(name)
-        known = encoder.parse({column: value for column, value in request.items() if column != "request_id"})
-        features.append(encoder.encode(known, now_s, replayed.history))
+            first = f", as in {ids[name]}" if isinstance(name, str) and name in ids else ""
+            raise ValueError(f"{place}: request_id must be text and differ from request to request, got "
+                             f"{repr(name)[:80]}{first}")
+        ids[name] = place
+        try:
+            known = encoder.parse({column: value for column, value in request.items() if column != "request_id"})
+            features.append(encoder.encode(known, now_s, replayed.history))
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
     total_s = total_bounds(replayed.table(np.array(features)), level, 0.0)
     return [Bound(name, asked, 0, int(total), None, name, _kind(request.get("kind")))
-            for name, total, request in zip(ids, total_s, requests, strict=True)]
+            for name, total, request in zip(ids, total_s, requests.values(), strict=True)]
 
 
 def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound]:

@@ -94,13 +94,13 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
     return trace
 
 
-def _requests(file: Path) -> tuple[dict[str, Any], ...]:
+def _requests(file: Path) -> dict[str, dict[str, Any]]:
     from sojourn.features.inflated import text_of
 
     found = json_objects(text_of(file), f"{file}: line")
     if not found:
         raise ValueError(f"requests must be a file with one JSON object a line, got an empty one: {str(file)!r}")
-    return tuple(found)
+    return found
 
 
 def _ids(file: Path) -> frozenset[str]:

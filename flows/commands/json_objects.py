@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 
-def json_objects(text: str, what: str) -> list[dict[str, Any]]:
-    """The objects of the lines of a text that are not blank. what: stands before the line's number in an error.
+def json_objects(text: str, what: str) -> dict[str, dict[str, Any]]:
+    """The objects of the lines of a text that are not blank, each by its place: `what` and the line's number.
 
     >>> json_objects('{"a": 1}\\n\\n7', "request")
     Traceback (most recent call last):
     ValueError: request 3 must be a JSON object, got '7'
     """
-    found = []
+    found = {}
     for number, line in enumerate(text.split("\n"), 1):  # JSON's texts may hold other signs that end lines
         if not line.strip():
             continue
@@ -25,7 +25,7 @@ def json_objects(text: str, what: str) -> list[dict[str, Any]]:
             raise ValueError(f"{what} {number} must be a JSON object, got {line[:80]!r} ({error})") from error
         if not isinstance(document, dict):
             raise ValueError(f"{what} {number} must be a JSON object, got {line[:80]!r}")
-        found.append(document)
+        found[f"{what} {number}"] = document
     return found
 
 

@@ -63,4 +63,4 @@ def _requests(request: str) -> list[dict[str, Any]]:
         except OSError as error:
             raise ValueError(f"request must be a JSON object or the path of a file of them, got {request[:80]!r} "
                              f"({error.strerror})") from error
-    return json_objects(text if text != request else text.replace("\n", " "), "request")
+    return list(json_objects(text if text != request else text.replace("\n", " "), "request").values())

@@ -14,6 +14,8 @@ from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, 
 
 MOST_CORES = 10_000_000
 """Of a machine: each core that is on has a place in tables."""
+MOST_POWERED = 1_000_000
+"""With a power profile: each core that is on has intervals of its own."""
 _MOST_SLACK = 1_000_000
 _GREEDY = ("greedy",)
 _NOT_SWEPT = frozenset({"policies", "allocations", "is_backfilled", "slacks", "sigma", "mean", "cores", "core_limit",
@@ -152,6 +154,8 @@ class AdmitConfig(TraceSettings):
         if self.power is None:
             return None
         profile = read_power_profile(self.power, busy_w=self.busy_w)
+        if profile.most_cores > MOST_POWERED:
+            raise ValueError(f"{self.power}: cores must be at most {MOST_POWERED:,}, got {profile.most_cores:,}")
         return profile.repeated(3) if self.is_power_repeated else profile
 
 

@@ -113,14 +113,14 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
     ([2, 10], 7200)
     """
     try:
-        lines = list(csv.reader(io.StringIO(text_of(Path(path), N_BYTES_MAX), newline="")))
+        lines = list(csv.reader(io.StringIO(text_of(Path(path), N_BYTES_MAX), newline=""), strict=True))
     except csv.Error as error:
         raise ValueError(f"{path} must be a CSV file, got {error}") from error
     header = [name.strip() for name in lines[0]] if lines else []
     amounts = [name for name in header if name in _COLUMNS]
     if header.count("time_s") != 1 or len(amounts) != 1:
         raise ValueError(f"{path}: columns must be time_s and one of cores and watts, each once, got "
-                         f"{', '.join(header) or 'none'}")
+                         f"{', '.join(map(_shown, header))[:200] or 'none'}")
     column = amounts[0]
     time, amount = (_numbers(lines, header, name, path) for name in ("time_s", column))
     if len(time) == 0:
@@ -142,6 +142,10 @@ def read_power_profile(path: str | Path, *, busy_w: float | None = None,
         raise ValueError(f"{path}: {error}") from error
 
 
+def _shown(name: str) -> str:
+    return name if name.isprintable() else repr(name)
+
+
 def _numbers(lines: list[list[str]], header: list[str], name: str, path: str | Path) -> np.ndarray:
     """A column; its line stands in an error."""
     found = []
@@ -156,6 +160,6 @@ def _numbers(lines: list[list[str]], header: list[str], name: str, path: str | P
         except ValueError:
             value = math.nan
         if not math.isfinite(value) or value < 0:
-            raise ValueError(f"{path}: {name} must be a number of at least 0, got {text!r} (line {number})")
+            raise ValueError(f"{path}: {name} must be a number of at least 0, got {text[:80]!r} (line {number})")
         found.append(value)
     return np.array(found)

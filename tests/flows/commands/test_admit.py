@@ -53,8 +53,8 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
 @pytest.mark.parametrize(("given", "words"), [
     (("--policy", "first"), "policy must be one of greedy, threshold, got 'first'"),
     (("--allocation", "worst"), "allocation must be one of balanced, best-fit, min-idle, got 'worst'"),
-    (("--slack", "-0.5"), "slack must be finite and at least 0, got -0.5"),
-    (("--slack", "nan"), "slack must be finite and at least 0, got nan"),
+    (("--slack", "-0.5"), "slack must be in 0..1,000,000, got -0.5"),
+    (("--slack", "nan"), "slack must be in 0..1,000,000, got nan"),
     (("--policy", "threshold", "--core-limit", "1", "--slack", "1.5"),
      "slack must be above 0 and at most 1 with threshold acceptance, got 1.5"),
     (("--policy", "threshold", "--core-limit", "1", "--slack", "0"),
@@ -67,15 +67,22 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
     (("--power", "POWER", "--cores", "3"), "cores must not be given with a power profile"),
     (("--power", "POWER"), "power.csv: rows must have equal distances, got 10800 after 3600"),
     (("--power", "MISSING"), "No such file"),
+    (("--power", "WIDE"), "wide.csv: cores must be at most 1,000,000, got 2,000,000"),
+    (("--power", "OWN"), "Is a directory"),
+    (("--cores", "10000001"), "cores must be valid: Input should be less than or equal to 10000000, got 10000001"),
+    (("--sigma", "inf"), "sigma must be valid: "), (("--busy-w", "inf"), "busy_w must be valid: "),
+    (("--n-draws", "9" * 18), "n_draws must be valid: "), (("--slack", "1e300"), "slack must be in 0..1,000,000"),
     (("--core-limit", "1", "--out", "OWN"), "out must be new, empty or a folder with admission.csv"),
 ])
 def test_bad_input_ends_with_code_2_and_one_line(tmp_path: Path, given: tuple[str, ...], words: str,
                                                  new_store: Callable[[Path], Path]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 60)
     (tmp_path / "power.csv").write_text("time_s,cores\n0,4\n3600,2\n10800,3\n")
+    (tmp_path / "wide.csv").write_text("time_s,cores\n0,2000000\n")
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "letter.txt").write_text("mine")
-    paths = {"POWER": tmp_path / "power.csv", "MISSING": tmp_path / "none.csv", "OWN": tmp_path / "own"}
+    paths = {"POWER": tmp_path / "power.csv", "MISSING": tmp_path / "none.csv", "OWN": tmp_path / "own",
+             "WIDE": tmp_path / "wide.csv"}
     code, _, error = _run(log, "--reader", "swf", "--store", new_store(tmp_path / "store"),
                           *(paths.get(each, each) for each in given))
     assert code == 2
