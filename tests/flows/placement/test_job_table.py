@@ -161,10 +161,14 @@ def test_a_job_that_runs_since_before_the_day_has_a_start_below_0(tmp_path: Path
 
 
 def test_a_start_is_read_once_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
+    read: list[tuple[str, str]] = []
     whole = job_table._number
-    monkeypatch.setattr(job_table, "_number", lambda name, title, *rest: (read.append((name, title)),
-                                                                          whole(name, title, *rest))[1])
+
+    def counted(name: str, title: str, value: object, least: float) -> float:
+        read.append((name, title))
+        return whole(name, title, value, least)
+
+    monkeypatch.setattr(job_table, "_number", counted)
     read_jobs(table(tmp_path, "a,0,0,600,4000,2,,-3500", "b,0,60,600,90,2,,5", head=HEAD_AGAIN))
     assert [name for name, title in read if title == "started_s"] == ["a", "b"]
 
