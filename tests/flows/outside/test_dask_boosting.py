@@ -111,7 +111,7 @@ def _wait_until_connected(ports: set[int]) -> None:
     import psutil
 
     until_s = time.monotonic() + 300
-    while not any(each.status == psutil.CONN_ESTABLISHED and each.laddr.port in ports
+    while not any(each.status == psutil.CONN_ESTABLISHED and each.laddr and each.laddr.port in ports
                   for each in psutil.net_connections("tcp4")):
         if time.monotonic() > until_s:
             raise TimeoutError("the ranks must connect within 300 s")
