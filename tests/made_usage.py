@@ -41,6 +41,6 @@ def made_section(folder: Path, about: dict[str, object] | None = None, clock: Da
 
 def rehash(folder: Path) -> None:
     """Make the manifest vouch for what the files hold now."""
-    manifest = {"format_version": 1, "sha256": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    manifest = {"format_version": 3, "sha256": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
                                                 for name in ("usage.json", "usage.npz")}}
     (folder / "MANIFEST.json").write_text(json.dumps(manifest))

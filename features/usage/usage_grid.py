@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,3 +55,37 @@ class UsageGrid:
     def time_s(self) -> np.ndarray:
         """Begin of each step on the trace's clock, int64 (n_steps,)."""
         return self.start_s + self.step_s * np.arange(self.cpu.shape[1], dtype=np.int64)
+
+    def on_local_clock(self) -> UsageGrid:
+        """The same samples by the clock on the wall: times are local seconds since 1970, and `clock` is `DayClock()`.
+
+        So a day has 24 hours at each change of daylight saving. Where the clock goes forward, an hour has no samples;
+        where it goes back, a step has the mean of both its times.
+
+        >>> cpu = np.arange(4, dtype=np.float32)[None, :]
+        >>> zurich = DayClock(0, "Europe/Zurich")  # at 1_711_846_800 the clock goes from 2:00 to 3:00
+        >>> grid = UsageGrid(np.array([7]), cpu, None, np.ones(1), np.ones(1), 1_711_845_000, 900, zurich)
+        >>> grid.on_local_clock().cpu.tolist()
+        [[0.0, 1.0, nan, nan, nan, nan, 2.0, 3.0]]
+        """
+        local_s = self.clock.local_s(self.time_s())
+        if not len(local_s):
+            return replace(self, clock=DayClock())
+        start_s = int(local_s.min())
+        columns = (local_s - start_s) // self.step_s
+        is_same = np.array_equal(columns, np.arange(len(columns)))
+        known, first, n_times = np.unique(columns, return_index=True, return_counts=True)
+        twice, earlier = known[n_times > 1], first[n_times > 1]
+
+        def laid(values: np.ndarray) -> np.ndarray:
+            if is_same:
+                return values
+            placed = np.full((len(values), int(columns.max()) + 1), np.nan, np.float32)
+            placed[:, columns] = values  # the later one of two
+            before, later = values[:, earlier], placed[:, twice]
+            placed[:, twice] = np.where(np.isnan(before), later,
+                                        np.where(np.isnan(later), before, (before + later) / 2))
+            return placed
+
+        return replace(self, cpu=laid(self.cpu), mem=None if self.mem is None else laid(self.mem), start_s=start_s,
+                       clock=DayClock())

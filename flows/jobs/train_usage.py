@@ -25,7 +25,7 @@ from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E40
 from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
 from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
 from sojourn.flows.stages.usage_by_file import stored_usage  # noqa: E402
-from sojourn.flows.stages.usage_fit import FittedUsage, fit_usage, judge_usage, usage_gates  # noqa: E402
+from sojourn.flows.stages.usage_fit import FittedUsage, Rules, choose_rules, fit_usage, judge_usage, usage_gates  # noqa: E402
 from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes  # noqa: E402
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
@@ -33,7 +33,7 @@ from sojourn.flows.versions.opening import open_store  # noqa: E402
 from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
 from sojourn.publishing import publish_files  # noqa: E402
 from sojourn.serving.bundle import MANIFEST  # noqa: E402
-from sojourn.serving.usage import load_usage, usage_files  # noqa: E402
+from sojourn.serving.usage import SEEN_S, load_usage, usage_files  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TrainedUsage:
 
 @job("train-usage")
 def train_usage(config: TrainUsageConfig) -> TrainedUsage:
-    """Judge on the last days, fit on all of them, and promote the section if its classes beat one margin."""
+    """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
     place = None if config.dask is None else config.store.resolve()  # workers see the store
@@ -61,26 +61,30 @@ def train_usage(config: TrainUsageConfig) -> TrainedUsage:
         grid = stored_usage(stream, opened, config.dask, Path(folder) / "usage", report).grid(step_s=config.step_s)
     for doubt in stream.report().doubts():
         console.print(doubt, soft_wrap=True)
+    with stage("choose the surplus before the last days"):
+        rules = choose_rules(grid, config.n_classes, config.seed)
     with stage("judge on the last days"):
-        scores = judge_usage(grid, config.n_classes, config.seed, config.n_threads)
+        scores = judge_usage(grid, rules, config.n_classes, config.seed, config.n_threads)
     with stage("fit"):
-        fitted = fit_usage(grid, config.n_classes, config.seed, config.n_threads)
+        fitted = fit_usage(grid, rules, config.n_classes, config.seed, config.n_threads)
     gates = usage_gates(scores)
     judged_on = JudgedOn(config.usage_trace.name, data_hash(grid), "the last days")
     tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
             JUDGED_TAG: judged_on.key, "code_version": __version__}
     what = f"{config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
     with tracker.run(f"train-usage {what}", tags) as run, stage("check and promote"):
-        folder_of_run = _write(config, run, grid, fitted, scores, tags)
+        folder_of_run = _write(config, run, grid, fitted, rules, scores, tags)
         sha256 = BundleBytes.read(folder_of_run).sha256
         source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),
                       stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
                         tracker.version_of(config.registered_name, CHAMPION), gates, what)
-        promotion = promote(tracker, config.store, judged, _card(config, scores), tags)
+        promotion = promote(tracker, config.store, judged, _card(config, rules, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:
         console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.found}", soft_wrap=True)
+    for line in _served(rules):
+        console.print(f"served  {line}", soft_wrap=True)
     console.print(f"{promotion.name} version {promotion.version} is {promotion.alias}\nsection  {section}",
                   soft_wrap=True)
     for step in promotion.next_steps:
@@ -97,11 +101,12 @@ def data_hash(grid: UsageGrid) -> str:
     return digest.hexdigest()
 
 
-def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, scores: Mapping[str, float],
-           tags: Mapping[str, str]) -> Path:
+def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, rules: Rules,
+           scores: Mapping[str, float], tags: Mapping[str, str]) -> Path:
     """The section in its run's folder, read back as a predictor would."""
     about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
                           "n_requests": len(grid)},
+             "surplus_rules": {resource: list(rules[resource]) for resource in fitted.classes},
              "metrics": {name: value for name, value in scores.items() if value == value}}
     files = usage_files(grid.clock, config.observed_s, fitted.classes, fitted.waves.request_ids,
                         fitted.waves.rows, about)
@@ -127,7 +132,14 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
     return source
 
 
-def _card(config: TrainUsageConfig, scores: Mapping[str, float]) -> str:
+def _served(rules: Rules) -> list[str]:
+    """Which surplus is served, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h, ...`."""
+    return [f"surplus of {resource}: " + ", ".join(f"{rule} after {seen_s // 3600} h" for rule, seen_s in
+                                                   zip(each, SEEN_S, strict=True)) for resource, each in rules.items()]
+
+
+def _card(config: TrainUsageConfig, rules: Rules, scores: Mapping[str, float]) -> str:
     lines = [f"Usage section of {config.usage_trace.name}: pulse waves of requests and workload classes.\n\n"]
+    lines += [f"- {line}\n" for line in _served(rules)]
     lines += [f"- {name}: {value:.4g}\n" for name, value in scores.items() if value == value]
     return "".join([*lines, "\n"])

@@ -19,6 +19,8 @@ _RUNNING_S = 3_600
 class ServedWaves:
     """Waves of the requests that run at a grid's end. rows: float64 (m, 20): expected use, then its upper level.
 
+    Their times are those of the clock on the wall (`UsageGrid.on_local_clock`).
+
     is_confirmed: bool (m,), whether the wave has a period.
     fits: of all requests of the grid with the paper's levels, for the figures.
     """
@@ -34,8 +36,10 @@ def served_waves(grid: UsageGrid, n_threads: int = 1) -> ServedWaves:
 
     Expected use has mean levels, the upper level p95 and p5 (`PeriodicitySettings`). A period is kept where the wave
     that was fitted without the last day is nearer to that day than a constant; else the request is served as
-    aperiodic, with its mean as expected use and the peak of its fit as upper level.
+    aperiodic, with its mean as expected use and the peak of its fit as upper level. A peak at 9:00 is one at 9:00 after
+    a change of daylight saving, too: all is fitted on the local clock.
     """
+    grid = grid.on_local_clock()
     upper, means = fit_waves(grid, n_threads=n_threads), fit_waves(grid, MEANS, n_threads=n_threads)
     is_confirmed = upper.is_periodic & _confirmed(grid, n_threads)
     n_last = max(1, _RUNNING_S // grid.step_s)
@@ -54,6 +58,7 @@ def judge_waves(grid: UsageGrid, n_threads: int = 1) -> dict[str, float]:
     there is one, the week before. `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the wave is
     nearer. `wave.share_periodic`, `wave.share_confirmed`: of all requests.
     """
+    grid = grid.on_local_clock()
     last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S
     if last_day_s < grid.start_s + 2 * DAY_S:
         return {}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sojourn.models.workload_class.centres import N_CLASSES, Centres, cluster, cluster_again
 from sojourn.models.workload_class.slot_maxima import SlotMaxima, covered, filled
 from sojourn.models.workload_class.surplus import QUANTILE, class_surplus
-from sojourn.serving.usage import WorkloadClasses
+from sojourn.serving.usage import CLASSES, SEEN_S, WorkloadClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,24 @@ class ClassModel:
     """What is served, and what the next day's clustering begins with.
 
     classes: of serving. clustered: centres, ids, and the class of each request it was learnt of. learnt_of: their ids.
+    hours: float64 (3 * 8 * 24,), the surplus of all requests whatever their class.
     """
 
     classes: WorkloadClasses
     clustered: Centres
     learnt_of: np.ndarray
+    hours: np.ndarray
+
+    def by(self, rules: Sequence[str]) -> ClassModel:
+        """The model whose surplus is that of the classes, or the class-free one, at each length of observation.
+
+        rules: of SURPLUS_RULES, one for each of SEEN_S.
+        """
+        surplus = self.classes.surplus.reshape(len(self.classes), len(SEEN_S), -1)
+        is_classes = np.array([rule == CLASSES for rule in rules])
+        served = np.where(is_classes[None, :, None], surplus, self.hours.reshape(1, len(SEEN_S), -1))
+        classes = replace(self.classes, surplus=served.reshape(len(self.classes), -1))
+        return replace(self, classes=classes)
 
 
 def fit_classes(seen: SlotMaxima, *, n_classes: int = N_CLASSES, quantile: float = QUANTILE, seed: int = 0,
@@ -46,6 +60,6 @@ def fit_classes(seen: SlotMaxima, *, n_classes: int = N_CLASSES, quantile: float
     own_means = np.where(np.isnan(own_means), full, own_means)
     means = np.zeros_like(clustered.centres)
     np.add.at(means, clustered.labels, own_means)
-    classes = WorkloadClasses(clustered.ids, clustered.centres, means / n_members[:, None],
-                              class_surplus(seen, clustered.centres, quantile), n_members)
-    return ClassModel(classes, clustered, seen.request_ids[is_used])
+    surplus, hours = class_surplus(seen, clustered.centres, quantile)
+    classes = WorkloadClasses(clustered.ids, clustered.centres, means / n_members[:, None], surplus, n_members)
+    return ClassModel(classes, clustered, seen.request_ids[is_used], hours)

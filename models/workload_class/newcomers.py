@@ -10,13 +10,14 @@ import numpy as np
 
 from sojourn.models.workload_class.class_model import ClassModel
 from sojourn.models.workload_class.slot_maxima import SlotMaxima
-from sojourn.serving.usage import N_SLOTS
+from sojourn.serving.usage import BY_HOURS, N_SLOTS, SEEN_S
 
 METHODS: Mapping[str, str] = MappingProxyType({
     "reservation": "all that was reserved",
     "own": "its own maximum so far",
     "class": "its class's centre, scaled by the own maximum (the paper's)",
     "combined": "its own maximum and its class's surplus",
+    "hours": "its own maximum and the surplus of all requests, moved to the over-reservation of `combined`",
     "margin": "its own maximum and one share for all requests, of the same over-reservation as `combined`",
 })  # fmt: skip
 _SLOTS_AN_HOUR = 4
@@ -76,16 +77,21 @@ def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours:
     if hours < 3:
         raise ValueError(f"hours must be at least 3, got {hours!r}")
     cases = [_case(model, seen, start, hours * _SLOTS_AN_HOUR) for model, seen, start in judged]
-    ids, own, used, centre, combined = (np.concatenate(each) for each in zip(*cases, strict=True))
+    ids, own, used, centre, combined, by_hours = (np.concatenate(each) for each in zip(*cases, strict=True))
     is_judged = ~np.isnan(used)
     wanted = _over(combined, used, is_judged).sum()
-    low, high = 0.0, 1.0
-    for _ in range(_N_HALVINGS):
-        middle = (low + high) / 2
-        is_less = _over(_raised(own, middle), used, is_judged).sum() < wanted
-        low, high = (middle, high) if is_less else (low, middle)
-    predicted = {"reservation": np.ones_like(used), "own": _raised(own, 0.0), "class": centre, "combined": combined,
-                 "margin": _raised(own, high)}
+
+    def of_equal_reservation(base: np.ndarray, low: float) -> np.ndarray:
+        high = 1.0
+        for _ in range(_N_HALVINGS):
+            middle = (low + high) / 2
+            is_less = _over(_raised(base, own, middle), used, is_judged).sum() < wanted
+            low, high = (middle, high) if is_less else (low, middle)
+        return _raised(base, own, high)
+
+    alone = np.repeat(own, N_SLOTS, axis=1)
+    predicted = {"reservation": np.ones_like(used), "own": alone, "class": centre, "combined": combined,
+                 "hours": of_equal_reservation(by_hours, -1.0), "margin": of_equal_reservation(alone, 0.0)}
     known, row = np.unique(ids, return_inverse=True)
 
     def summed(values: np.ndarray) -> np.ndarray:
@@ -98,7 +104,7 @@ def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours:
 
 
 def _case(model: ClassModel, seen: SlotMaxima, start: int, n_slots: int) -> tuple[np.ndarray, ...]:
-    """Ids, own maximum, use of the next 24 hours, and the predictions `class` and `combined` of each request."""
+    """Ids, own maximum, use of the next 24 hours, and the predictions `class`, `combined`, `hours` of each request."""
     now = start + n_slots
     history = seen.highest[:, start:now].astype(np.float64)
     following = np.full((len(seen), N_SLOTS), np.nan)
@@ -115,16 +121,19 @@ def _case(model: ClassModel, seen: SlotMaxima, start: int, n_slots: int) -> tupl
     classes = model.classes
     at = classes.nearest(profiles)
     slots = np.arange(now, now + N_SLOTS) % N_SLOTS
-    combined = classes.needs(at, own, np.full(len(own), n_slots * _SLOT_S), now % N_SLOTS, slots)
+    seen_s = np.full(len(own), n_slots * _SLOT_S)
+    combined = classes.needs(at, own, seen_s, now % N_SLOTS, slots)
+    by_hours = model.by([BY_HOURS] * len(SEEN_S)).classes.needs(at, own, seen_s, now % N_SLOTS, slots)
     centre = classes.centres[at]
     largest = np.where(np.isnan(profiles), 0.0, centre).max(axis=1)
     scaled = centre[:, slots] * (own / np.maximum(largest, _SMALLEST))[:, None]
     return seen.request_ids[is_used], own[:, None], following, np.minimum(scaled, np.maximum(own, 1.0)[:, None]), \
-        combined
+        combined, by_hours
 
 
-def _raised(own: np.ndarray, margin: float) -> np.ndarray:
-    return np.repeat(np.maximum(np.minimum(own + margin, 1.0), own), N_SLOTS, axis=1)
+def _raised(base: np.ndarray, own: np.ndarray, share: float) -> np.ndarray:
+    """A prediction moved by a share: at most the reservation, never below the own maximum."""
+    return np.maximum(np.minimum(base + share, 1.0), own)
 
 
 def _over(predicted: np.ndarray, used: np.ndarray, is_judged: np.ndarray) -> np.ndarray:

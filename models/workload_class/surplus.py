@@ -25,8 +25,10 @@ _SLOT_S = 900
 _BESIDE = 2
 
 
-def class_surplus(seen: SlotMaxima, centres: np.ndarray, quantile: float = QUANTILE) -> np.ndarray:
-    """Surplus of each class by length of observation, its end and hour of the day, float64 (k, 3 * 8 * 24), >= 0.
+def class_surplus(seen: SlotMaxima, centres: np.ndarray,
+                  quantile: float = QUANTILE) -> tuple[np.ndarray, np.ndarray]:
+    """Surplus by length of observation, its end and hour of the day, >= 0: of each class, float64 (k, 3 * 8 * 24), and
+    of all requests whatever their class, float64 (3 * 8 * 24,).
 
     seen: earlier requests. A window is one request's observation of a length of SEEN_S until one of N_ENDS times of one
     day; it belongs to the class that it would be identified as. What it used in the 24 hours after, minus its own
@@ -39,7 +41,7 @@ def class_surplus(seen: SlotMaxima, centres: np.ndarray, quantile: float = QUANT
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must be above 0 and below 1, got {quantile!r}")
     k = len(centres)
-    table = np.full((k, len(SEEN_S), N_ENDS, N_HOURS), np.nan)
+    table = np.full((k + 1, len(SEEN_S), N_ENDS, N_HOURS), np.nan)  # the last row: all requests
     after = np.full((len(seen), N_SLOTS), np.nan, np.float32)
     values = np.hstack([seen.highest, after])
     for i, seen_s in enumerate(SEEN_S):
@@ -50,14 +52,16 @@ def class_surplus(seen: SlotMaxima, centres: np.ndarray, quantile: float = QUANT
             labels = nearest_centre(profiles, centres)
             above = following - own[:, None]
             n_windows = np.bincount(labels, minlength=k)
-            table[n_windows < N_WINDOWS_MIN, i, end] = _by_hour(above, quantile)
+            is_few = np.append(n_windows < N_WINDOWS_MIN, True)
+            table[is_few, i, end] = _by_hour(above, quantile)
             for c in np.flatnonzero(n_windows >= N_WINDOWS_MIN):
                 table[c, i, end] = _by_hour(above[labels == c], quantile)
     table = np.maximum(table, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         highest = np.nan_to_num(np.nanmax(table, axis=(2, 3), keepdims=True), nan=1.0)
-    return np.where(np.isnan(table), highest, table).reshape(k, -1)
+    known = np.where(np.isnan(table), highest, table).reshape(k + 1, -1)
+    return known[:k], known[k]
 
 
 def _windows(values: np.ndarray, n_days: int, n_slots: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -24,19 +24,22 @@ from sojourn.serving.usage.usage_section import (
 )
 from sojourn.serving.usage.usage_waves import UsageWaves
 from sojourn.serving.usage.workload_classes import (
+    BY_HOURS,
+    CLASSES,
     N_ENDS,
     N_HOURS,
     N_SLOTS,
     OWN_AFTER_S,
     SEEN_S,
     SLOT_S,
+    SURPLUS_RULES,
     WorkloadClasses,
     nearest_centre,
 )
 
 __all__ = [
-    "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S", "SEEN_S", "SLOT_S",
-    "USAGE_FILES", "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave", "UsageAnswer", "UsageFollower",
-    "UsagePredictor", "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of", "check_usage_files", "load_usage",
-    "nearest_centre", "observed_s", "serve_section", "usage_files",
+    "BY_HOURS", "CLASSES", "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S",
+    "SEEN_S", "SLOT_S", "SURPLUS_RULES", "USAGE_FILES", "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave",
+    "UsageAnswer", "UsageFollower", "UsagePredictor", "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of",
+    "check_usage_files", "load_usage", "nearest_centre", "observed_s", "serve_section", "usage_files",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -65,6 +66,36 @@ class DayClock:
         if n_slots < 1 or DAY_S % n_slots:
             raise ValueError(f"n_slots must divide {DAY_S}, got {n_slots!r}")
         return self.local_s(time_s) % DAY_S // (DAY_S // n_slots)
+
+    def pieces(self, from_s: float, to_s: float) -> list[tuple[float, float, int]]:
+        """[from_s, to_s) cut where the clock on the wall is set: begin, end, and what makes a time within local.
+
+        >>> DayClock(0, "Europe/Zurich").pieces(1_711_843_200, 1_711_850_400)
+        [(1711843200, 1711846800, 3600), (1711846800, 1711850400, 7200)]
+        """
+        if self.timezone == "UTC":
+            return [(from_s, to_s, self.start_unix_s)]
+        begin, end = math.floor(from_s), math.ceil(to_s)
+        days = np.append(np.arange(begin, end, DAY_S, dtype=np.int64), end)  # no zone changes twice within a day
+        offsets = (self.local_s(days) - days).tolist()
+        cuts = [self._change(before, after) for before, after, old, new in zip(
+            days[:-1].tolist(), days[1:].tolist(), offsets[:-1], offsets[1:], strict=True) if old != new]
+        edges = [from_s, *(cut for cut in cuts if from_s < cut < to_s), to_s]
+        starts = np.array([math.floor(edge) for edge in edges[:-1]], np.int64)
+        return list(zip(edges[:-1], edges[1:], (self.local_s(starts) - starts).tolist(), strict=True))
+
+    def _change(self, before_s: int, after_s: int) -> int:
+        """The first time of (before_s, after_s] with the offset of after_s; a whole quarter of an hour."""
+        quarter_s = _HOUR_S // 4
+        low, high = ((time_s + self.start_unix_s) // quarter_s for time_s in (before_s, after_s))
+        wanted = _offset_s(ZoneInfo(self.timezone), high * quarter_s)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _offset_s(ZoneInfo(self.timezone), middle * quarter_s) == wanted:
+                high = middle
+            else:
+                low = middle
+        return high * quarter_s - self.start_unix_s
 
 
 def _offset_s(zone: ZoneInfo, unix_s: int) -> int:

@@ -1,4 +1,4 @@
-"""The slot of the local day of single times, fast: what a time zone's offset was is kept by quarters of an hour."""
+"""Local time and its slot of the day of single times, fast: offsets of a time zone are kept by quarters of an hour."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ class SlotClock:
 
     def slot(self, time_s: int) -> int:
         """0 to 95."""
+        return self.local_s(time_s) % DAY_S * N_SLOTS // DAY_S
+
+    def local_s(self, time_s: int) -> int:
+        """Local seconds since 1970 by the clock on the wall."""
         unix_s = time_s + self.clock.start_unix_s
-        if not self._is_utc:
-            quarter = unix_s // _QUARTER_S
-            offset = self._offsets.get(quarter)
-            if offset is None:
-                if len(self._offsets) >= _N_KEPT:
-                    self._offsets.clear()
-                offset = int(self.clock.local_s(np.array([time_s], np.int64))[0]) - unix_s
-                self._offsets[quarter] = offset
-            unix_s += offset
-        return unix_s % DAY_S * N_SLOTS // DAY_S
+        if self._is_utc:
+            return unix_s
+        quarter = unix_s // _QUARTER_S
+        offset = self._offsets.get(quarter)
+        if offset is None:
+            if len(self._offsets) >= _N_KEPT:
+                self._offsets.clear()
+            offset = int(self.clock.local_s(np.array([time_s], np.int64))[0]) - unix_s
+            self._offsets[quarter] = offset
+        return unix_s + offset

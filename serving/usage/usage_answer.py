@@ -49,7 +49,8 @@ class UsageAnswer:
         """Expected use at a time, seconds on the trace's clock."""
         time = _seconds(time_s, "time_s")
         if self.basis == "wave" and self._expected_waves is not None:
-            return float(self._expected_waves.at(np.array([time]))[0])
+            whole = math.floor(time)
+            return float(self._expected_waves.at(np.array([self._clock.local_s(whole) + (time - whole)]))[0])
         return float(self._expected[self._clock.slot(math.floor(time))])
 
     def peak(self, from_s: float, to_s: float) -> float:
@@ -60,7 +61,8 @@ class UsageAnswer:
         slots = self._slots(begin, end)
         highest = float(self._highest[slots].max())
         if self._upper_waves is not None:
-            return max(self._upper_waves.largest(begin, end), highest)
+            return max(highest, *(self._upper_waves.largest(first + local, last + local)
+                                  for first, last, local in self._clock.clock.pieces(begin, end)))
         return highest
 
     def next_busy(self, from_s: float) -> tuple[float, float]:
@@ -71,7 +73,7 @@ class UsageAnswer:
         """
         begin = _seconds(from_s, "from_s")
         if self.basis == "wave" and self._expected_waves is not None:
-            return self._expected_waves.next_busy(begin)
+            return self._next_busy(self._expected_waves, begin)
         least, most = float(self._expected.min()), float(self._expected.max())
         if most - least <= _FLAT * most:
             return begin, math.inf
@@ -83,6 +85,25 @@ class UsageAnswer:
         start = int(busy.argmax())
         length = int((~busy[start:]).argmax())
         return max(begin, float(times[start])), float(times[start + length])
+
+    def _next_busy(self, waves: UsageWaves, begin_s: float) -> tuple[float, float]:
+        """The wave's next busy window, by the local clock; it ends where that is set into a quiet time."""
+        local_s = self._clock.local_s(math.floor(begin_s))
+        ahead_s = min(waves.next_busy(local_s)[1] - local_s + DAY_S, INTERVAL_MAX_S)
+        pieces = self._clock.clock.pieces(begin_s, begin_s + ahead_s)
+        start_s = None
+        for first, last, local in pieces:
+            until_s = last if last < begin_s + ahead_s else math.inf
+            busy_s, quiet_s = (edge - local for edge in waves.next_busy(first + local))
+            if start_s is None:
+                if busy_s >= until_s:
+                    continue
+                start_s = busy_s
+            elif busy_s > first:
+                return start_s, first
+            if quiet_s < until_s:
+                return start_s, quiet_s
+        return begin_s if start_s is None else start_s, math.inf
 
     def _slots(self, from_s: float, to_s: float) -> np.ndarray:
         """The slots of the day that an interval touches; two days have all that any longer time has.

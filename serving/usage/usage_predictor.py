@@ -87,11 +87,15 @@ class UsagePredictor:
             return self._live.ended(_text(request_id))
 
     def info(self) -> dict[str, Any]:
-        """What is served, how many requests are observed in how many bytes, and how many samples were dropped."""
+        """What is served, how many requests are observed in how many bytes, and how many samples were dropped.
+
+        surplus_rules: by resource, whether classes or hours give the surplus after each of SEEN_S (3, 6 and 12 hours).
+        """
         with self._lock:
             section = self._live.section
             return {"version": section.version,
                     "n_classes": {name: len(each) for name, each in section.classes.items()},
+                    "surplus_rules": {name: list(section.surplus_rules[name]) for name in section.classes},
                     "n_waves": len(section.rows), "observed_s": section.observed_s, "n_observed": len(self._live),
                     "n_bytes": self._live.n_bytes, "n_dropped": self._n_dropped}
 

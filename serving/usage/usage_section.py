@@ -22,9 +22,9 @@ from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.usage.day_clock import DAY_S, DayClock
 from sojourn.serving.usage.pulse_wave import PulseWave
 from sojourn.serving.usage.usage_waves import UsageWaves
-from sojourn.serving.usage.workload_classes import SEEN_S, WorkloadClasses
+from sojourn.serving.usage.workload_classes import CLASSES, SEEN_S, SURPLUS_RULES, WorkloadClasses
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 3
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
 N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 27}
 """The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
@@ -52,8 +52,9 @@ class UsageSection:
 
     clock: local time of day on the trace's clock. observed_s: how long a newcomer is observed before it gets a class.
     classes: by resource, `cpu` and perhaps `mem`. rows: request id as text -> row of `waves`. waves: float64 (n, 20),
-    pulse waves of CPU use of requests that ran at the trace's end, by WAVE_COLUMNS. document: the whole of usage.json,
-    with training window and metrics. version: the first 12 hex digits of the manifest's sha256.
+    pulse waves of CPU use of requests that ran at the trace's end, by WAVE_COLUMNS, on local time.
+    surplus_rules: by resource, what its surplus was learnt of at each of SEEN_S, of SURPLUS_RULES. document: the whole
+    of usage.json, with training window and metrics. version: the first 12 hex digits of the manifest's sha256.
     """
 
     clock: DayClock
@@ -61,6 +62,7 @@ class UsageSection:
     classes: Mapping[str, WorkloadClasses]
     rows: Mapping[str, int]
     waves: np.ndarray
+    surplus_rules: Mapping[str, tuple[str, ...]]
     document: Mapping[str, Any]
     version: str
 
@@ -77,7 +79,8 @@ def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, Workload
                 waves: np.ndarray, about: Mapping[str, Any]) -> dict[str, bytes]:
     """The section's files by name, MANIFEST.json among them; the same content gives the same bytes.
 
-    request_ids: of the rows of `waves`, float64 (n, 20). about: what else a reader should know; JSON values only.
+    request_ids: of the rows of `waves`, float64 (n, 20). about: what else a reader should know, as
+    `surplus_rules`; JSON values only.
     """
     document = {
         "format_version": FORMAT_VERSION,
@@ -119,6 +122,7 @@ def load_usage(folder: str | Path) -> UsageSection:
         rows = {request_id: row for row, request_id in enumerate(ids)}
         if len(rows) < len(ids):
             raise ValueError(f"request_ids must be unique, got {len(ids) - len(rows)} twice")
+        surplus_rules = _rules(document.get("surplus_rules", {}))
     except BundleError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -132,12 +136,27 @@ def load_usage(folder: str | Path) -> UsageSection:
             raise ValueError(f"array {shown(next(iter(arrays)))}, which is not known")
     except Exception as error:  # whatever arrays that do not fit make numpy raise
         raise BundleError(f"{ARRAYS} must hold the section's arrays, got {type(error).__name__}: {error}") from error
-    return UsageSection(clock, observed_s, classes, rows, waves, document, version_of(contents[MANIFEST]))
+    return UsageSection(clock, observed_s, classes, rows, waves, surplus_rules, document,
+                        version_of(contents[MANIFEST]))
 
 
 def check_usage_files(folder: str | Path) -> str:
     """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
     return _FILES.version(Path(folder))
+
+
+def _rules(given: Any) -> dict[str, tuple[str, ...]]:
+    """The rules of each resource, `classes` where a section says nothing."""
+    if not isinstance(given, dict) or not set(given) <= set(RESOURCES):
+        raise ValueError(f"surplus_rules must be by resource, {' and '.join(RESOURCES)}, got {shown(given)}")
+    rules = {}
+    for resource in RESOURCES:
+        each = tuple(document_fields.texts(given.get(resource, [CLASSES] * len(SEEN_S)), "surplus_rules", len(SEEN_S)))
+        if len(each) != len(SEEN_S) or not set(each) <= set(SURPLUS_RULES):
+            raise ValueError(f"surplus_rules of {resource} must be {len(SEEN_S)} of {', '.join(SURPLUS_RULES)}, got "
+                             f"{shown(each)}")
+        rules[resource] = each
+    return rules
 
 
 def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:

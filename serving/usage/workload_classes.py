@@ -15,6 +15,9 @@ N_ENDS = 8
 """Times of day at which windows of observation end when surpluses are learnt: every 3 hours."""
 SEEN_S = (10_800, 21_600, 43_200)
 """Lengths of observation for which surpluses are learnt, seconds; more than the last counts as the last."""
+CLASSES, BY_HOURS = "classes", "hours"
+SURPLUS_RULES = (CLASSES, BY_HOURS)
+"""What a surplus is learnt of: the requests of a class, or all requests that were observed for as many hours."""
 OWN_AFTER_S = DAY_S
 """From this much observation on, every slot has been seen, and the own maximum stands alone."""
 N_HOURS = 24

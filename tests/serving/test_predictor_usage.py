@@ -59,7 +59,7 @@ def test_without_a_section_usage_is_refused(made: Made, folders: tuple[Path, Pat
         with pytest.raises(ValueError, match=r"usage must be given to Predictor\.load"):
             ask()
     assert predictor.usage_version is None
-    with pytest.raises(BundleError, match="format_version must be 1, got 2; make the usage section anew"):
+    with pytest.raises(BundleError, match="format_version must be 3, got 2; make the usage section anew"):
         Predictor.load(folders[0], usage=folders[0])
 
 

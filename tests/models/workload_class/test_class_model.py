@@ -41,7 +41,7 @@ def test_a_newcomer_seen_at_night_gets_what_day_workers_need_by_day() -> None:
 def test_surplus_is_that_of_a_slow_twin() -> None:
     seen = slot_maxima(made_grid(n_days=3))
     centres = np.repeat([[0.2], [0.5]], 96, axis=1)
-    table = class_surplus(seen, centres, 0.9).reshape(2, len(SEEN_S), N_ENDS, N_HOURS)
+    table = class_surplus(seen, centres, 0.9)[0].reshape(2, len(SEEN_S), N_ENDS, N_HOURS)
     n_slots, end, hour = SEEN_S[1] // 900, 4, 15  # windows 6:00 to 12:00, and what was used about 15:00
     above: list[list[float]] = [[], []]
     for row in seen.highest.astype(float):
@@ -51,16 +51,18 @@ def test_surplus_is_that_of_a_slow_twin() -> None:
             distance = [sum((window[i] - centre[0]) ** 2 for i in range(n_slots)) for centre in centres]
             for slot in range(hour * 4 - 2, hour * 4 + 6):
                 above[int(np.argmin(distance))].append(row[day * 96 + slot] - window.max())
+    free = class_surplus(seen, centres, 0.9)[1].reshape(len(SEEN_S), N_ENDS, N_HOURS)
+    assert free[1, end, hour] == pytest.approx(max(np.quantile(above[0] + above[1], 0.9), 0.0), abs=1e-6)
     for c in range(2):
         assert table[c, 1, end, hour] == pytest.approx(max(np.quantile(above[c], 0.9), 0.0), abs=1e-6)
 
 
 def test_hours_that_no_window_reaches_get_the_highest_or_the_whole_reservation() -> None:
     seen = slot_maxima(made_grid(n_days=1))
-    table = class_surplus(seen, np.full((1, 96), 0.2), 0.9).reshape(len(SEEN_S), N_ENDS, N_HOURS)
+    table = class_surplus(seen, np.full((1, 96), 0.2), 0.9)[1].reshape(len(SEEN_S), N_ENDS, N_HOURS)
     assert (table[0, 6, 1:17] == table[0].max()).all()  # after 18:00 the day has only 6 hours left
     nothing = SlotMaxima(np.arange(1), np.full((1, 96), np.nan, np.float32), np.full((1, 96), np.nan, np.float32), 0)
-    assert (class_surplus(nothing, np.full((1, 96), 0.2)) == 1.0).all()
+    assert all((table == 1.0).all() for table in class_surplus(nothing, np.full((1, 96), 0.2)))
     with pytest.raises(ValueError, match="quantile must be above 0 and below 1, got 1"):
         class_surplus(seen, np.full((1, 96), 0.2), 1)
 
@@ -90,6 +92,8 @@ def test_combined_is_never_below_the_own_maximum_and_margin_reserves_as_much() -
     assert set(judged.under) == set(METHODS)
     assert (judged.under["combined"] <= judged.under["own"]).all()
     assert judged.under_served("combined") < 0.5 * judged.under_served("own")
-    assert judged.over_reserved("margin") == pytest.approx(judged.over_reserved("combined"), rel=1e-3)
+    assert (judged.under["hours"] <= judged.under["own"]).all()
+    for rival in ("hours", "margin"):
+        assert judged.over_reserved(rival) == pytest.approx(judged.over_reserved("combined"), rel=1e-3)
     with pytest.raises(ValueError, match="hours must be at least 3, got 2"):
         judge_newcomers([], 2)

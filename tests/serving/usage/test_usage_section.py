@@ -55,9 +55,9 @@ def test_a_changed_byte_is_refused(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("{}", "format_version must be 1, got None"), ("[]", "must hold a JSON object"), ("", "must be JSON"),
-    ('{"format_version": 1, "sha256": {"model.onnx": "a"}}', "must name exactly usage.json, usage.npz"),
-    ('{"format_version": 1, "sha256": {"usage.json": 1, "usage.npz": 2}}', "must be 64 digits"),
+    ("{}", "format_version must be 3, got None"), ("[]", "must hold a JSON object"), ("", "must be JSON"),
+    ('{"format_version": 3, "sha256": {"model.onnx": "a"}}', "must name exactly usage.json, usage.npz"),
+    ('{"format_version": 3, "sha256": {"usage.json": 1, "usage.npz": 2}}', "must be 64 digits"),
 ])  # fmt: skip
 def test_a_bad_manifest_is_refused(folder: Path, content: str, message: str) -> None:
     (folder / "MANIFEST.json").write_text(content)
@@ -66,12 +66,14 @@ def test_a_bad_manifest_is_refused(folder: Path, content: str, message: str) -> 
 
 
 @pytest.mark.parametrize("change", [
-    {"format_version": 2}, {"format_version": None}, {"kind": "hazard"}, {"clock": None}, {"clock": {}},
+    {"format_version": 1}, {"format_version": None}, {"kind": "hazard"}, {"clock": None}, {"clock": {}},
     {"clock": {"start_unix_s": 0.5, "timezone": "UTC"}}, {"clock": {"start_unix_s": 2**60, "timezone": "UTC"}},
     {"clock": {"start_unix_s": 0, "timezone": "../../etc/passwd"}}, {"clock": {"start_unix_s": 0, "timezone": 7}},
     {"observed_s": 0}, {"observed_s": -5}, {"observed_s": 1e9}, {"observed_s": "x"}, {"request_ids": None},
     {"request_ids": ["a", "a"]}, {"request_ids": [1, 2]}, {"request_ids": ["a"]}, {"request_ids": ["a", "b", "c"]},
     {"request_ids": ["a" * 513, "b"]}, {"request_ids": {"a": 1}},
+    {"surplus_rules": []}, {"surplus_rules": {"gpu": []}}, {"surplus_rules": {"cpu": ["hours"]}},
+    {"surplus_rules": {"cpu": ["hours", "hours", "none"]}},
 ])  # fmt: skip
 def test_a_bad_document_is_refused(folder: Path, change: dict[str, Any]) -> None:
     document = json.loads((folder / "usage.json").read_text())
