@@ -108,6 +108,21 @@ def test_what_was_seen_is_forgotten_at_the_end(predictor: UsagePredictor) -> Non
     assert predictor.usage("b").own_highest == pytest.approx(0.7)
 
 
+def test_a_peak_counts_for_the_week_after_and_no_longer(predictor: UsagePredictor) -> None:
+    _feed(predictor, "a", 0, DAY_S, 0.9)
+    for day in (6, 8, 13):
+        _feed(predictor, "a", day * DAY_S, (day + 1) * DAY_S, 0.2)
+        assert predictor.usage("a").own_highest == pytest.approx(0.9)
+    predictor.observe("a", 14 * DAY_S, 0.2)  # the third week
+    assert predictor.usage("a").own_highest == pytest.approx(0.2)
+    assert predictor.usage("a").basis == "observed"
+    predictor.observe("a", 10 * DAY_S, 0.5)  # late, of the week before
+    assert predictor.usage("a").own_highest == pytest.approx(0.5)
+    predictor.observe("a", 10**9, 0.1)  # a wrong stamp ages no more than a week does
+    _feed(predictor, "a", 15 * DAY_S, 16 * DAY_S, 0.7)
+    assert predictor.usage("a").own_highest == pytest.approx(0.7)
+
+
 def test_memory_is_bounded_by_requests_and_not_by_samples(predictor: UsagePredictor) -> None:
     predictor.observe("a", 0, 0.5, 0.5)
     before = predictor.info()["n_bytes"]
@@ -117,7 +132,7 @@ def test_memory_is_bounded_by_requests_and_not_by_samples(predictor: UsagePredic
     small = UsagePredictor(predictor._live.section, n_most=3)
     assert [small.observe(name, 0, 0.1) for name in "abcd"] == [True, True, True, False]
     assert (small.info()["n_dropped"], small.info()["n_observed"]) == (1, 3)
-    assert small.info()["n_bytes"] == 3 * 96 * 9
+    assert small.info()["n_bytes"] == 3 * 96 * 13
     small.ended("b")
     assert small.observe("d", 0, 0.1)
 
