@@ -15,11 +15,19 @@ from made_days import made_grid
 from made_usage import made_classes
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.stages.served_waves import served_waves
-from sojourn.flows.stages.usage_fit import GATED_HOURS, HOURS, choose_rules, fit_usage, judge_usage, usage_gates
+from sojourn.flows.stages.usage_fit import (
+    GATED_HOURS,
+    HOURS,
+    Rules,
+    choose_rules,
+    fit_usage,
+    judge_usage,
+    usage_gates,
+)
 from sojourn.publishing import publish_files
 from sojourn.serving.usage import BY_HOURS, CLASSES, DayClock, UsagePredictor, load_usage, usage_files
 
-ALL_CLASSES = dict.fromkeys(("cpu", "mem"), (CLASSES,) * 3)
+ALL_CLASSES: Rules = dict.fromkeys(("cpu", "mem"), (CLASSES,) * 3)
 
 
 def test_a_section_is_made_and_read(tmp_path_factory: pytest.TempPathFactory) -> None:
