@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from sojourn.features.inflated import toml_of
 from sojourn.flows.dask_address import possible_dask
 from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.own_recipe import own_recipe
 from sojourn.flows.stage_settings import RetentionSettings
 from sojourn.flows.trace_source import ColumnOptions
 from sojourn.flows.tracking_uri import TrackingUri, possible_uri
+from sojourn.inflated import toml_of
 
 MOST_SEED, MOST_WORKERS = 2**31 - 1, 1_024
 """LightGBM takes seeds of 32 bits."""

@@ -97,10 +97,10 @@ def test_what_all_may_import_imports_none_of_the_parts() -> None:
                 if module[0] == "sojourn" and module[1:2] and module[1] in PARTS]
 
 
-def test_the_simulator_imports_the_trace_and_the_bound_of_files_and_nothing_else_of_features() -> None:
+def test_the_simulator_imports_the_trace_and_nothing_else_of_features() -> None:
     found = {module for file in FILES if place(file).startswith("simulator/")
              for module in modules_in(file) if module[:2] == ("sojourn", "features")}
-    assert found == {("sojourn", "features", "inflated"), ("sojourn", "features", "trace")}
+    assert found == {("sojourn", "features", "trace")}
 
 
 @pytest.mark.parametrize("library", OUTSIDE)

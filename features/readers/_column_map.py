@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.column_names import is_end_name, plain_name
-from sojourn.features.inflated import toml_of
 from sojourn.features.readers._cells import CPU_UNITS, SIZE_UNITS, TIME_UNITS
 from sojourn.features.readers._stamps import checked_timezone
+from sojourn.inflated import toml_of
 
 SINGLE = ("request_id", "arrival", "departure", "duration", "submit", "status", "cpu_cores", "mem_gib", "gpu",
           "requested_s")

@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from sojourn.features.inflated import toml_of
 from sojourn.features.trace import Roles
+from sojourn.inflated import toml_of
 
 REQUIRED = ("request_id", "arrival", "departure", "cpu_cores", "mem_gib")
 OPTIONAL = ("gpu", "submit")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn.features.inflated import inflated, not_utf_8
+from sojourn.inflated import inflated, not_utf_8
 
 MAX_ELEMENT = 1 << 26
 """Characters. Kubernetes' objects have at most 1.5 MB."""

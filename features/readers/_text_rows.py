@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.features.inflated import inflated, not_utf_8
 from sojourn.features.read_report import ReadLedger
+from sojourn.inflated import inflated, not_utf_8
 
 BLOCK_LINES = 65_536
 """Lines parsed at once: bounds the memory that does not depend on the rows kept."""

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from sojourn.features.inflated import inflated
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import record_batches
 from sojourn.features.usage.usage_block import RequestTable
+from sojourn.inflated import inflated
 
 BLOCK_ROWS = 262_144
 """Samples held at once: about 20 MB."""

@@ -95,7 +95,7 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
 
 
 def _requests(file: Path) -> dict[str, dict[str, Any]]:
-    from sojourn.features.inflated import text_of
+    from sojourn.inflated import text_of
 
     found = json_objects(text_of(file), f"{file}: line")
     if not found:
@@ -104,7 +104,7 @@ def _requests(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _ids(file: Path) -> frozenset[str]:
-    from sojourn.features.inflated import text_of
+    from sojourn.inflated import text_of
 
     found = frozenset(line.strip() for line in text_of(file).split("\n") if line.strip())
     if not found:

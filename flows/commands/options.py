@@ -190,7 +190,7 @@ def _configured_store(config: Path | None) -> str:
     found = os.environ.get("SOJOURN_STORE")
     if found is None and config is not None:
         try:
-            from sojourn.features.inflated import toml_of
+            from sojourn.inflated import toml_of
 
             found = toml_of(config).get("store")
         except (OSError, ValueError):

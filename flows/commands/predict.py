@@ -54,7 +54,7 @@ def predict(
 
 
 def _requests(request: str) -> list[dict[str, Any]]:
-    from sojourn.features.inflated import text_of
+    from sojourn.inflated import text_of
 
     text = request
     if not request.lstrip().startswith("{"):

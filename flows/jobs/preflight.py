@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sojourn.features.inflated import inflated
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.mlflow_database import check_database
 from sojourn.flows.outside.tracking_client import ask
 from sojourn.flows.trace_settings import TraceSettings
+from sojourn.inflated import inflated
 
 READ_UP_TO_BYTES = 4_000_000
 """A trace of this size is read in a second or two: whether its reader takes it is known at once."""

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sojourn.features.inflated import text_of
+from sojourn.inflated import text_of
 
 SUFFIXES = (".parquet", ".csv")
 N_BYTES_MAX = 256 << 20

@@ -10,6 +10,9 @@ StrengthScale = Literal["variance", "magnitude"]
 Levels = Literal["percentile", "mean"]
 PhaseMethod = Literal["joint", "paper"]
 DutyMethod = Literal["joint", "error", "changepoint"]
+SHORT_PERIOD_S = 2 * 86_400.0
+THREE_WEEKS_S = 21 * 86_400.0
+"""Windows that are shorter hold no weekly pattern: two weeks that agree are one coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class PeriodicitySettings:
     epsilon: the filters of `paper` and `changepoint` keep times within this share of the period.
     n_periods: 1, or 2: a second wave is fitted to what the first one leaves.
     longest_share: the longest period as a share of the series' span. A quarter: 7.5 days of 30 days, 6 hours of a day.
+        A period above two days is at most a third of the span, whatever this says, and at most a quarter in spans
+        under 21 days, since a frequency is found to half a bin: a weekly pattern needs 21 days.
     longest_period_s: the longest period in seconds, where that is less. 25 hours leaves out what a month holds a few
         times only: on bitbrains such periods are drift and say nothing about the next day (docs/usage.md).
     subharmonic_share: a frequency of a half or a third of the strongest one is taken in its place where it has at
@@ -100,3 +105,14 @@ class PeriodicitySettings:
         for name, (is_kept, rule) in rules.items():
             if not is_kept:
                 raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+
+    def longest_share_of(self, span_s: float) -> float:
+        """The longest period of a series of span_s seconds, as a share of the span.
+
+        >>> round(PeriodicitySettings(longest_share=0.5).longest_share_of(20 * 86_400) * 20, 2)
+        5.0
+        >>> round(PeriodicitySettings(longest_share=0.5).longest_share_of(3 * 86_400) * 3, 2)
+        1.5
+        """
+        recurring = 1.0 / 3.0 if span_s >= THREE_WEEKS_S else 1.0 / 4.0
+        return min(self.longest_share, self.longest_period_s / span_s, max(recurring, SHORT_PERIOD_S / span_s))

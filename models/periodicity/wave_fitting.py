@@ -186,8 +186,7 @@ class _Fitting:
             bridge_rows(raw, bridged)
         smoothed = self.low_pass().smooth(bridged)
         n_steps = raw.shape[1]
-        longest_share = min(asked.longest_share, asked.longest_period_s / (n_steps * self.step_s))
-        band = Band.of(n_steps, asked.cutoff_s / self.step_s, longest_share)
+        band = Band.of(n_steps, asked.cutoff_s / self.step_s, asked.longest_share_of(n_steps * self.step_s))
         background = None
         if asked.chance < 1.0 and band.first <= band.last:
             background = Background.of(self.low_pass(), band, n_steps, asked.chance)

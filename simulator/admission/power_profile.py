@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.features.inflated import text_of
+from sojourn.inflated import text_of
 from sojourn.simulator.admission.jobs import MAX_TIME_S
 
 N_BYTES_MAX = 8 << 20

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.features.inflated import inflated_bytes
+from sojourn.inflated import inflated_bytes
 from sojourn.publishing import publish_files
 from sojourn.simulator.admission.jobs import MAX_TIME_S
 from sojourn.simulator.whole_numbers import is_whole

@@ -177,3 +177,11 @@ def test_memory_is_fitted_where_the_grid_has_it() -> None:
     grid = usage_grid(np.zeros((1, 30)))
     with pytest.raises(ValueError, match="resource must be cpu or mem, and in the grid, got 'mem'"):
         fit_waves(grid, resource="mem")
+
+
+@pytest.mark.parametrize(("n_days", "is_weekly"), [(14, False), (20, False), (21, True), (28, True)])
+def test_a_weekly_pattern_needs_three_weeks(n_days: int, is_weekly: bool) -> None:
+    step = np.arange(n_days * 288)
+    busy = np.where((step // 288) % 7 < 2, 0.6, 0.2) + 0.01 * np.random.default_rng(3).normal(size=len(step))
+    fits = fit_waves(usage_grid(busy[None, :]), PeriodicitySettings(longest_share=0.5))
+    assert (abs(fits.period_s[0] / (7 * 86_400) - 1) < 0.1) == is_weekly  # NaN where nothing is periodic
