@@ -32,9 +32,9 @@ from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Bundle, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.c.c_source import c_source
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.c import c_source
+from sojourn.serving.inputs import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime", "gbdt-once")
 N_REQUESTS = 12_000

@@ -28,9 +28,8 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages.train import fit_family
 from sojourn.flows.stages.windows import windows
-from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.measures.thresholds import choose_threshold
+from sojourn.models import FitSettings, write_bundle
+from sojourn.models.measures import choose_threshold
 from sojourn.serving import Predictor
 from sojourn.serving.inputs import HistoryState
 

@@ -31,12 +31,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 N_REQUESTS = 12_000
 N_CONNECTIONS = 4

@@ -20,7 +20,7 @@ from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.outside.dask_boosting import dask_learner
 from sojourn.flows.outside.dask_workers import cluster
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures import BrierOverAges
 
 FAMILIES = ("gbdt-once", "gbdt-uptime", "hazard")

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.later_parts import later_parts, of_file
 
 import sojourn.simulator as sim
+from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.migrations import migration_figures

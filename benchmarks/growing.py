@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sojourn.features import Trace
 from sojourn.features.readers import KeptParts, read_trace
-from sojourn.features.trace import Trace
 
 ORIGIN_S = 1_767_225_600
 """2026-01-01 00:00 UTC, where the trace's clock is put."""

@@ -28,8 +28,8 @@ from sojourn.flows.placement.simulation import later_part
 from sojourn.flows.placement.sources import held_curves
 from sojourn.flows.stages.train import fit_family
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.measures.thresholds import choose_threshold
+from sojourn.models import FitSettings
+from sojourn.models.measures import choose_threshold
 
 CHUNK = 100_000
 """Requests whose curves are built at once, so that memory stays flat."""

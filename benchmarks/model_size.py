@@ -25,12 +25,10 @@ from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.train import fit_settings
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.lifetime.hazard import HazardModel
-from sojourn.models.measures import assess, choose_threshold
-from sojourn.models.measures.assessment import Assessment
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
-from sojourn.serving.forest.varying_walk import varying_walk
+from sojourn.models import FitSettings
+from sojourn.models.lifetime import HazardModel
+from sojourn.models.measures import Assessment, OwnerDraws, assess, choose_threshold, coarsest_owner, interval
+from sojourn.serving.forest import varying_walk
 
 SIZES = ((300, 63, 0.03), (150, 63, 0.05), (100, 63, 0.08), (64, 63, 0.1), (40, 63, 0.15), (25, 63, 0.2),
          (100, 31, 0.1), (50, 31, 0.15), (25, 31, 0.25))

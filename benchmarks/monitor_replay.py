@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.features import Trace
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.config import load_config
 from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.pull import ModelUri, find_version

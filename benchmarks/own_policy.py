@@ -31,12 +31,10 @@ from sojourn.features.synthetic import synthesize, synthesize_with_truth
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.truth_source import truth_source
-from sojourn.simulator import Policy
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies import PACKING
+from sojourn.simulator import PACKING, Cluster, Policy, Request
+from sojourn.simulator.policies import free_share_left
 from sojourn.simulator.policies.joint_fit import SCALE_S
 from sojourn.simulator.policies.nilas_expected import expected_extension
-from sojourn.simulator.policies.packing import free_share_left
 
 N_SYNTHETIC_REPLICAS = 3
 OTHERS = ("nilas", "lava", "nilas-expected")

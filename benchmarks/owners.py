@@ -18,8 +18,7 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sojourn.serving.inputs.history import Admission, HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs import Admission, HistoryDefinition, HistoryKey, HistoryState
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
 N_ROUNDS = 20

@@ -23,8 +23,8 @@ from benchmarks.dvla_tables import interval, print_table
 from benchmarks.later_parts import known_by, later_from_s, later_parts, of_file
 
 import sojourn.simulator as sim
+from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.replicas import replica
 

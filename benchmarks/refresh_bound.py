@@ -25,7 +25,7 @@ from sojourn.flows.compare.replay import workload_of
 from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.stages.ingest import ingested_trace
-from sojourn.models.measures.thresholds import time_label
+from sojourn.models.measures import time_label
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, simulate
 
 AGES_S = (0, 600, 3600, 21600)

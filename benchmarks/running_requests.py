@@ -24,11 +24,10 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import READERS
 from sojourn.features.refreshed import refreshed_rows
 from sojourn.features.split import split_by_time
-from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.lifetime import FitSettings, fit_refresh
-from sojourn.models.lifetime.hazard import HazardModel
+from sojourn.models import FitSettings, write_bundle
+from sojourn.models.lifetime import HazardModel, fit_refresh
 from sojourn.serving import Predictor
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 N_CALLS = 500
 AGE_S = 3_600

@@ -35,8 +35,8 @@ if "--blocked" in sys.argv:
 import numpy as np
 
 from sojourn.serving import CurvePool, HostExits, Lifetime, load_bundle, remaining_at
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.curves.compiled import IS_COMPILED
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.curves import IS_COMPILED
 
 N_HOSTS, N_PER_HOST = 10_000, 10
 N_DECISIONS, N_WARM = 3_000, 500
@@ -207,7 +207,7 @@ def train(root: Path, seed: int) -> dict[str, tuple[Path, float]]:
     from sojourn.features.split import split_by_time
     from sojourn.features.synthetic import synthesize
     from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-    from sojourn.serving.inputs.history import HistoryState
+    from sojourn.serving.inputs import HistoryState
 
     trace = synthesize(20_000, seed=seed)
     encoder = default_encoder(trace)

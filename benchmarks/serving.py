@@ -37,16 +37,14 @@ from sojourn.features.augment import augment_uptime
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.split import Examples, known_at
 from sojourn.features.synthetic import synthesize
-from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.lifetime import Exported
-from sojourn.models.lifetime.boosting import Boosted, Rows, boost
-from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.models import write_bundle
+from sojourn.models.lifetime import Exported, Rows, person_periods
+from sojourn.models.lifetime.boosting import Boosted, boost
+from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.row_scores import row_scores
-from sojourn.serving.forest.varying_walk import varying_walk
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.forest import AgeFeatures, row_scores, varying_walk
+from sojourn.serving.inputs import HistoryState
 
 SIZES = ((40, 63), (100, 63), (300, 63))
 N_REQUESTS = 12_000

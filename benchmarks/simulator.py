@@ -19,7 +19,7 @@ import pandas as pd
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator import Cluster, Request
 from sojourn.simulator.workloads.amounts import LARGEST
 
 PLAIN_UP_TO = 2_000

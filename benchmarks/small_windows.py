@@ -25,7 +25,7 @@ from sojourn.flows.stages.choice import simplest_within_error
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.train import fit_settings
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners
 from sojourn.serving.inputs import HistoryDefinition
 

@@ -16,12 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
-from sojourn.serving.live.admitted import Admitted, LiveRequests
-from sojourn.serving.live.live_history import content_of, live_history
-from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
+from sojourn.serving.inputs import Encoder, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.live import Admitted, LiveRequests, content_of, live_history, read_snapshot, write_snapshot
 
 N_CUTS = 7
 N_FEATURES = 54

@@ -28,7 +28,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.publishing import publish_folder
 from sojourn.serving import Lifetime, Predictor, WatchEvent
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime")
 N_ROUNDS, N_WARM = 20, 4

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.serving.usage import UsagePredictor
+from sojourn.serving import UsagePredictor
 
 N_ROUNDS, N_CALLS = 9, 2_000
 DAY_S = 86_400

@@ -16,7 +16,7 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 FAMILY = "hazard"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from sojourn.flows.placement.snapshot import read_snapshot
 from sojourn.flows.reports.rectify_table import migrations_table
 from sojourn.serving import Predictor
-from sojourn.simulator.rectification import RECTIFIERS, Rectify
+from sojourn.simulator import Rectify
+from sojourn.simulator.rectification import RECTIFIERS
 
 bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
 asked = Rectify("value", budget=5)

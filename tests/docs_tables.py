@@ -17,10 +17,10 @@ from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.trace_settings import SharedSettings, TraceSettings
 from sojourn.flows.usage_config import TrainUsageConfig
-from sojourn.models.lifetime import LIFETIME_MODELS
+from sojourn.models import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
 from sojourn.simulator import POLICIES, VARIANTS
-from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.measures import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = DOCS.parent / "examples"

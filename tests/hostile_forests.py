@@ -12,15 +12,22 @@ import numpy as np
 
 import naive_forest
 from made_forests import NUMBERS, made_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.bundle.schema import Schema
-from sojourn.serving.forest import mask_kernels
-from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, Forest
+from sojourn.serving.answers import CurveBuilder, FirstAnswer
+from sojourn.serving.bundle import Schema
+from sojourn.serving.forest import (
+    LARGEST,
+    LEQ,
+    MEMBER,
+    NO_AGE_FEATURES,
+    AgeFeatures,
+    Forest,
+    MaskWalk,
+    mask_kernels,
+    varying_walk,
+)
 from sojourn.serving.forest.leaf_masks import leaf_masks
-from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_walk
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.forest.varying_walk import RangeWalk
+from sojourn.serving.inputs import HistoryState
 
 SPLITS = (np.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, np.nextafter(1.0, 2.0), 2.0**53, 1e-35, -1e-35)
 VALUES = (*SPLITS, np.nan, -np.inf, 3.0, 1e12)

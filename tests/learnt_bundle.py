@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
-from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving.inputs import HistoryState
 
 

@@ -14,17 +14,15 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
-from sojourn.models.bundle_writer import write_bundle
+from sojourn.models import write_bundle
 from sojourn.models.lifetime import Exported, ExportedRefresh
 from sojourn.models.lifetime.lightgbm_forest import forest_from_text
 from sojourn.publishing import publish_folder
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.limit import LIMIT
+from sojourn.serving.forest import AgeFeatures
+from sojourn.serving.inputs import LIMIT, Encoder, HistoryState
 
 N_REQUESTS = 600
 N_INTERVALS = 12

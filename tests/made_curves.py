@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sojourn.serving import Lifetime
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.curves import HazardCurve, LifetimeCurve, PointCurve
+from sojourn.serving.curves.curve import OnceCurve
 
 uptimes = st.floats(0.0, 1e7) | st.integers(0, 10**7)
 shares = st.floats(0.01, 0.99)

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
-from sojourn.serving.curves.curve_kinds import KINDS
-from sojourn.serving.forest.forest import LEQ, MEMBER, ZERO, Forest
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.inputs.limit import LIMIT
+from sojourn.models import to_onnx
+from sojourn.serving import Bundle
+from sojourn.serving.bundle import FORMAT_VERSION, Schema
+from sojourn.serving.curves import KINDS
+from sojourn.serving.forest import LEQ, MEMBER, ZERO, Forest
+from sojourn.serving.inputs import LIMIT, HistoryDefinition, HistoryState
 
 SPLITS = (-2.0, -1e-34, 0.0, 1e-34, 0.1, 0.5, 1.0, 3.0, 7.5, np.inf)
 NUMBERS = ("a", "b", "c", "d")

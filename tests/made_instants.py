@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sojourn.features.trace import Roles, Trace
+from sojourn.features import Roles, Trace
 
 SPAN_S = 60 * 86_400
 N_OWNERS = 60

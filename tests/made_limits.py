@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 
 LIMITS_S = np.array([300, 900, 3_600, 7_200, 43_200])
 

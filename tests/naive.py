@@ -98,7 +98,7 @@ def inflated(free: list[list[int]], capacity: list[list[int]], n_running: list[i
 
 def trace_of(rows: list[tuple[Any, Any, float, float]], horizon: int) -> Any:
     """A Trace from (arrival, departure, cores, GiB) rows."""
-    from sojourn.features.trace import Trace
+    from sojourn.features import Trace
 
     table = pd.DataFrame({
         "request_id": np.arange(len(rows)),

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from naive import HOUR
-from sojourn.simulator.policies import DappRules, GroupRules
+from sojourn.simulator import DappRules, GroupRules
 
 if TYPE_CHECKING:
     from naive_replay import Replay

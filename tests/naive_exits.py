@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.serving import Lifetime
-from sojourn.serving.curves.curve import LifetimeCurve
+from sojourn.serving.curves import LifetimeCurve
 
 
 def held_exit(curve: LifetimeCurve, arrival_s: int, now_s: int) -> float:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sojourn.serving.forest.forest import MEMBER, ZERO, Forest
+from sojourn.serving.forest import MEMBER, ZERO, Forest
 
 
 def forest_score(forest: Forest, row: list[float]) -> float:

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.split import Examples, known_at
 from sojourn.features.synthetic_truth import LifetimeMixtures
-from sojourn.features.trace import Trace
 from sojourn.models import FitSettings
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.drift import (
@@ -26,10 +26,8 @@ from sojourn.models.drift import (
     own_exits,
 )
 from sojourn.models.lifetime import HazardModel
-from sojourn.models.measures import KaplanMeier
+from sojourn.models.measures import KaplanMeier, Pit, censoring_curve
 from sojourn.models.measures.brier import brier_times, integrated_brier_rows
-from sojourn.models.measures.calibration import Pit
-from sojourn.models.measures.censoring import censoring_curve
 
 WEEK_S = 7 * DAY_S
 VALID_SHARE = 0.15

@@ -133,7 +133,7 @@ def _log_problems(store: Path, n_returned: int) -> list[str]:
 
 def _n_logged(store: Path) -> tuple[int, list[str]]:
     """How many decisions a log holds, and what is wrong with it."""
-    from sojourn.serving.decisions.log_reader import read_log
+    from sojourn.serving.decisions import read_log
 
     log = read_log(store / _LOG)
     wrong = {"half-written": log.skipped.n_places, "lost": log.n_lost, "unnamed": log.n_unnamed,

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
-from sojourn.features.trace import Roles, Trace
-from sojourn.models.bundle_writer import write_bundle
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import load_bundle
 from sojourn.serving.inputs import HistoryState
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.describe import demand_steps, describe, peak_demand
-from sojourn.features.trace import Roles, Trace
 
 
 def small(hosts: pd.DataFrame | None = None, usage: pd.DataFrame | None = None) -> Trace:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.split import Split, known_at, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,11 @@ import pytest
 
 from made_instants import instant_trace
 from made_limits import limited_trace
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.instant_habits import apart_rows, with_instants_apart
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
-from sojourn.serving.inputs import Encoder, HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs import Encoder, HistoryDefinition, HistoryKey, HistoryState
 
 USER = HistoryKey("user", ("user",), "owner")
 ANN = (("ann",),)

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.later_file import test_from_s as judged_from_s
 from sojourn.features.later_file import with_later
 from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
-from sojourn.models.lifetime import FitSettings, HazardModel
+from sojourn.models import FitSettings
+from sojourn.models.lifetime import HazardModel
 
 ROLES = Roles(owners=("user",), categories=("zone",))
 NAMES = ["request_id", "arrival_s", "departure_s", "user", "zone"]

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.refreshed import RefreshedRows, refreshed_rows
 from sojourn.features.split import known_at
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
 
 AGES_S = (600, 3_600)
 

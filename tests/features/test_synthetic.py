@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.describe import describe
 from sojourn.features.synthetic import DAY_S, START_UNIX_S, SyntheticParameters
 from sojourn.features.synthetic import synthesize as synthesize_dated
-from sojourn.features.trace import Trace
 
 SEEDS = (0, 1, 2)
 

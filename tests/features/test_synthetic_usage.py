@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import PERIOD_S, SHAPES, STEP_S, UsageParameters, synthesize_usage, with_usage
-from sojourn.features.trace import Roles, Trace
 
 DAYS = 56
 N = 400

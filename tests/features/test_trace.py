@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.features.trace import SEEN_FROM, SEEN_TO, Roles, Trace
+from sojourn.features import Roles, Trace
+from sojourn.features.trace import SEEN_FROM, SEEN_TO
 
 
 def table(**columns: Any) -> pd.DataFrame:

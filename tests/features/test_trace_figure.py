@@ -6,9 +6,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 
+from sojourn.features import Roles, Trace
 from sojourn.features.describe import describe
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
 from sojourn.features.trace_figure import trace_figure
 
 

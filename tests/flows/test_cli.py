@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from made_bundles import make
+from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.simulator import POLICIES

@@ -8,7 +8,8 @@ import pytest
 
 from sojourn.features.readers import READERS
 from sojourn.flows.config import RetrainConfig, load_config
-from sojourn.models.lifetime import LIFETIME_MODELS, TRAINED
+from sojourn.models import LIFETIME_MODELS
+from sojourn.models.lifetime import TRAINED
 
 
 def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.data_window import train_and_test

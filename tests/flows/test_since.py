@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.since import since_s
 

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from sojourn import publishing
-from sojourn.models import bundle_writer
-from sojourn.models.bundle_writer import packed_arrays, write_bundle
+from sojourn.models import bundle_writer, write_bundle
+from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.lifetime import Exported
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.bundle.bundle import FILES
-from sojourn.serving.forest.forest import LEQ, Forest
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.bundle import FILES
+from sojourn.serving.forest import LEQ, Forest
+from sojourn.serving.inputs import Encoder, HistoryDefinition, HistoryKey, HistoryState
 
 HISTORY = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")))
 ENCODER = Encoder(("cores",), ("user", "zone"), HISTORY)

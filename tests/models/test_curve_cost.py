@@ -10,14 +10,13 @@ import pytest
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.models.bundle_writer import write_bundle
+from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.models.curve_cost import N_WARM, CurveCost, at_all_ages, curve_cost
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
-from sojourn.models.lifetime.contract import Scores
+from sojourn.models.lifetime import Scores
 from sojourn.models.parity import learner_scores
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import load_bundle
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving import load_bundle
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.inputs import HistoryState
 
 
 @pytest.fixture(scope="module")

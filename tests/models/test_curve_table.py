@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
-from sojourn.serving.curves.formulas import LONGEST_S, interval_hazard
+from sojourn.serving.curves import LONGEST_S, HazardCurve, LifetimeCurve, PointCurve, interval_hazard
+from sojourn.serving.curves.curve import OnceCurve
 
 UPTIMES_S = [0.0, 0.5, 1.0, 9.999, 10.0, 61.0, 3_600.0, 86_400.5, 1e6, 1e7, 1e9, 1.7e308]
 HORIZONS_S = [0.0, 1e-3, 1.0, 3_600.0, 1e6, 1e9]

@@ -10,10 +10,10 @@ import pytest
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
+from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.importance import background_rows, mean_abs_shap, n_shap_rows, shap_rows
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
-from sojourn.models.measures.thresholds import AGES_S
-from sojourn.serving.inputs.encoder import Encoder
+from sojourn.models.measures import AGES_S
+from sojourn.serving.inputs import Encoder
 
 SETTINGS = FitSettings(n_threads=1, params={"num_leaves": 15})
 

@@ -8,12 +8,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from sojourn.models import to_onnx
 from sojourn.models.lifetime.lightgbm_forest import forest_from_text
-from sojourn.models.onnx_export import to_onnx
 from sojourn.models.parity import n_different_bits, on_thresholds
-from sojourn.serving.curves.curve import PointCurve
-from sojourn.serving.forest.forest import MEMBER, Forest
-from sojourn.serving.forest.onnx_reader import read_forest
+from sojourn.serving.curves import PointCurve
+from sojourn.serving.forest import MEMBER, Forest, read_forest
 from sojourn.serving.forest.varying_walk import RangeWalk
 from sojourn.serving.runtime import OnnxForest
 

@@ -14,7 +14,7 @@ from made_curves import check_curve
 from sojourn.features.creation import build_rows
 from sojourn.features.instant_habits import with_instants_apart
 from sojourn.serving import BundleError, Lifetime, Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
+from sojourn.serving.answers import CurveBuilder
 
 NOW_S = 10**7
 KINDS = ("hazard", "hazard-limit")

@@ -21,8 +21,8 @@ import pytest
 from made_bundles import Made, rewrite_schema
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.curves.formulas import lifetime_class
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.curves import lifetime_class
 from sojourn.serving.inputs import UNIX_PHASE_S
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])

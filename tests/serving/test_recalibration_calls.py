@@ -9,8 +9,7 @@ import pytest
 
 from made_bundles import Made
 from sojourn.serving import Lifetime, Predictor
-from sojourn.serving.curves import recalibrated
-from sojourn.serving.curves.recalibrated_curve import curve_steps
+from sojourn.serving.curves import curve_steps, recalibrated
 from sojourn.serving.live import Recalibration, recalibration
 
 NOW_S = 10**7

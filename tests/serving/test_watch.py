@@ -14,7 +14,7 @@ import pytest
 from made_bundles import Made, publish
 from sojourn.serving import BundleError, Predictor, Watch, WatchEvent, load_bundle
 from sojourn.serving import watch as watch_module
-from sojourn.serving.bundle.bundle import FILES
+from sojourn.serving.bundle import FILES
 from sojourn.serving.watch import N_LOOKS_UNCHECKED
 
 LONG_S = 3_600.0

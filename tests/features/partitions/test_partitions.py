@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.partitions import (
     OwnerGroups,
@@ -21,7 +22,6 @@ from sojourn.features.partitions import (
     partition_tables,
 )
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
 from sojourn.serving.inputs import Encoder, HistoryState
 
 

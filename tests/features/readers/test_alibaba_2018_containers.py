@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from made_files import CONTAINER_USAGE, CONTAINERS, container_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import alibaba_2018_containers, read_trace
-from sojourn.features.trace import Trace
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "alibaba-2018" / "alibaba2018_container_meta_sample.csv.gz"
 NAME = "alibaba-2018-containers"

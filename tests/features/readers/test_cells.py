@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sojourn.features.readers import checked_timezone
 from sojourn.features.readers._cells import (
     CPU_UNITS,
     SIZE_UNITS,
@@ -21,14 +22,7 @@ from sojourn.features.readers._cells import (
     numbers,
     sizes_gib,
 )
-from sojourn.features.readers._stamps import (
-    LocalTimes,
-    StampForm,
-    checked_timezone,
-    local_times,
-    stamp_form,
-    stamps_s,
-)
+from sojourn.features.readers._stamps import LocalTimes, StampForm, local_times, stamp_form, stamps_s
 
 NAN = float("nan")
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutations import EDITS, Edits, check_read_or_refused, mutated
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
 from sojourn.features.readers._column_map import ColumnMap, column_map, read_map
-from sojourn.features.trace import Trace
 
 HEADER = "id,user,created,deleted,vcpus,memory_mb,status"
 GOOD = "a,ann,2026-11-01 00:00,2026-11-01 02:00,2,4096,DELETED"

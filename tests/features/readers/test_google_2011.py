@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from made_files import TASK_EVENTS, TASK_EVENTS_LATER, TASK_TAIL, google_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "google-2011"
 RUNNING = (f"610000000,,5,0,,0,{TASK_TAIL}", f"620000000,,5,0,77,1,{TASK_TAIL}")

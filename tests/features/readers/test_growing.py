@@ -25,9 +25,9 @@ from made_growing import (
     write_day,
     write_rows,
 )
+from sojourn.features import Trace
 from sojourn.features.readers import KeptParts, _parts, parquet_days, read_trace
 from sojourn.features.readers import sql as sql_reader
-from sojourn.features.trace import Trace
 
 ORIGIN_S = 1_793_491_200
 """2026-11-01 00:00 UTC, the origin of `made_growing`."""

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from made_pods import SIX_S, event, listed, maker, pod, recording, stamp
 from mutations import EDITS, RAW, Edits, check_read_or_refused, mutated, paths, with_raw
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 
 HOUR_S = 3_600
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 
 from mutations import EDITS, Edits, check_read_or_refused, mutated
+from sojourn.features import Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 
 COLUMNS = ("uuid", "created_at", "launched_at", "terminated_at", "deleted_at", "updated_at", "deleted", "project_id",
            "user_id", "availability_zone", "vm_state", "vcpus", "memory_mb", "root_gb", "ephemeral_gb",

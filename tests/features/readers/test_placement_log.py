@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from made_pods import maker
+from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.split import split_by_time
-from sojourn.features.trace import Trace
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Predictor
 from sojourn.serving.extender.calls import ExtenderCalls

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutations import EDITS, Edits, check_read_or_refused, mutated, mutated_tables
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 
 GOOD_JOB = "1 100 20 300 4 -1 -1 4 600 1024 1 7 1 -1 1 1 -1 -1"
 POD_HEADER = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"

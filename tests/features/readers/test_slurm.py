@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from mutations import EDITS, Edits, mutated
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
 from sojourn.features.readers._tres import counts, requested_gib, tres
-from sojourn.features.trace import Trace
 
 RECORDED = Path(__file__).parents[2] / "data" / "slurm"
 FIELDS = ("JobID", "JobName", "User", "Account", "Submit", "Start", "End", "Elapsed", "Suspended", "State", "ExitCode",

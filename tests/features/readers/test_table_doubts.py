@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 
 CALM = ("id,start,end,vcpus,memory_mb", "a,2026-11-01T00:00Z,2026-11-01T02:00Z,2,4096",
         "b,2026-11-01T01:00Z,2026-11-01T02:00Z,1,2048")

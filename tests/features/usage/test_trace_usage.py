@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.features.usage import grid_of, read_usage, store_usage
 
 BEGIN_S = 1_364_684_400

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from learnt_bundle import Learnt
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.annotation.bounds import running_bounds
 from sojourn.flows.annotation.consumers import CONSUMERS
 from sojourn.flows.annotation.held_out import CoverageReport, corrected_report, coverage_report

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from learnt_bundle import Learnt
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.annotation.limit_table import (
     LEAST_REQUESTS,
     LimitTable,

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from learnt_bundle import Learnt
+from sojourn.features import Trace
 from sojourn.features.creation import build_rows
-from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
 from sojourn.serving import Predictor, load_bundle

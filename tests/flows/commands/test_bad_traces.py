@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.features.trace import Roles, Trace
+from sojourn.features import Roles, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.serving import Predictor
 

@@ -17,8 +17,8 @@ from sojourn.flows.commands.explain import RequestExplainer, explanation_table
 from sojourn.flows.reports.curve_figure import curve_figure
 from sojourn.flows.reports.figures import shap_figure
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.answers.attribution import Attribution, InputGroup
-from sojourn.serving.answers.curve_builder import CurveBuilder
+from sojourn.serving.answers import Attribution, CurveBuilder
+from sojourn.serving.answers.attribution import InputGroup
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 

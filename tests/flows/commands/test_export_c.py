@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from made_bundles import make
 from sojourn.flows.cli import app
 from sojourn.serving import load_bundle
-from sojourn.serving.c.c_source import c_source
+from sojourn.serving.c import c_source
 
 
 @pytest.fixture(scope="module")

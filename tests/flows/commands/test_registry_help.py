@@ -11,7 +11,8 @@ from sojourn.features.readers import READERS
 from sojourn.flows.cli import app
 from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.reading import partial_presets
-from sojourn.models.lifetime import LIFETIME_MODELS, SEARCH_SPACES
+from sojourn.models import LIFETIME_MODELS
+from sojourn.models.lifetime import SEARCH_SPACES
 from sojourn.simulator import POLICIES, WORKLOADS
 
 

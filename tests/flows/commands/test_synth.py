@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
-from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 
 

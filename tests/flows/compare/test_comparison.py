@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
+from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
-from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.compare import cell_replay
 from sojourn.flows.compare import comparison as comparing
@@ -40,12 +40,11 @@ from sojourn.flows.reports.comparison_report import comparison_markdown, compari
 from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
 from sojourn.flows.stages.windows import windows
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
-from sojourn.simulator.measures import COLUMNS
-from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.measures import COLUMNS, HostMap
+from sojourn.simulator.page import ComparisonData
 
 HERE = local_workers(1)
 GAINS, FURTHER, DEBT = ([column.text_title(name) for name, column in COLUMNS.items() if column.table == table]

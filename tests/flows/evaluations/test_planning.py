@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.creation import default_encoder
 from sojourn.features.readers import read_trace
-from sojourn.features.trace import Trace
 from sojourn.flows.evaluations.planning_days import grid_rows, means_of_grid, summary, synthetic_rows, tight_day
 from sojourn.flows.evaluations.planning_figures import (
     differences_figure,

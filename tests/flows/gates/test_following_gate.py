@@ -12,8 +12,7 @@ import pytest
 from learnt_bundle import Learnt
 from made_bundles import rewrite_schema
 from sojourn.flows.gates.bundle_gates import following_gate
-from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.errors import BundleError
+from sojourn.serving import BundleError, Predictor, load_bundle
 
 
 def test_without_a_champion_there_is_nothing_to_follow(learnt: Learnt, tmp_path: Path) -> None:

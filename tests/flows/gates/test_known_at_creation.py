@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.gates.known_at_creation import Suspect, check_confirmed, known_gate, suspects
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, HazardModel
+from sojourn.models import LIFETIME_MODELS, FitSettings
+from sojourn.models.lifetime import HazardModel
 
 N = 6_000
 """So many that at least 20 of the test window still run at the trace's end: fewer tell nothing of a column."""

@@ -18,7 +18,7 @@ from sojourn.flows.gates.simulation_gate import (
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.simulator import Oracle, Workload
-from sojourn.simulator.experiments.comparison import Pairing
+from sojourn.simulator.experiments import Pairing
 
 CALM = [0.0, 0.1, -0.1, 0.05, -0.05]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.synthetic import START_UNIX_S, synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.config import RetrainConfig
 
 pytestmark = pytest.mark.slow

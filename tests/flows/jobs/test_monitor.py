@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 
 from made_bundles import rewrite
+from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.monitor.alarm_record import (
     AGE,
     ALARM,
@@ -45,9 +45,8 @@ from sojourn.flows.outside.tracked_names import LEFT_TAG
 from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
 from sojourn.flows.stages.windows import windows
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
-from sojourn.models.bundle_writer import write_bundle
+from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.models.training_reference import training_reference
 from sojourn.serving import Predictor
 from sojourn.serving.decisions import LOSS_WORDS, read_log

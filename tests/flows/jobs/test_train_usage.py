@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from made_days import made_grid
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.outside.pull import pull
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker

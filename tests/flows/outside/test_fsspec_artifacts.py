@@ -22,7 +22,7 @@ from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes
 from sojourn.flows.versions.opening import open_store
 from sojourn.flows.versions.reading import read_store
-from sojourn.serving.errors import BundleError
+from sojourn.serving import BundleError
 
 
 @pytest.fixture(scope="module")

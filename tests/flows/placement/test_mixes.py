@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.features.trace import Roles, Trace
+from sojourn.features import Roles, Trace
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.placement.made_mix import MixParameters, made_mix
 from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool

@@ -11,9 +11,9 @@ import pytest
 
 from made_bundles import make, rewrite
 from made_jobs import swf_log
+from sojourn.features import Trace
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.placement.predicted_processing import (
     ProcessingPredictor,
     as_known,

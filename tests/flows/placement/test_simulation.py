@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Roles, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import compare_replicas, replica

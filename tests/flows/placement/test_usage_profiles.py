@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.features.trace import Roles, Trace
+from sojourn.features import Roles, Trace
 from sojourn.flows.placement.usage_profiles import N_SLOTS, overcommitted, own_profile, owner_profile
 
 DAY_S = 86_400

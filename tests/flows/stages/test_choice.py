@@ -11,8 +11,8 @@ import pytest
 from sojourn.features.split import Examples
 from sojourn.flows.stages.choice import Choice, choose, simplest_within_error
 from sojourn.flows.stages.trained import Trained
+from sojourn.models import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.lifetime import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.measures import BrierOverAges, OwnerDraws
 from sojourn.serving.inputs import HistoryDefinition, HistoryKey
 

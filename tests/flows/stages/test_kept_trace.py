@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from made_growing import Row, sql_source, write_rows
-from sojourn.features.trace import Trace
+from sojourn.features import Trace
 from sojourn.flows.cli import app
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages.kept_trace import with_kept_trace

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from made_curves import check_curve
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
-from sojourn.features.trace import Roles, Trace
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate, write_candidate

@@ -13,8 +13,8 @@ from sojourn.models.importance import n_shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.forest.row_scores import row_scores
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.forest import row_scores
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,7 @@ def test_weekly_runs_cannot_ratchet_down() -> None:
 
 
 def test_the_jury_is_the_coarsest_owner_key_with_enough_owners() -> None:
-    from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+    from sojourn.serving.inputs import HistoryDefinition, HistoryKey
 
     rows = dataclasses.replace(_requests(np.full(400, 500.0), 1e6)[0],
                                keys=(np.zeros(400, np.int64), np.arange(400) % 7, np.arange(400) % 40))

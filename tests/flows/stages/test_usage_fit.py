@@ -25,7 +25,8 @@ from sojourn.flows.stages.usage_fit import (
     usage_gates,
 )
 from sojourn.publishing import publish_files
-from sojourn.serving.usage import BY_HOURS, CLASSES, DayClock, UsagePredictor, load_usage, usage_files
+from sojourn.serving import UsagePredictor
+from sojourn.serving.usage import BY_HOURS, CLASSES, DayClock, load_usage, usage_files
 
 ALL_CLASSES: Rules = dict.fromkeys(("cpu", "mem"), (CLASSES,) * 3)
 

@@ -26,7 +26,7 @@ from sojourn.flows.store.processes import PROCESS_TAG, enter_store
 from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
-from sojourn.serving.errors import BundleError
+from sojourn.serving import BundleError
 
 NAME = "made"
 PASSED = (Gate("any", True, "fine"),)

@@ -24,7 +24,7 @@ from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
 from sojourn.flows.versions.rollback import roll_back
 from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
-from sojourn.serving.errors import BundleError
+from sojourn.serving import BundleError
 
 NAME = "made"
 

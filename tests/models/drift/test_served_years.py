@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sojourn.features import Trace
 from sojourn.features.synthetic import SyntheticParameters, synthesize
 from sojourn.features.synthetic_drift import Drift
-from sojourn.features.trace import Trace
 from sojourn.models.drift import DAY_S, DETECTORS, MONITOR_DETECTOR
 
 

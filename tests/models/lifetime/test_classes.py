@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.models.lifetime import LIFETIME_MODELS, ClassesModel, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings
+from sojourn.models.lifetime import ClassesModel
 from sojourn.models.measures import CLASS_THRESHOLDS_S
 
 SETTINGS = FitSettings(n_threads=1, params={"num_leaves": 7, "learning_rate": 0.2})

@@ -10,12 +10,12 @@ import pytest
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
+from sojourn.models import LIFETIME_MODELS, FitSettings, LifetimeModel, score_model
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel, NetworkModel
-from sojourn.models.lifetime.boosting import Rows, boost
-from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.models.lifetime import NetworkModel, Rows, person_periods
+from sojourn.models.lifetime.boosting import boost
+from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.models.lifetime.survival import SurvivalModel
-from sojourn.models.measures import score_model
 
 pytestmark = pytest.mark.slow  # every family is fitted
 

@@ -8,7 +8,7 @@ import sksurv.nonparametric
 from sksurv.nonparametric import kaplan_meier_estimator
 
 from sojourn.features.split import Examples
-from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models import FitSettings
 from sojourn.models.lifetime.intervals import interval_hazards
 from sojourn.models.lifetime.km import N_EVENTS_MIN, KaplanMeierModel
 

@@ -11,23 +11,22 @@ import pytest
 
 from made_c import CModels, needs_c
 from made_limits import limited_trace
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples, Split, split_by_time
-from sojourn.features.trace import Trace
 from sojourn.flows.monitor.joined_table import logged_table
+from sojourn.models import FitSettings, write_bundle
 from sojourn.models.bundle_table import table_of
-from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.lifetime import FitSettings
-from sojourn.models.lifetime.hazard import HazardModel
-from sojourn.models.lifetime.intervals import fit_intervals, person_periods
+from sojourn.models.lifetime import HazardModel, limit_text, person_periods
+from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.models.lifetime.limit_periods import LIMIT_SHARES, limit_periods, limit_text, wants_limit
+from sojourn.models.lifetime.limit_periods import LIMIT_SHARES, limit_periods, wants_limit
 from sojourn.serving import CurvePool, Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.c.c_source import c_source
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.c import c_source
 from sojourn.serving.decisions import read_log
-from sojourn.serving.inputs.history import HistoryState
+from sojourn.serving.inputs import HistoryState
 
 UPTIMES_S = (0.0, 61.0, 449.5, 899.5, 901.0, 3_600.0, 90_000.0, 1e7)
 

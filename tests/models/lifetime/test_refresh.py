@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sojourn.features import Roles, Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.refreshed import RefreshedRows, refreshed_rows
 from sojourn.features.split import Split, split_by_time
-from sojourn.features.trace import Roles, Trace
-from sojourn.models.lifetime import AgeGain, FitSettings, Refresh, fit_refresh
+from sojourn.models import FitSettings
+from sojourn.models.lifetime import AgeGain, Refresh, fit_refresh
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.serving.inputs import Encoder
 

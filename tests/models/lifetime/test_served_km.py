@@ -16,27 +16,26 @@ import pytest
 
 from made_bundles import rewrite, rewrite_schema
 from made_c import CModels, needs_c
+from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import Trace
 from sojourn.flows.gates.bundle_gates import table_latency_gate, table_parity_gate
+from sojourn.models import FitSettings, write_bundle
 from sojourn.models.bundle_table import table_of
-from sojourn.models.bundle_writer import packed_arrays, write_bundle
+from sojourn.models.bundle_writer import packed_arrays
 from sojourn.models.importance import background_rows
-from sojourn.models.lifetime import Exported, FitSettings
+from sojourn.models.lifetime import Exported, HazardModel
 from sojourn.models.lifetime.contract import ExportedLookup
-from sojourn.models.lifetime.hazard import HazardModel
 from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.answers.attribution import LOOKUP_ROW
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.array_archive import read_arrays
-from sojourn.serving.c.c_source import c_source
-from sojourn.serving.curves.curve import HazardCurve
+from sojourn.serving.bundle import read_arrays
+from sojourn.serving.c import c_source
+from sojourn.serving.curves import HazardCurve
 from sojourn.serving.decisions import read_log
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.lookup import ROW, key_code
+from sojourn.serving.inputs import ROW, HistoryState, key_code
 from sojourn.serving.pyfunc import PyfuncModel
 
 UPTIMES_S = (0.0, 61.0, 3_600.0, 90_000.0, 1e7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS, FitSettings
 
 SHAPE = 1.5
 SCALES_S = (1_000.0, 4_000.0)

@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
+from sojourn.models import score_model
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.measures import BrierOverAges, average_precision, harrell_c, integrated_brier_score, score_model
-from sojourn.models.measures.assessment import assess, by_week, of_owners
-from sojourn.models.measures.bootstrap import OwnerDraws
+from sojourn.models.measures import (
+    BrierOverAges,
+    OwnerDraws,
+    assess,
+    average_precision,
+    by_week,
+    harrell_c,
+    integrated_brier_score,
+    of_owners,
+)
 
 N = 4_000
 WEEK_S = 604_800

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures import OwnerDraws, coarsest_owner, interval
 from sojourn.models.measures.weighted_mean import weighted_mean
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable, OnceTable
-from sojourn.models.measures.calibration import DECILES, Pit, calibration_points
+from sojourn.models.measures import Pit, calibration_points
+from sojourn.models.measures.calibration import DECILES
 
 N = 60_000
 

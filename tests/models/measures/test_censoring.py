@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.models.measures import average_precision, mae_log10
-from sojourn.models.measures.censoring import censoring_curve, end_weights, follow_up_s, outliving_weights
+from sojourn.models.measures import average_precision, censoring_curve, mae_log10, outliving_weights
+from sojourn.models.measures.censoring import end_weights, follow_up_s
 from sojourn.models.measures.errors import FLOOR_S
 
 

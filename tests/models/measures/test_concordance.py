@@ -13,8 +13,8 @@ from sksurv.util import Surv
 
 from naive_concordance import concordance_sums
 from sojourn.features.split import Examples
-from sojourn.models.measures.censoring import censoring_curve, follow_up_s
-from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
+from sojourn.models.measures import Concordance, censoring_curve, harrell_c, uno_c
+from sojourn.models.measures.censoring import follow_up_s
 from sojourn.models.outcomes import CensoringCurve
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sksurv.nonparametric import kaplan_meier_estimator
 
-from sojourn.models.measures.kaplan_meier import KaplanMeier
+from sojourn.models.measures import KaplanMeier
 
 
 def _drawn(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

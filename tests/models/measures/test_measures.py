@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.split import Examples, split_by_time
 from sojourn.features.synthetic import synthesize
+from sojourn.models import score_model
 from sojourn.models.curve_table import OnceTable
-from sojourn.models.measures import average_precision, bias_log10, f1, mae_log10, recall_at_precision, score_model
-from sojourn.models.measures.ranking import Ranking
-from sojourn.models.measures.thresholds import choose_threshold
+from sojourn.models.measures import (
+    Ranking,
+    average_precision,
+    bias_log10,
+    choose_threshold,
+    f1,
+    mae_log10,
+    recall_at_precision,
+)
 from sojourn.models.outcomes import CensoringCurve, event_weights
 
 

@@ -16,11 +16,10 @@ from naive_waves import (
     naive_turns,
     naive_window,
 )
-from sojourn.models.periodicity import PeriodicitySettings
+from sojourn.models.periodicity import LowPass, PeriodicitySettings
 from sojourn.models.periodicity import _kernels as kernels
 from sojourn.models.periodicity.background import Background
 from sojourn.models.periodicity.band import Band
-from sojourn.models.periodicity.low_pass import LowPass
 from sojourn.models.periodicity.spectrum import find_periods
 
 PERIODS = (24.0, 37.77, 72.0, 288.0, 301.3)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from made_bundles import Made
-from sojourn.models.onnx_export import to_onnx
+from sojourn.models import to_onnx
 from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
-from sojourn.serving.answers.attribution import attribute, background_of, drawn_shapley, exact_shapley, input_groups
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.curves.curve import HazardCurve
-from sojourn.serving.forest.forest import LEQ, Forest
+from sojourn.serving.answers import CurveBuilder, attribute, background_of
+from sojourn.serving.answers.attribution import drawn_shapley, exact_shapley, input_groups
+from sojourn.serving.curves import HazardCurve
+from sojourn.serving.forest import LEQ, Forest
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 values_of_three = st.lists(st.floats(-10.0, 10.0), min_size=8, max_size=8)

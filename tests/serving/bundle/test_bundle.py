@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import FILES
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import FILES
 
 KINDS = ("hazard", "hazard-limit", "uptime", "once")
 

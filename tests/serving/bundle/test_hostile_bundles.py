@@ -26,17 +26,18 @@ import pytest
 from made_bundles import Made, rewrite
 from made_forests import made_bundle, random_forest
 from mutations import RAW, paths, with_raw
+from sojourn.models import to_onnx
 from sojourn.models.bundle_writer import packed_arrays
-from sojourn.models.onnx_export import to_onnx
-from sojourn.serving import BundleError, Predictor, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE, read_arrays
-from sojourn.serving.bundle.bundle import FILES, N_BYTES_MAX, Bundle
-from sojourn.serving.bundle.vouched_files import MANIFEST, MANIFEST_N_BYTES_MAX
-from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
+from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import FILES, MANIFEST, read_arrays
+from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE
+from sojourn.serving.bundle.bundle import N_BYTES_MAX
+from sojourn.serving.bundle.vouched_files import MANIFEST_N_BYTES_MAX
+from sojourn.serving.curves import N_STEPS_MAX
 from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
-from sojourn.serving.forest.forest import DEPTH_MAX, LEQ, Forest
-from sojourn.serving.forest.onnx_reader import read_forest
+from sojourn.serving.forest import LEQ, Forest, read_forest
+from sojourn.serving.forest.forest import DEPTH_MAX
 
 KINDS = ("hazard", "hazard-limit", "uptime", "once")
 UPTIMES_S = (0.0, 60.0, 7_200.0, 1e12, 1e300)

@@ -17,14 +17,12 @@ import naive_forest
 from made_bundles import Made
 from made_c import GCC, CModels, compiled, needs_c
 from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
-from sojourn.serving import BundleError, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.bundle.bundle import Bundle
-from sojourn.serving.c.c_source import CSource, c_source, plain_text
-from sojourn.serving.curves.formulas import LONGEST_S, lifetime_class
-from sojourn.serving.curves.limit_axis import HALF_S
-from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
-from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
+from sojourn.serving import Bundle, BundleError, load_bundle
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.c import c_source
+from sojourn.serving.c.c_source import CSource, plain_text
+from sojourn.serving.curves import HALF_S, LONGEST_S, N_STEPS_MAX, lifetime_class
+from sojourn.serving.forest import LEQ, MEMBER, Forest
 from sojourn.serving.runtime import OnnxForest
 
 pytestmark = needs_c

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from made_curves import curves, hazard_curves, once_curves, point_curves, shares, uptimes
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
-from sojourn.serving.curves.formulas import LONGEST_S, hazard_remaining
+from sojourn.serving.curves import LONGEST_S, HazardCurve, LifetimeCurve, PointCurve, hazard_remaining
+from sojourn.serving.curves.curve import OnceCurve
 
 EDGES = (0.0, 10.0, 100.0)
 HAZARD = HazardCurve.from_hazards(EDGES, (0.5, 1.0), 1_000.0, (0.0, 10.0, 30.0, 100.0))

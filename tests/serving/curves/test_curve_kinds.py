@@ -13,11 +13,9 @@ from made_bundles import Made
 from sojourn.models.bundle_table import table_of
 from sojourn.models.learnt_kinds import LEARNT_KINDS
 from sojourn.serving import load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.curves.compiled import IS_COMPILED
-from sojourn.serving.curves.curve_kind import CurveKind
-from sojourn.serving.curves.curve_kinds import KIND_OF_CODE, KINDS, kind_of
-from sojourn.serving.forest.row_scores import row_scores
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.curves import IS_COMPILED, KIND_OF_CODE, KINDS, CurveKind, kind_of
+from sojourn.serving.forest import row_scores
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 FOLDER = Path(sojourn.__path__[0])
@@ -72,7 +70,7 @@ def test_its_curves_are_told_by_their_type_and_equal_the_table(made: Made, kind:
 @EVERY_KIND
 @pytest.mark.skipif(not IS_COMPILED, reason="numba is not installed")
 def test_what_is_packed_is_the_same_compiled_and_not(made: Made, kind: CurveKind) -> None:
-    from sojourn.serving.curves.compiled import KERNELS
+    from sojourn.serving.curves import KERNELS
 
     bundle = load_bundle(made.folders[kind.name])
     curve = CurveBuilder(bundle.schema, bundle.model).curve(made.rows.features[3].tolist())

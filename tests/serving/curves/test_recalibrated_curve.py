@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sojourn.models.curve_table import HazardTable
-from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, recalibrated, recalibrated_curve
+from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, HazardCurve, recalibrated, recalibrated_curve
 from sojourn.serving.curves import recalibrated_hazards as formulas
-from sojourn.serving.curves.curve import HazardCurve, LimitCurve
+from sojourn.serving.curves.curve import LimitCurve
 from sojourn.serving.curves.formulas import hazard_numbers
 
 EDGES = (0.0, 100.0, 700.0, 4_000.0, 50_000.0)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, publish, rewrite_schema
-from sojourn.serving import BundleError, Predictor
+from sojourn.serving import BundleError, Predictor, prometheus_text
 from sojourn.serving.decisions import read_log
-from sojourn.serving.prometheus import prometheus_text
 
 N = 40
 

@@ -26,8 +26,9 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, ask, connect, example, fi
 from made_prometheus import parsed
 from sojourn.flows.cli import app
 from sojourn.serving import Predictor, load_bundle
+from sojourn.serving.extender import main
 from sojourn.serving.extender.calls import ExtenderCalls
-from sojourn.serving.extender.extender import Settings, bind, main
+from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.json_server import JsonServer
 from sojourn.serving.inputs import UNIX_PHASE_S, clock_zero_s
 

@@ -17,8 +17,7 @@ from sojourn.serving import Predictor, WatchEvent, load_bundle
 from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.json_server import JsonServer
 from sojourn.serving.extender.pod_requests import PodRequests
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs import Encoder, HistoryDefinition
 
 N_THREADS = 4
 

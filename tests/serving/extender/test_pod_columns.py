@@ -8,8 +8,7 @@ import pytest
 
 from made_extender import example
 from sojourn.serving.extender.pod_columns import PodColumns
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history_definition import HistoryDefinition
+from sojourn.serving.inputs import Encoder, HistoryDefinition
 from sojourn.serving.pods import pod_resource, quantity
 
 ENCODER = Encoder(("cpu_cores", "mem_gib"), ("user", "deployment"), HistoryDefinition(()))

@@ -9,7 +9,7 @@ import pytest
 
 from made_bundles import Made
 from sojourn.serving import load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
+from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.runtime import OnnxForest
 
 

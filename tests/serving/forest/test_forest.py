@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_forest
-from sojourn.models.onnx_export import to_onnx
-from sojourn.serving.errors import BundleError
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import LEQ, MEMBER, Forest
-from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.forest.varying_walk import RangeWalk, varying_walk
+from sojourn.models import to_onnx
+from sojourn.serving import BundleError
+from sojourn.serving.forest import LEQ, MEMBER, AgeFeatures, Forest, read_forest, varying_walk
+from sojourn.serving.forest.varying_walk import RangeWalk
 from sojourn.serving.runtime import OnnxForest
 
 N_FEATURES = 4

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import hostile_forests
 from made_forests import comb
-from sojourn.serving.forest.age_features import AgeFeatures
+from sojourn.serving.forest import AgeFeatures, MaskWalk, varying_walk
 from sojourn.serving.forest.leaf_masks import leaf_masks
-from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_walk
+from sojourn.serving.forest.varying_walk import RangeWalk
 
 TESTS = Path(hostile_forests.__file__).parent
 

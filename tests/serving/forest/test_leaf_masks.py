@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import naive_forest
 from made_forests import comb
-from sojourn.serving.forest.age_features import AgeFeatures
-from sojourn.serving.forest.forest import MEMBER, Forest
-from sojourn.serving.forest.leaf_masks import LeafMasks, age_bins, leaf_masks
+from sojourn.serving.forest import MEMBER, AgeFeatures, Forest, LeafMasks, MaskWalk, varying_walk
+from sojourn.serving.forest.leaf_masks import age_bins, leaf_masks
 from sojourn.serving.forest.mask_kernels import score_rows
-from sojourn.serving.forest.varying_walk import MaskWalk, RangeWalk, varying_walk
+from sojourn.serving.forest.varying_walk import RangeWalk
 
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+from sojourn.serving.inputs import Encoder, HistoryDefinition, HistoryKey, HistoryState
 
 HISTORY = HistoryDefinition((HistoryKey("user+size", ("user", "cores"), "owner"),
                              HistoryKey("zone", ("zone",), "category")))

@@ -12,11 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.serving.inputs.history import Admission, HistoryState
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition, HistoryKey
-from sojourn.serving.inputs.history_rows import UNKNOWN
-from sojourn.serving.inputs.owner import OWNER_FEATURES
-from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history
+from sojourn.serving.inputs import (
+    CATEGORY_FEATURES,
+    OWNER_FEATURES,
+    UNKNOWN,
+    Admission,
+    HistoryDefinition,
+    HistoryKey,
+    HistoryState,
+    whole_arrays,
+    whole_history,
+)
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"), HistoryKey("zone", ("zone",), "category")),
                                window=3, category_memory=4, prior_strength=2.0)  # fmt: skip

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.creation import key_codes
-from sojourn.serving.inputs.encoder import Encoder
-from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
-from sojourn.serving.inputs.lookup import ROW, Lookup, key_code
+from sojourn.serving.inputs import ROW, Encoder, HistoryDefinition, HistoryKey, Lookup, key_code
 
 KEYS = (HistoryKey("user", ("user",), "owner"), HistoryKey("user+shape", ("user", "cpu_cores"), "owner"),
         HistoryKey("zone", ("zone",), "category"))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sojourn.serving.inputs.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
+from sojourn.serving.inputs import OWNER_FEATURES, fill_owner_features
+from sojourn.serving.inputs.owner import UNKNOWN_OWNER, OwnerState
 from sojourn.serving.inputs.running import RunningRequests
 
 GAP_S, WINDOW = 300, 3

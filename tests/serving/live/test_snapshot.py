@@ -21,13 +21,11 @@ from hypothesis import strategies as st
 from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving import Lifetime, Predictor, SnapshotError, admission_calls, load_bundle
-from sojourn.serving.bundle.array_archive import read_arrays
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.inputs.whole_arrays import whole_arrays
+from sojourn.serving.bundle import read_arrays
+from sojourn.serving.inputs import HistoryDefinition, HistoryState, whole_arrays
+from sojourn.serving.live import content_of, read_snapshot, write_snapshot
 from sojourn.serving.live import snapshot as snapshot_module
-from sojourn.serving.live.live_history import content_of
-from sojourn.serving.live.snapshot import ENDINGS, MARK, SnapshotContent, read_snapshot, write_snapshot
+from sojourn.serving.live.snapshot import ENDINGS, MARK, SnapshotContent
 
 NOW_S = 10**7
 KEYS_MAX = 3

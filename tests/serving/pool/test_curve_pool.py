@@ -16,7 +16,8 @@ from numba import njit
 from made_bundles import Made
 from made_curves import OtherCurve, curves, shares, uptimes, vm_of
 from sojourn.serving import CurvePool, HostExits, Predictor, remaining_at, remaining_of
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.curves import HazardCurve, LifetimeCurve, PointCurve
+from sojourn.serving.curves.curve import OnceCurve
 
 PATHS = pytest.mark.parametrize("is_compiled", [True, False], ids=["numba", "numpy"])
 HAZARD = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1_000.0, (0.0, 10.0, 30.0, 100.0))

@@ -15,8 +15,9 @@ from made_curves import OtherCurve, curves, vm_of
 from sojourn.flows.placement.sources import held_curves
 from sojourn.models.bundle_table import table_of
 from sojourn.serving import HostExits, Lifetime, load_bundle
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.curves import HazardCurve, LifetimeCurve, PointCurve
+from sojourn.serving.curves.curve import OnceCurve
 
 PATHS = pytest.mark.parametrize("is_compiled", [True, False], ids=["numba", "numpy"])
 N_HOSTS = 3

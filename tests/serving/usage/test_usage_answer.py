@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from made_usage import FLAT, made_section
-from sojourn.serving.usage import DayClock, UsageAnswer, UsagePredictor
+from sojourn.serving import UsageAnswer, UsagePredictor
+from sojourn.serving.usage import DayClock
 
 HOUR_S, DAY_S = 3_600, 86_400
 SPRING_S, AUTUMN_S = 1_364_684_400, 1_382_824_800  # 00:00 in Berlin, the days of the two changes (UTC + 1 and + 2)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from made_usage import DAY_WORKER, FLAT, made_section
-from sojourn.serving import BundleError
-from sojourn.serving.usage import DayClock, UsagePredictor
+from sojourn.serving import BundleError, UsagePredictor
+from sojourn.serving.usage import DayClock
 
 HOUR_S, DAY_S = 3_600, 86_400
 

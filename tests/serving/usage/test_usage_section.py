@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from made_usage import made_contents, made_section, rehash
 from sojourn.publishing import publish_files
-from sojourn.serving import BundleError
+from sojourn.serving import BundleError, UsagePredictor
 from sojourn.serving.bundle import read_arrays, write_arrays
-from sojourn.serving.usage import UsagePredictor, check_usage_files, load_usage
+from sojourn.serving.usage import check_usage_files, load_usage
 
 FILES = ("MANIFEST.json", "usage.json", "usage.npz")
 

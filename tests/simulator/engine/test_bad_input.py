@@ -10,10 +10,9 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from made_workloads import twin_of
-from sojourn.features.trace import Roles
-from sojourn.simulator.cluster import NEVER
-from sojourn.simulator.jit import kernel
-from sojourn.simulator.loop.ranking import ranking
+from sojourn.features import Roles
+from sojourn.simulator import NEVER, kernel
+from sojourn.simulator.loop import ranking
 from sojourn.simulator.policies.lava import LavaState
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import sojourn.simulator as sim
+from sojourn.simulator import POLICIES
 from sojourn.simulator.engine.policy_sources import policy_sources
 from sojourn.simulator.engine.reached import plain_function
-from sojourn.simulator.policies import POLICIES
 from sojourn.source_closure import installed
 
 CODE = """

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import sojourn.simulator as sim
 from made_workloads import cases, each_policy, twin_of
-from sojourn.simulator.policies import PACKING
+from sojourn.simulator import PACKING
 
 POLICY_NAMES = sorted(sim.POLICIES)
 RANKED_NAMES = [name for name in POLICY_NAMES if sim.POLICIES[name].scorers[-len(PACKING):] == PACKING]

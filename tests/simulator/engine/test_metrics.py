@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import naive
 import sojourn.simulator as sim
 from sojourn.simulator.engine.metrics import fewest_hosts, integral_at
-from sojourn.simulator.workloads.amounts import Demand, demand
+from sojourn.simulator.workloads import Demand
+from sojourn.simulator.workloads.amounts import demand
 
 AMOUNT = st.integers(0, 30)
 

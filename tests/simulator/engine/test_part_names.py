@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from sojourn.simulator import POLICIES, Policy
 from sojourn.simulator.engine import composition
 from sojourn.simulator.engine.part_names import names_of_parts
 from sojourn.simulator.loop import PARTS
-from sojourn.simulator.policies import POLICIES, opens_host
-from sojourn.simulator.policies.policy import Policy
+from sojourn.simulator.policies import opens_host
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)

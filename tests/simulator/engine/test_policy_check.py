@@ -10,7 +10,8 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.engine.policy_check import check_compiled, check_form
+from sojourn.simulator.engine import check_form
+from sojourn.simulator.engine.policy_check import check_compiled
 
 WEIGHTS = np.array([0.0, 1.0, 2.0])
 SHORT = np.array([3.0])

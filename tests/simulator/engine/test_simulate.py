@@ -11,8 +11,7 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from made_workloads import each_policy
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.jit import kernel
+from sojourn.simulator import Cluster, Request, kernel
 
 
 def hosts_of(*shapes: tuple[float, float]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator.policies import POLICIES
+from sojourn.simulator import POLICIES
 
 
 def test_a_policy_that_is_not_registered_stands_under_its_own_name() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.experiments.move_orders import Batch, batches, expected_exits, n_carried_out
+from sojourn.simulator.experiments import batches, expected_exits, n_carried_out
+from sojourn.simulator.experiments.move_orders import Batch
 
 Order = Literal["longest-first", "shortest-first", "trace", "random"]
 

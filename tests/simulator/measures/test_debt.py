@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.features.trace import Roles
+from sojourn.features import Roles
 from sojourn.simulator.measures import Debt, debt
 from sojourn.simulator.workloads import long_lived, owner_numbers
 

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator.measures import MEASURES
-from sojourn.simulator.measures.columns import COLUMNS
+from sojourn.simulator.measures import COLUMNS, MEASURES
 
 
 def _workload(usage: pd.DataFrame | None) -> sim.Workload:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.loop.ranking import ranking
+from sojourn.simulator.loop import ranking
 from sojourn.simulator.measures.stranding import inflated
 
 

@@ -13,8 +13,8 @@ import naive
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
-from sojourn.simulator.measures.usage import usage_metrics
-from sojourn.simulator.measures.usage_series import usage_series
+from sojourn.simulator import usage_metrics
+from sojourn.simulator.measures import usage_series
 
 
 def workload_of(rows: list[Any], horizon: int, n_hosts: int, warmup_s: int = 0) -> sim.Workload:

@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
+from sojourn.simulator.page import Pool, in_hosts
 from sojourn.simulator.page.headline import headline
-from sojourn.simulator.page.in_hosts import Pool, in_hosts
 
 NAN = math.nan
 

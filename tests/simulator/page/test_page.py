@@ -16,8 +16,8 @@ import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
-from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.measures import HostMap
+from sojourn.simulator.page import ComparisonData, write_page
 from sojourn.simulator.page.decisions import MAX_HOSTS, shown_decision
 from sojourn.simulator.page.figures import (
     N_LINES,
@@ -28,7 +28,6 @@ from sojourn.simulator.page.figures import (
 )
 from sojourn.simulator.page.headline import compared, headline
 from sojourn.simulator.page.migrations import migration_rows
-from sojourn.simulator.page.page import write_page
 from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
 from sojourn.simulator.page.sweeps import sweeps
 from sojourn.simulator.page.table import html_table

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_planning import check_schedule, least_peak
-from sojourn.simulator.planning import PLANNERS, Instance, Job, Limits, PlanSettings, planner, synthetic_day
-from sojourn.simulator.planning.planners import Planner
+from sojourn.simulator.planning import PLANNERS, Instance, Job, Limits, Planner, PlanSettings, planner, synthetic_day
 
 QUICK = PlanSettings(n_samples=4, limits=Limits(limit_s=5.0, n_moves=500))
 

@@ -16,13 +16,13 @@ from sojourn.simulator.planning import (
     Job,
     Limits,
     PlanSettings,
+    Runs,
     execute,
     executed,
     planner,
     rest_of_day,
     synthetic_day,
 )
-from sojourn.simulator.planning.execution import Runs
 
 RUNS = np.array([10, 20, 40]), np.array([1.0, 2.0, 4.0])
 DAY = Instance((Job("a", 0, 10, 90, *RUNS), Job("b", 5, 30, 99, *RUNS, ("a",)), Job("c", 50, 0, 120, *RUNS, ("b",)),

@@ -10,8 +10,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.cluster import NEVER, Cluster, Request
-from sojourn.simulator.policies import DappRules, GroupRules, dapp_policy
+from sojourn.simulator import NEVER, Cluster, DappRules, GroupRules, Request, dapp_policy
 from sojourn.simulator.policies.dapp import (
     at_deadline,
     changes_at,

@@ -7,7 +7,7 @@ import pytest
 
 import naive_dapp
 from sojourn.models.drift import ClassShares, ClassShareSettings, DriftDay
-from sojourn.simulator.policies import DappRules, GroupRules
+from sojourn.simulator import DappRules, GroupRules
 from sojourn.simulator.policies.dapp_groups import choose_group, pass_day
 from sojourn.simulator.policies.dapp_rules import DappState, dapp_state
 

@@ -16,8 +16,8 @@ import naive_dapp
 import naive_rectification
 import sojourn.simulator as sim
 from made_workloads import cases, check_full, full_cases, twin_of
-from sojourn.features.trace import Trace
-from sojourn.simulator.policies import DappRules, GroupRules, dapp_policy
+from sojourn.features import Trace
+from sojourn.simulator import DappRules, GroupRules, dapp_policy
 
 
 @st.composite

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from naive_replay import Replay
-from sojourn.simulator.policies import KNOWN_POLICIES, PerResource, Policy
+from sojourn.simulator import KNOWN_POLICIES, PerResource, Policy
 
 FOLDER = Path(__file__).resolve().parent
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator import NEVER, Cluster, Request
 from sojourn.simulator.policies.joint_exact import (
     CERTAIN,
     at_deadline,

@@ -6,7 +6,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator import NEVER, Cluster, Request
 from sojourn.simulator.policies.lava import (
     DEADLINE_S,
     EMPTY,

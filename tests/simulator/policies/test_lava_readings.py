@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator import NEVER, Cluster, Request
 from sojourn.simulator.policies.lava import EMPTY, OPEN, RECYCLING, departed, emptied, is_fuller_than, lava_state
 from sojourn.simulator.policies.lava_readings import (
     LAVA_SOFT,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator import Cluster, Request
 from sojourn.simulator.engine.policy_check import check_compiled
 from sojourn.simulator.policies import classify_departure, hybrid, move_to_front
 from sojourn.simulator.policies.classify_departure import interval_mismatch, interval_state

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 import naive
 import sojourn.simulator as sim
 from made_workloads import cases
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.jit import kernel
+from sojourn.simulator import Cluster, Request, kernel
 from sojourn.simulator.policies.nilas import BUCKET_S
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator import Cluster, Request
 from sojourn.simulator.policies.usage import UsageProfile, lifetime_period, period_aware, squares, violation_fit
 from sojourn.simulator.policies.usage.usage_scores import (
     squared_load,

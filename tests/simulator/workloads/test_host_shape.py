@@ -6,7 +6,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.workloads.amounts import Demand
+from sojourn.simulator.workloads import Demand
 from sojourn.simulator.workloads.host_shape import host_shape
 from sojourn.simulator.workloads.left_out import LeftOut
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import sojourn.simulator as sim
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import positions_of
-from sojourn.simulator.workloads.amounts import whole_amounts
+from sojourn.simulator.workloads import whole_amounts
 from sojourn.simulator.workloads.parts import in_parts
 
 

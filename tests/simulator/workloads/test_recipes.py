@@ -8,8 +8,8 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.features.trace import Roles
-from sojourn.simulator.page.static_figures import write_png
+from sojourn.features import Roles
+from sojourn.simulator.page import write_png
 
 OPENB = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "alibaba-gpu-2023"
 
