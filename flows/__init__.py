@@ -1,3 +1,10 @@
-"""How a team runs it: Prefect flows, MLflow tracking, configuration, the command line."""
+"""How a team runs it: Prefect flows, MLflow tracking, configuration, the command line.
+
+Importing it sets the environment of the libraries that it uses, before any of them is imported.
+"""
+
+from sojourn.flows.environment import be_quiet
 
 __all__: list[str] = []
+
+be_quiet()

@@ -30,10 +30,8 @@ from sojourn.flows.commands.train_usage import train_usage
 from sojourn.flows.commands.ui import ui
 from sojourn.flows.commands.usage import usage_app
 from sojourn.flows.commands.versions import rollback, sync, versions
-from sojourn.flows.environment import be_quiet
 from sojourn.flows.terminal import show_what_can_be_shown
 
-be_quiet()
 show_what_can_be_shown()
 
 app = typer.Typer(cls=CommandGroup, context_settings={"max_content_width": 120},

@@ -12,7 +12,6 @@ from sojourn.serving.pods import (
     NONE,
     POD_NAMES,
     POD_SIZES,
-    field,
     is_finished,
     is_part_of_node,
     mapping,
@@ -20,6 +19,9 @@ from sojourn.serving.pods import (
     pod_uid,
     sequence,
     shown_field,
+)
+from sojourn.serving.pods import (
+    field as pod_field,
 )
 
 MAX_SIZE = 1e9
@@ -118,7 +120,7 @@ def _sight(pod: Any) -> PodSight:
     created_s, started_s = _time(pod, "metadata", "creationTimestamp"), _time(pod, "status", "startTime")
     if created_s is not None and started_s is not None:
         started_s = max(started_s, created_s)  # as `started_unix_s`
-    conditions = {_name(each, "type"): (field(each, "status"), _time(each, "lastTransitionTime"))
+    conditions = {_name(each, "type"): (pod_field(each, "status"), _time(each, "lastTransitionTime"))
                   for each in sequence(pod, "status", "conditions")}
     bound, bound_s = conditions.get("PodScheduled", ("", None))
     node, phase = _name(pod, "spec", "nodeName"), _name(pod, "status", "phase")
@@ -164,7 +166,7 @@ def _values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
         if size > MAX_SIZE:
             raise ValueError(f"{column} must be from 0 to 1e9, got {size!r}")
         sizes.append(size)
-    deadline = field(pod, "spec", "activeDeadlineSeconds")
+    deadline = pod_field(pod, "spec", "activeDeadlineSeconds")
     if deadline is not None and not (isinstance(deadline, int) and not isinstance(deadline, bool)
                                      and 0 < deadline < LAST_STAMP_S):
         raise ValueError(f"spec.activeDeadlineSeconds must be seconds, got {shown_field(deadline)}")
@@ -172,7 +174,7 @@ def _values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
 
 
 def _time(document: Any, *path: str) -> float | None:
-    value = field(document, *path)
+    value = pod_field(document, *path)
     if value is None:
         return None
     try:
@@ -187,7 +189,7 @@ def _time(document: Any, *path: str) -> float | None:
 
 
 def _whole(document: Any, *path: str) -> int:
-    value = field(document, *path)
+    value = pod_field(document, *path)
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
@@ -196,7 +198,7 @@ def _whole(document: Any, *path: str) -> int:
 
 
 def _name(document: Any, *path: str) -> str:
-    value = field(document, *path)
+    value = pod_field(document, *path)
     if value is not None and not isinstance(value, str):
         raise ValueError(f"{path[-1]} must be text, got {shown_field(value)}")
     return value or ""

@@ -63,7 +63,7 @@ def simulate(
     from sojourn.flows.mapped_reader import column_keywords
     from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
-    from sojourn.flows.reports.run_report import policies_table
+    from sojourn.flows.reports.comparison_report import policies_table
     from sojourn.flows.simulated_hosts import shape_options
     from sojourn.flows.trace_source import ColumnOptions
     from sojourn.simulator import (

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from sojourn.flows.environment import be_quiet
+from prefect import Flow
+
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
 from sojourn.flows.trace_settings import SharedSettings, TraceSettings
-
-be_quiet()
-
-from prefect import Flow  # noqa: E402  (its settings are read on import)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,15 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from sojourn import __version__  # noqa: E402
-from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.loaded_settings import load_settings  # noqa: E402
-from sojourn.flows.monitor.alarm_record import (  # noqa: E402
+from sojourn import __version__
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs.job import job
+from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.monitor.alarm_record import (
     AGE,
     ALARM,
     BEGUN,
@@ -35,20 +31,20 @@ from sojourn.flows.monitor.alarm_record import (  # noqa: E402
     to_renew,
     write_record,
 )
-from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift  # noqa: E402
-from sojourn.flows.monitor.followed import Followed, follow  # noqa: E402
-from sojourn.flows.monitor.outcomes import Outcome, traced_outcomes  # noqa: E402
-from sojourn.flows.monitor.weeks import Week, weeks_of  # noqa: E402
-from sojourn.flows.monitor_config import MonitorConfig  # noqa: E402
-from sojourn.flows.outside.tracked_names import LEFT_TAG  # noqa: E402
-from sojourn.flows.outside.tracking import Tracker  # noqa: E402
-from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.monitor_page import Clock, clock_text, loss_text, monitor_page, verdict  # noqa: E402
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG  # noqa: E402
-from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.drift import DAY_S  # noqa: E402
-from sojourn.publishing import whole_file  # noqa: E402
-from sojourn.serving.decisions import DecisionLog, read_log  # noqa: E402
+from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift
+from sojourn.flows.monitor.followed import Followed, follow
+from sojourn.flows.monitor.outcomes import Outcome, traced_outcomes
+from sojourn.flows.monitor.weeks import Week, weeks_of
+from sojourn.flows.monitor_config import MonitorConfig
+from sojourn.flows.outside.tracked_names import LEFT_TAG
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.monitor_page import Clock, clock_text, loss_text, monitor_page, verdict
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
+from sojourn.flows.versions.opening import open_store
+from sojourn.models.drift import DAY_S
+from sojourn.publishing import whole_file
+from sojourn.serving.decisions import DecisionLog, read_log
 
 N_VERSION_DIGITS = 12
 EVENT = "sojourn.monitor.alarm"

@@ -10,45 +10,36 @@ from pathlib import Path
 
 from rich.table import Table
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from sojourn import __version__  # noqa: E402
-from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.gates.known_at_creation import check_confirmed  # noqa: E402
-from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags  # noqa: E402
-from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.jobs.retrain_artifacts import publish_artifacts  # noqa: E402
-from sojourn.flows.jobs.retrain_log import differences, log_retrain, retrain_tags  # noqa: E402
-from sojourn.flows.outside.tracked_names import CHAMPION, RETRAIN  # noqa: E402
-from sojourn.flows.outside.tracking import Tracker  # noqa: E402
-from sojourn.flows.outside.tracking_client import TrackingError  # noqa: E402
-from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.refresh_table import refresh_table  # noqa: E402
-from sojourn.flows.reports.run_report import (  # noqa: E402
-    models_table,
-    plain_text,
-    policies_table,
-    print_run,
-    print_standing,
-)
-from sojourn.flows.reports.version_card import CardFacts, version_card  # noqa: E402
-from sojourn.flows.stages.build_features import Features, build_features  # noqa: E402
-from sojourn.flows.stages.candidate import candidate_folder, write_candidate  # noqa: E402
-from sojourn.flows.stages.champion import load_rivals  # noqa: E402
-from sojourn.flows.stages.ingest import Ingested, ingesting  # noqa: E402
-from sojourn.flows.stages.instants import Instants, read_instants  # noqa: E402
-from sojourn.flows.stages.judge import Evaluation, judge  # noqa: E402
-from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
-from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates  # noqa: E402
-from sojourn.flows.stages.train import Training, learner_of, train  # noqa: E402
-from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent  # noqa: E402
-from sojourn.flows.stages.whole_window import score_whole  # noqa: E402
-from sojourn.flows.versions.cleaning import clean  # noqa: E402
-from sojourn.flows.versions.judged_on import JUDGED_TAG, keyed  # noqa: E402
-from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
+from sojourn import __version__
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.gates.known_at_creation import check_confirmed
+from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags
+from sojourn.flows.jobs.job import job
+from sojourn.flows.jobs.retrain_artifacts import publish_artifacts
+from sojourn.flows.jobs.retrain_log import differences, log_retrain, retrain_tags
+from sojourn.flows.outside.tracked_names import CHAMPION, RETRAIN
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.tracking_client import TrackingError
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.comparison_report import policies_table
+from sojourn.flows.reports.refresh_table import refresh_table
+from sojourn.flows.reports.run_report import models_table, plain_text, print_run, print_standing
+from sojourn.flows.reports.version_card import CardFacts, version_card
+from sojourn.flows.stages.build_features import Features, build_features
+from sojourn.flows.stages.candidate import candidate_folder, write_candidate
+from sojourn.flows.stages.champion import load_rivals
+from sojourn.flows.stages.ingest import Ingested, ingesting
+from sojourn.flows.stages.instants import Instants, read_instants
+from sojourn.flows.stages.judge import Evaluation, judge
+from sojourn.flows.stages.promote import Judged, Promotion, promote
+from sojourn.flows.stages.promotion_gates import CheckedGates, check_gates
+from sojourn.flows.stages.train import Training, learner_of, train
+from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_unsent
+from sojourn.flows.stages.whole_window import score_whole
+from sojourn.flows.versions.cleaning import clean
+from sojourn.flows.versions.judged_on import JUDGED_TAG, keyed
+from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion_journal import BUNDLES
 
 
 @dataclass(frozen=True, slots=True)

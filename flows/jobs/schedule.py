@@ -11,19 +11,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from sojourn.flows.environment import be_quiet
+from prefect.deployments.runner import RunnerDeployment
+
 from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.jobs.schedule_settings import JOBS, Scheduled, settings_document
+from sojourn.flows.jobs.scheduled import scheduled_monitor, scheduled_retrain, scheduled_train_usage
 from sojourn.flows.outside.prefect_server import prefect_server
 from sojourn.flows.store.lock import schedule_lock
 from sojourn.flows.versions.opening import open_store
-
-be_quiet()
-
-from prefect.deployments.runner import RunnerDeployment  # noqa: E402  (Prefect reads its settings on import)
-
-from sojourn.flows.jobs.scheduled import scheduled_monitor, scheduled_retrain, scheduled_train_usage  # noqa: E402
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from prefect import flow
 from pydantic import WithJsonSchema
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from prefect import flow  # noqa: E402  (its settings are read on import)
-
-from sojourn.flows.jobs.schedule_settings import JOBS, parameter_schema  # noqa: E402
+from sojourn.flows.jobs.schedule_settings import JOBS, parameter_schema
 
 MonitorSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["monitor"]))]
 RetrainSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(JOBS["retrain"]))]

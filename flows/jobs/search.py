@@ -14,25 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.jobs import trial as one_trial  # noqa: E402
-from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.jobs.trial import Material, TrialTask, material_of, trial_code, worker_score  # noqa: E402
-from sojourn.flows.outside.tracking import Tracker  # noqa: E402
-from sojourn.flows.outside.trials_database import ready_trials  # noqa: E402
-from sojourn.flows.outside.workers import NewWorker, run_grouped  # noqa: E402
-from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.figures import search_figure  # noqa: E402
-from sojourn.flows.stages.build_features import build_features  # noqa: E402
-from sojourn.flows.stages.ingest import ingest  # noqa: E402
-from sojourn.flows.stages.sampled_features import workers_of  # noqa: E402
-from sojourn.flows.tracking_uri import TrackingUri  # noqa: E402
-from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.lifetime import SEARCH_SPACES, Bounds  # noqa: E402
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.jobs.job import job
+from sojourn.flows.jobs.trial import Material, TrialTask, material_of, score, trial_code, worker_score
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.outside.trials_database import ready_trials
+from sojourn.flows.outside.workers import NewWorker, run_grouped
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.figures import search_figure
+from sojourn.flows.stages.build_features import build_features
+from sojourn.flows.stages.ingest import ingest
+from sojourn.flows.stages.sampled_features import workers_of
+from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.versions.opening import open_store
+from sojourn.models.lifetime import SEARCH_SPACES, Bounds
 
 if TYPE_CHECKING:
     import optuna
@@ -74,7 +69,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
         found.enqueue_trial(dict(space.defaults))
     n_left = max(n_trials - sum(trial.state.is_finished() for trial in found.trials), 0)
     with stage(f"defaults of {family}"):
-        reached = [one_trial.score(space, space.defaults, material) or math.nan for material in materials]
+        reached = [score(space, space.defaults, material) or math.nan for material in materials]
     with stage(f"search {family}") as report, workers_of(config.dask) as workers:
         tasks = [TrialTask(family, {}, replace(each.ingestion, store=each.store.resolve()), each.training, trial_code())
                  for each in configs]
@@ -85,7 +80,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
             asked = [(trial, {name: _suggested(trial, name, bounds) for name, bounds in space.bounds.items()})
                      for trial in trials]
             scores = (_scores_of_workers(asked, tasks, workers) if config.dask else
-                      [[one_trial.score(space, values, material) for material in materials] for _, values in asked])
+                      [[score(space, values, material) for material in materials] for _, values in asked])
             for trial, of_trial in zip(trials, scores, strict=True):
                 _tell(found, trial, of_trial, reached, materials)
             report(n_trials - n_left, n_trials)
@@ -125,11 +120,11 @@ def _tell(found: optuna.Study, trial: optuna.Trial, scores: Sequence[float | Non
     import optuna
 
     shares = []
-    for score, default, material in zip(scores, reached, materials, strict=True):
-        if score is None:
+    for value, default, material in zip(scores, reached, materials, strict=True):
+        if value is None:
             found.tell(trial, state=optuna.trial.TrialState.PRUNED)
             return
-        shares.append(score / default)
+        shares.append(value / default)
         trial.set_user_attr(material.name, shares[-1])
     found.tell(trial, math.fsum(shares) / len(shares))
 

@@ -15,41 +15,37 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from sojourn import __version__  # noqa: E402
-from sojourn.features.split import Examples, Split  # noqa: E402
-from sojourn.flows.config import RetrainConfig  # noqa: E402
-from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects  # noqa: E402
-from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.outside.data_window import train_and_test  # noqa: E402
-from sojourn.flows.outside.tracked_names import FAMILY, STUDY  # noqa: E402
-from sojourn.flows.outside.tracking import Tracker  # noqa: E402
-from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.calibration_figures import (  # noqa: E402
+from sojourn import __version__
+from sojourn.features.split import Examples, Split
+from sojourn.flows.config import RetrainConfig
+from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects
+from sojourn.flows.jobs.job import job
+from sojourn.flows.outside.data_window import train_and_test
+from sojourn.flows.outside.tracked_names import FAMILY, STUDY
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.calibration_figures import (
     age_figure,
     calibration_figure,
     coverage_weeks_figure,
 )
-from sojourn.flows.reports.figures import accuracy_figure  # noqa: E402
-from sojourn.flows.reports.study_figures import weeks_figure  # noqa: E402
-from sojourn.flows.reports.study_report import study_tables  # noqa: E402
-from sojourn.flows.stage_settings import LogSettings  # noqa: E402
-from sojourn.flows.stages.build_features import build_features  # noqa: E402
-from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose  # noqa: E402
-from sojourn.flows.stages.ingest import ingest  # noqa: E402
-from sojourn.flows.stages.instants import read_instants  # noqa: E402
-from sojourn.flows.stages.learnt_refresh import learnt_refresh  # noqa: E402
-from sojourn.flows.stages.run_windows import run_windows  # noqa: E402
-from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tell_limits, with_fitted  # noqa: E402
-from sojourn.flows.stages.trained import Trained  # noqa: E402
-from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
-from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.models.curve_table import CurveTable, HazardTable  # noqa: E402
-from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel  # noqa: E402
-from sojourn.models.measures import (  # noqa: E402
+from sojourn.flows.reports.figures import accuracy_figure
+from sojourn.flows.reports.study_figures import weeks_figure
+from sojourn.flows.reports.study_report import study_tables
+from sojourn.flows.stage_settings import LogSettings
+from sojourn.flows.stages.build_features import build_features
+from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose
+from sojourn.flows.stages.ingest import ingest
+from sojourn.flows.stages.instants import read_instants
+from sojourn.flows.stages.learnt_refresh import learnt_refresh
+from sojourn.flows.stages.run_windows import run_windows
+from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tell_limits, with_fitted
+from sojourn.flows.stages.trained import Trained
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
+from sojourn.flows.versions.opening import open_store
+from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel
+from sojourn.models.measures import (
     CLASS_THRESHOLDS_S,
     N_EACH_MIN,
     Assessment,
@@ -67,7 +63,7 @@ from sojourn.models.measures import (  # noqa: E402
     time_label,
     weeks_after,
 )
-from sojourn.models.online_table import online_table  # noqa: E402
+from sojourn.models.online_table import online_table
 
 BOUNDS_S = (7_200, 43_200, 172_800)
 """More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""

@@ -9,31 +9,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sojourn.flows.environment import be_quiet
-
-be_quiet()
-
-from sojourn import __version__  # noqa: E402
-from sojourn.features.usage import UsageGrid, UsageSource, read_usage  # noqa: E402
-from sojourn.flows.jobs.job import job  # noqa: E402  (Prefect reads its settings on import)
-from sojourn.flows.outside.mlflow_pages import USAGE  # noqa: E402
-from sojourn.flows.outside.tracked_names import CHAMPION  # noqa: E402
-from sojourn.flows.outside.tracking import Tracker  # noqa: E402
-from sojourn.flows.progress import console, stage  # noqa: E402
-from sojourn.flows.reports.class_figures import class_figure  # noqa: E402
-from sojourn.flows.reports.periodicity_figures import period_figure  # noqa: E402
-from sojourn.flows.stages.candidate import candidate_folder  # noqa: E402
-from sojourn.flows.stages.promote import Judged, Promotion, promote  # noqa: E402
-from sojourn.flows.stages.usage_by_file import stored_usage  # noqa: E402
-from sojourn.flows.stages.usage_fit import FittedUsage, Rules, choose_rules, fit_usage, judge_usage, usage_gates  # noqa: E402
-from sojourn.flows.usage_config import TrainUsageConfig  # noqa: E402
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes  # noqa: E402
-from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed  # noqa: E402
-from sojourn.flows.versions.opening import open_store  # noqa: E402
-from sojourn.flows.versions.promotion_journal import BUNDLES  # noqa: E402
-from sojourn.publishing import publish_files  # noqa: E402
-from sojourn.serving.bundle import MANIFEST  # noqa: E402
-from sojourn.serving.usage import SEEN_S, load_usage, usage_files  # noqa: E402
+from sojourn import __version__
+from sojourn.features.usage import UsageGrid, UsageSource, read_usage
+from sojourn.flows.jobs.job import job
+from sojourn.flows.outside.mlflow_pages import USAGE
+from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.progress import console, stage
+from sojourn.flows.reports.class_figures import class_figure
+from sojourn.flows.reports.periodicity_figures import period_figure
+from sojourn.flows.stages.candidate import candidate_folder
+from sojourn.flows.stages.promote import Judged, Promotion, promote
+from sojourn.flows.stages.usage_by_file import stored_usage
+from sojourn.flows.stages.usage_fit import FittedUsage, Rules, choose_rules, fit_usage, judge_usage, usage_gates
+from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
+from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion_journal import BUNDLES
+from sojourn.publishing import publish_files
+from sojourn.serving.bundle import MANIFEST
+from sojourn.serving.usage import SEEN_S, load_usage, usage_files
 
 
 @dataclass(frozen=True, slots=True)

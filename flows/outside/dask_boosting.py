@@ -21,8 +21,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sojourn.flows.outside.boost_shard import SETTINGS, machines_file, read_trees, shard_file, trees_file, valid_file
-from sojourn.flows.outside.boost_shard import write_rows as written
+from sojourn.flows.outside.boost_shard import (
+    SETTINGS,
+    machines_file,
+    read_trees,
+    shard_file,
+    trees_file,
+    valid_file,
+    write_rows,
+)
 from sojourn.flows.outside.dask_workers import EMPTY_S, dask_client
 from sojourn.flows.store.code_version import check_same_code, source_hash
 from sojourn.models.lifetime import Learner, Rows, Trees
@@ -68,9 +75,9 @@ def _grown_by(client: Any, n_ranks: int, store: Path, settings: Mapping[str, Any
     with tempfile.TemporaryDirectory(prefix=".fit.", dir=store) as made:
         folder = Path(made)
         for rank in range(n_ranks):
-            written(every(train, rank, n_ranks), shard_file(folder, rank))
+            write_rows(every(train, rank, n_ranks), shard_file(folder, rank))
         if valid is not None:
-            written(valid, valid_file(folder))
+            write_rows(valid, valid_file(folder))
         (folder / SETTINGS).write_text(json.dumps({"settings": dict(settings), "n_rounds": n_rounds}))
         for attempt in range(N_ATTEMPTS):
             failed = _attempted(client, n_ranks, folder, attempt)

@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -16,7 +15,6 @@ from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.stages.promote import Promotion
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
-from sojourn.simulator.experiments import caveats, is_rejecting_more
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
@@ -54,41 +52,10 @@ def _against(found: Difference | None) -> str:
     return f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
 
 
-_STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
-_MAX_LETTERS = 32
-"""Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
 
 
-def policies_table(simulation: pd.DataFrame, description: str) -> Table:
-    """Policies x predictors with their gains in empty hosts, and below it what must be held against them."""
-    has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
-    table = Table(title="Placement", title_justify="left", caption_justify="left",
-                  caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
-                          f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
-                          "Gap closed: the mean gain as a share of best-fit's mean distance to the bound."
-                          f"{''.join(chr(10) + words for words in caveats(simulation))}")
-    for title in ("policy", "predictor"):
-        table.add_column(title, no_wrap=True)
-    stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
-    n_letters = sum(int(simulation[name].str.len().max()) for name in ("policy", "predictor"))
-    has_speed = not (has_interval and (stranded or n_letters > _MAX_LETTERS))  # it would not fit on a line
-    titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", *stranded,
-              "rejected", *(["events/s"] if has_speed else []))
-    for title in titles:
-        if has_interval or "interval" not in title:
-            table.add_column(title, justify="right", no_wrap=True)
-    for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
-        interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
-        table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
-                      *([interval] if has_interval else []), _known(row["gap_closed_pct"], 0),
-                      f"{row['packing_density_pct']:.1f}", *(_known(row[column]) for column in stranded.values()),
-                      f"{row['n_rejected']:,.0f}{' (more)' * more_rejected}",
-                      *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
-    return table
 
 
-def _known(value: float, digits: int = 1) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:

@@ -15,8 +15,8 @@ from sojourn.flows.stages.feature_rows import read_rows
 from sojourn.flows.stages.sampled_features import Sample, workers_of
 from sojourn.models.bundle_table import table_of
 from sojourn.models.measures import BrierOverAges
-from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.bundle import load_bundle
 
 
 @dataclass(frozen=True, slots=True)

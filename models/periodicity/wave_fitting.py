@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from sojourn.features.usage import UsageGrid
-from sojourn.models.periodicity import wave_fits as codes
 from sojourn.models.periodicity._kernels import bridge_rows, scan
 from sojourn.models.periodicity.background import Background
 from sojourn.models.periodicity.band import Band
@@ -18,7 +17,7 @@ from sojourn.models.periodicity.low_pass import LowPass
 from sojourn.models.periodicity.own_interval import SHORTEST_PERIOD, by_interval
 from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
 from sojourn.models.periodicity.spectrum import find_periods
-from sojourn.models.periodicity.wave_fits import WaveFits
+from sojourn.models.periodicity.wave_fits import BOUND, CHANCE, CONSTANT, EMPTY, GAPS, PERIODIC, SHORT, WEAK, WaveFits
 from sojourn.models.periodicity.wave_shape import Timing, mean_levels, percentile_levels, squared_errors, timing_of
 
 _BLOCK = 32
@@ -117,9 +116,9 @@ class _Fitting:
         is_short = (span * self.step_s < 2.0 * asked.cutoff_s) | (span <= self.low_pass().n_pad)
         reason = np.select(
             [n_present == 0, n_present < (1.0 - asked.most_gaps) * span, least == greatest, is_short],
-            [codes.EMPTY, codes.GAPS, codes.CONSTANT, codes.SHORT], default=codes.WEAK).astype(np.int8)
+            [EMPTY, GAPS, CONSTANT, SHORT], default=WEAK).astype(np.int8)
         peak, trough = np.full(n, np.nan), np.full(n, np.nan)
-        for row in np.flatnonzero((n_present > 0) & (reason != codes.WEAK)):
+        for row in np.flatnonzero((n_present > 0) & (reason != WEAK)):
             line = self.values[row]
             trough[row], peak[row] = np.percentile(line[np.isfinite(line)].astype(np.float64),
                                                    [asked.trough_percentile, asked.peak_percentile])
@@ -127,7 +126,7 @@ class _Fitting:
         if asked.n_periods == 2:
             second = WaveFits.aperiodic(request_ids, np.zeros(n), np.zeros(n), reason.copy())
             fits = replace(fits, second=second)
-        ready = np.flatnonzero(reason == codes.WEAK)
+        ready = np.flatnonzero(reason == WEAK)
         ready = ready[np.argsort(span[ready], kind="stable")]
         begins = np.flatnonzero(np.diff(span[ready], prepend=-1))
         spread, largest = greatest - least, np.maximum(np.abs(least), np.abs(greatest))
@@ -195,10 +194,10 @@ class _Fitting:
         reason = np.select(
             [smoothed.variance <= _CONSTANT_SHARE * block.largest ** 2, np.isnan(found.n_turns),
              found.is_by_chance, strength < asked.threshold],
-            [codes.CONSTANT, codes.BOUND, codes.CHANCE, codes.WEAK], default=codes.PERIODIC)
+            [CONSTANT, BOUND, CHANCE, WEAK], default=PERIODIC)
         fits.reason[rows], fits.strength[rows], fits.magnitude[rows] = reason, found.strength, found.magnitude
         fits.by_chance[rows] = found.by_chance
-        period = np.where(reason == codes.PERIODIC, n_steps / found.n_turns, np.inf)
+        period = np.where(reason == PERIODIC, n_steps / found.n_turns, np.inf)
         return smoothed.values, timing_of(raw, smoothed.values, period, asked)
 
     def _write(self, fits: WaveFits, block: _Block, timing: Timing, levels: tuple[np.ndarray, ...]) -> None:

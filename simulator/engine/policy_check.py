@@ -15,7 +15,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core import types as nb_types
 
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.engine.composition import HOOKS
@@ -100,11 +100,11 @@ def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, .
     returned = fresh.overloads[signature].signature.return_type
     if kind in HOOKS:
         return
-    rule, kinds = ("True or False", (types.Boolean, types.Integer)) if kind == "filter" else (
-        "a number", (types.Float, types.Integer, types.Boolean))
+    rule, kinds = ("True or False", (nb_types.Boolean, nb_types.Integer)) if kind == "filter" else (
+        "a number", (nb_types.Float, nb_types.Integer, nb_types.Boolean))
     if not isinstance(returned, kinds):
-        is_maybe = isinstance(returned, types.Optional)
-        told = f"{returned.type} or None" if is_maybe else "None" if returned == types.none else str(returned)
+        is_maybe = isinstance(returned, nb_types.Optional)
+        told = f"{returned.type} or None" if is_maybe else "None" if returned == nb_types.none else str(returned)
         raise ValueError(f"{name} must return {rule} on every path, got {told}")
 
 
