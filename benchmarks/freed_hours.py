@@ -21,7 +21,7 @@ from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.simulator.measures import debt
-from sojourn.simulator.measures.migrations import migration_figures
+from sojourn.simulator.measures.hosts import migration_figures
 
 
 def placed(trace: Trace, config: RetrainConfig,

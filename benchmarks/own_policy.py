@@ -8,7 +8,7 @@ The hazard model learns from the earlier 70 % of a trace and places the rest. On
 trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the
 same requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other
 shifts of the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays
-the readings of LAVA (simulator/policies/lava_readings.py) instead of ours. Gains are percentage points of empty hosts
+the readings of LAVA (simulator/policies/lava.py) instead of ours. Gains are percentage points of empty hosts
 over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right are differences to nilas, lava and
 nilas-expected with the same predictor. `--gap` replays whole synthetic traces with the oracle and with flawed ones, and
 prints shares of the gap between best-fit and the bound.
@@ -33,8 +33,8 @@ from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.truth_source import truth_source
 from sojourn.simulator import PACKING, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left
-from sojourn.simulator.policies.joint_fit import SCALE_S
-from sojourn.simulator.policies.nilas_expected import expected_extension
+from sojourn.simulator.policies.joint import SCALE_S
+from sojourn.simulator.policies.nilas import expected_extension
 
 N_SYNTHETIC_REPLICAS = 3
 OTHERS = ("nilas", "lava", "nilas-expected")

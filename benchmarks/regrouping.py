@@ -18,8 +18,7 @@ import numpy as np
 from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
-from sojourn.features.synthetic import synthesize
-from sojourn.features.synthetic_drift import Drift
+from sojourn.features.synthetic import Drift, synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.intervals import t_half_width
 

@@ -33,13 +33,12 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
-from sojourn.features.augment import augment_uptime
-from sojourn.features.creation import FeatureRows, build_rows, default_encoder
+from sojourn.features.creation import FeatureRows, augment_uptime, build_rows, default_encoder
 from sojourn.features.split import Examples, known_at
 from sojourn.features.synthetic import synthesize
 from sojourn.models import write_bundle
 from sojourn.models.lifetime import Exported, Rows, person_periods
-from sojourn.models.lifetime.boosting import Boosted, boost
+from sojourn.models.lifetime.gbdt import Boosted, boost
 from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder

@@ -21,7 +21,7 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.config import RetrainConfig
 from sojourn.simulator.measures import debt
-from sojourn.simulator.measures.migrations import migration_figures
+from sojourn.simulator.measures.hosts import migration_figures
 
 POLICY = "nilas-expected"
 

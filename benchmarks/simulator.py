@@ -20,7 +20,7 @@ import pandas as pd
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.simulator import Cluster, Request
-from sojourn.simulator.workloads.amounts import LARGEST
+from sojourn.simulator.workloads.workload import LARGEST
 
 PLAIN_UP_TO = 2_000
 """Hosts above which the plain scan is left out, and slow policies run once: it takes minutes."""

@@ -29,8 +29,7 @@ import pandas as pd
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.usage import UsageStream, read_usage, store_usage, streamed_profiles
-from sojourn.features.usage.usage_block import RequestTable
-from sojourn.features.usage.usage_stream import RawSamples
+from sojourn.features.usage.usage_stream import RawSamples, RequestTable
 from sojourn.serving.usage import DayClock
 
 N_STEPS, STEP_S, N_SLOTS = 8640, 300, 96

@@ -1,25 +1,37 @@
-"""The embedded synthetic trace: seeded, vectorised, calibrated to published VM lifetimes."""
+"""The embedded synthetic trace: seeded, vectorised, calibrated to published VM lifetimes.
+
+The distributions that the generator draws lifetimes from: mixtures of two lognormals, in closed form.
+
+Drifts of known truth for the generator: what changes in the lifetimes of a synthetic trace, and when.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from sojourn.features.describe import peak_demand
-from sojourn.features.synthetic_drift import Drift, log_factor
-from sojourn.features.synthetic_truth import LifetimeMixtures
 from sojourn.features.trace import Roles, Trace
 
 DAY_S = 86_400
+
 WEEK_S = 7 * DAY_S
+
 START_UNIX_S = 1_704_067_200
 """Time 0: Monday 2024-01-01 00:00 UTC."""
+
 SHORT, MIXED, LONG, BURST = range(4)
+
 KINDS = ("short", "mixed", "long", "burst")
+
 _GRID_S = 300
+
 _CATEGORIES = pd.Index(["delay-insensitive", "interactive", "unknown"])
+
 _GIB_PER_CORE = np.array([2.0, 4.0, 8.0])
 
 
@@ -359,3 +371,132 @@ def _hosts(trace: Trace, settings: SyntheticParameters) -> pd.DataFrame:
         n_hosts = max(n_hosts, int(np.ceil(peak_demand(trace, name) / (size * settings.host_load))))
     return pd.DataFrame({"host_id": np.arange(n_hosts, dtype=np.int64), "cpu_cores": settings.host_cores,
                          "mem_gib": settings.host_mem_gib})
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeMixtures:
+    """What can be known of each lifetime when its request is made: a mixture of two lognormal distributions.
+
+    weight: float64 (n, 2), of a request's two ways to end; rows sum to 1. log_median: float64 (n, 2), of seconds.
+    spread: float64 (n,), log units, above 0, the same for both ways.
+
+    The generator cuts what it draws to whole seconds, at least 1; these distributions are those of before the cut.
+
+    >>> one = LifetimeMixtures(np.array([[1.0, 0.0]]), np.log([[60.0, 60.0]]), np.array([0.5]))
+    >>> one.survival(60.0).round(3).tolist(), one.remaining_s(0.0).round(2).tolist()
+    ([0.5], [67.99])
+    """
+
+    weight: np.ndarray
+    log_median: np.ndarray
+    spread: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.spread)
+
+    def take(self, idx: np.ndarray) -> LifetimeMixtures:
+        """Those of the rows `idx`, in that order."""
+        return LifetimeMixtures(self.weight[idx], self.log_median[idx], self.spread[idx])
+
+    def survival(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """P(T > u), float64 (n,). uptime_s: at least 0, one for all or one each."""
+        return np.asarray(np.exp(self._log_reached(uptime_s)).sum(axis=1))
+
+    def remaining_s(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """E[T - u | T > u], float64 seconds (n,), however unlikely it is to get that far."""
+        log_reached = self._log_reached(uptime_s)
+        reached = np.exp(log_reached - log_reached.max(axis=1, keepdims=True))
+        return np.asarray((reached * self._remaining_of_ways(uptime_s)).sum(axis=1) / reached.sum(axis=1))
+
+    def overhang_s(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """E[max(T - u, 0)], float64 seconds (n,): not rising in u."""
+        return self.survival(uptime_s) * self.remaining_s(uptime_s)
+
+    def _log_reached(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """Log probability, (n, 2), that a request ends this way and only after the uptime."""
+        from scipy.special import log_ndtr
+
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.weight) + log_ndtr(self._standard(uptime_s)))
+
+    def _remaining_of_ways(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        """E[T - u | T > u] of each way to end, (n, 2).
+
+        With d = (m - log u) / s it is u (M(d + s) / M(d) - 1), M(x) = Phi(x) / phi(x), from the partial expectation of
+        the lognormal, e^(m + s^2 / 2) Phi(d + s). Beyond the median both M are of ordinary size, where Phi alone
+        would come to 0 / 0; before it they grow beyond all bounds, and the partial expectation is used itself.
+        """
+        from scipy.special import erfcx, ndtr
+
+        uptime = _column(uptime_s)
+        standard, spread = self._standard(uptime_s), self.spread[:, None]
+        is_late = standard < 0.0
+        early, late = np.where(is_late, 0.0, standard), np.where(is_late, standard, -1.0)
+        mean = np.exp(self.log_median + spread**2 / 2)
+        before = mean * ndtr(early + spread) / ndtr(early) - uptime
+        after = uptime * (erfcx(-(late + spread) / np.sqrt(2)) / erfcx(-late / np.sqrt(2)) - 1.0)
+        return np.asarray(np.where(is_late, after, before))
+
+    def _standard(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.asarray((self.log_median - np.log(_column(uptime_s))) / self.spread[:, None])
+
+
+def _column(uptime_s: np.ndarray | float) -> np.ndarray:
+    uptimes = np.asarray(uptime_s, np.float64)
+    return uptimes[:, None] if uptimes.ndim else uptimes
+
+
+_DAY_S = 86_400
+
+SHAPES = ("step", "ramp", "spike", "owners")
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One change of a synthetic trace, by the time of arrival.
+
+    shape: step = lifetimes are `factor` times as long from `from_day` on; ramp = the same, reached over `days` (in
+    log units, evenly); spike = for `days` only; owners = from then on a `share` of the short-lived requests comes from
+    new subscriptions, whose deployments are of the mixed kind and mostly stay for hours to days.
+
+    Refused: an unknown shape, a factor that is not positive, a ramp or spike without days, a share outside (0, 1).
+    """
+
+    shape: str
+    from_day: float
+    factor: float = 2.0
+    days: float = 0.0
+    share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise ValueError(f"shape must be one of {', '.join(SHAPES)}, got {self.shape!r}")
+        if not (self.factor > 0.0 and math.isfinite(self.factor)):
+            raise ValueError(f"factor must be above 0 and finite, got {self.factor!r}")
+        if self.shape in ("ramp", "spike") and not self.days > 0.0:
+            raise ValueError(f"days of a {self.shape} must be above 0, got {self.days!r}")
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"share must be between 0 and 1, got {self.share!r}")
+
+
+def log_factor(drifts: Iterable[Drift], arrival_s: np.ndarray) -> np.ndarray:
+    """What the drifts add to the log lifetime of requests that arrive at `arrival_s`, float64 (n,).
+
+    >>> ramp = Drift("ramp", from_day=1.0, days=2.0, factor=4.0)
+    >>> np.exp(log_factor([ramp], np.array([0.0, 1.0, 2.0, 5.0]) * 86_400)).round(3).tolist()
+    [1.0, 1.0, 2.0, 4.0]
+    """
+    total = np.zeros(len(arrival_s))
+    for drift in drifts:
+        since_days = np.asarray(arrival_s, np.float64) / _DAY_S - drift.from_day
+        if drift.shape == "step":
+            share = (since_days >= 0.0).astype(np.float64)
+        elif drift.shape == "ramp":
+            share = np.clip(since_days / drift.days, 0.0, 1.0)
+        elif drift.shape == "spike":
+            share = ((since_days >= 0.0) & (since_days < drift.days)).astype(np.float64)
+        else:
+            continue
+        total += math.log(drift.factor) * share
+    return total

@@ -1,20 +1,42 @@
-"""Writes a bundle folder: temporary name, fsync, rename; the same model gives the same bytes."""
+"""Writes a bundle folder: temporary name, fsync, rename; the same model gives the same bytes.
+
+What training rows looked like, kept in the bundle's schema, so that a monitor can say what has moved since.
+
+How models of each kind of score are learnt from examples: what `serving.curves.curve_kinds` is to what is served.
+
+The curve table of a bundle's model, for many encoded rows at once.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from sojourn.models.lifetime import Exported, ExportedRefresh
+from sojourn.features.split import Examples
+from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable, hazards_of
+from sojourn.models.lifetime import Exported, ExportedRefresh, person_periods
+from sojourn.models.measures import AGES_S, KaplanMeier
 from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle import FORMAT_VERSION, LOOKUP_ARRAYS, MANIFEST, REFRESH_ARRAY, manifest_of, write_arrays
-from sojourn.serving.curves import KINDS
+from sojourn.serving.bundle import (
+    FORMAT_VERSION,
+    LOOKUP_ARRAYS,
+    MANIFEST,
+    REFRESH_ARRAY,
+    Schema,
+    manifest_of,
+    write_arrays,
+)
+from sojourn.serving.curves import KINDS, ModelNumbers
+from sojourn.serving.forest import Forest, row_scores, varying_walk
 from sojourn.serving.inputs import Encoder, HistoryState
 
 
@@ -82,3 +104,159 @@ def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
     stream = io.BytesIO()
     write_arrays(stream, arrays)
     return stream.getvalue()
+
+
+N_BINS = 10
+
+SURVIVAL_AGES_S = (60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 172_800, 345_600, 604_800,
+                   1_209_600, 2_592_000)  # fmt: skip
+
+_LEAST_SHARE = 1e-4
+"""An empty bin counts as this share, so that the index is finite."""
+
+
+def training_reference(rows: Examples, names: Sequence[str]) -> dict[str, Any]:
+    """Deciles of each feature with the share of rows in each bin, and the Kaplan-Meier curve of lifetimes; JSON values.
+
+    names: of the columns of `rows.features`. The last share of a feature is that of missing values. Survival is None
+    at ages to which no row was followed.
+    """
+    features = {}
+    for idx, name in enumerate(names):
+        features[name] = feature_reference(rows.features[:, idx])
+    seen = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
+    survival = [None if value != value else round(value, 6)
+                for value in seen.survival_at(np.array(SURVIVAL_AGES_S, np.float64)).tolist()]
+    return {"n": len(rows), "features": features, "lifetime": {"ages_s": [*SURVIVAL_AGES_S], "survival": survival}}
+
+
+def given_shares(requests: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+    """Of each column, the share of the requests that have it, 0 to 1; names that are `missing` are not there.
+
+    >>> given_shares(pd.DataFrame({"requested_s": [60.0, None], "user": ["missing", "ann"]}), ("requested_s", "user"))
+    {'requested_s': 0.5, 'user': 0.5}
+    """
+    is_given = {name: requests[name].notna() & (requests[name] != "missing") for name in columns}
+    return {name: round(float(given.mean()), 6) if len(given) else 0.0 for name, given in is_given.items()}
+
+
+def feature_reference(values: np.ndarray) -> dict[str, list[float]]:
+    """Deciles of a feature, and the share of rows in each bin, the last that of missing values. values: float64 (n,).
+
+    >>> feature_reference(np.array([1.0, 2.0, np.nan, 2.0]))
+    {'edges': [1.2, 1.4, 1.6, 1.8, 2.0], 'shares': [0.25, 0.0, 0.0, 0.0, 0.5, 0.0, 0.25]}
+    """
+    known = values[~np.isnan(values)]
+    edges = np.unique(np.quantile(known, np.arange(1, N_BINS) / N_BINS)) if len(known) else np.empty(0)
+    return {"edges": edges.tolist(), "shares": bin_shares(values, edges).round(6).tolist()}
+
+
+def bin_shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Share of values in each bin, float64 (number of edges + 2,): up to each edge, above the last, missing.
+
+    >>> bin_shares(np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 2.0])).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    is_missing = np.isnan(values)
+    counts = np.bincount(np.searchsorted(edges, values[~is_missing], side="left"), minlength=len(edges) + 1)
+    return np.append(counts, is_missing.sum()) / max(len(values), 1)
+
+
+def stability_index(values: np.ndarray, reference: Mapping[str, Any]) -> float:
+    """The population stability index of a feature against its training rows: 0 = the same, 0.25 and more = moved.
+
+    The sum over bins of (p - q) log(p / q), an empty bin counted as 1e-4 (Siddiqi, Credit Risk Scorecards, 2006; the
+    symmetric Kullback-Leibler divergence). reference: `edges` and `shares` of `training_reference`.
+
+    >>> stability_index(np.array([1.0, 1.0]), {"edges": [1.0], "shares": [1.0, 0.0, 0.0]})
+    0.0
+    """
+    edges, shares = np.array(reference["edges"], np.float64), np.array(reference["shares"], np.float64)
+    if len(shares) != len(edges) + 2:
+        raise ValueError(f"shares must be {len(edges) + 2}, two more than edges, got {len(shares)}")
+    now = np.maximum(bin_shares(values, edges), _LEAST_SHARE)
+    then = np.maximum(shares, _LEAST_SHARE)
+    return float(((now - then) * np.log(now / then)).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class LearntKind:
+    """table: the curves of n rows from raw scores on the grid, (n, K), and their encoded features. at_risk: from
+    examples, a number of rows and a generator, rows of the examples and at each a value of what varies at which it was
+    at risk."""
+
+    table: Callable[[ModelNumbers, np.ndarray, np.ndarray, np.ndarray], CurveTable]
+    at_risk: Callable[[Exported, Examples, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+def _hazard_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> HazardTable:
+    hazards = hazards_of(scores, np.array(model.offsets))
+    if model.lookup is not None:
+        hazards = model.lookup.mixed(hazards, features)
+    return HazardTable.from_hazards(np.array(model.edges), hazards, model.tail_s, np.array(model.grid))
+
+
+def _limit_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> HazardTable:
+    hazards = hazards_of(scores, np.array(model.offsets))
+    if model.lookup is not None:
+        hazards = model.lookup.mixed(hazards, features)
+    return HazardTable.from_limits(np.array(model.edges), np.array(model.shares), hazards,
+                                   np.ascontiguousarray(features[:, model.limit_place]), model.tail_s,
+                                   np.array(model.grid))
+
+
+def _uptime_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> PointTable:
+    return PointTable(grid[:-1], scores, model.smearing, np.array(model.residuals))
+
+
+def _once_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, features: np.ndarray) -> OnceTable:
+    return OnceTable(scores[:, 0], model.smearing, np.array(model.residuals))
+
+
+def _intervals_at_risk(exported: Exported, taken: Examples, n: int,
+                       rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals in which the examples were at risk."""
+    periods = person_periods(taken, np.array(exported.fields["edges"]))
+    at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
+    return periods.idx[at_risk], periods.interval[at_risk]
+
+
+def _any_interval(exported: Exported, taken: Examples, n: int,
+                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Any interval: those of the share of a limit are few seconds wide, and few requests were at risk in them."""
+    n_intervals = len(exported.fields["offsets"])
+    return np.arange(len(taken)), rng.integers(0, n_intervals, len(taken))
+
+
+def _ages_met(exported: Exported, taken: Examples, n: int,
+              rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """0 or an absolute age at which each example was alive."""
+    ages = np.array([0.0, *AGES_S])
+    n_met = (taken.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so those met come first
+    return np.arange(len(taken)), ages[rng.integers(0, np.maximum(n_met, 1))]
+
+
+def _at_creation(exported: Exported, taken: Examples, n: int,
+                 rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(len(taken)), np.zeros(len(taken))
+
+
+LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({
+    "hazard": LearntKind(_hazard_table, _intervals_at_risk),
+    "hazard-limit": LearntKind(_limit_table, _any_interval),
+    "uptime": LearntKind(_uptime_table, _ages_met),
+    "once": LearntKind(_once_table, _at_creation),
+})
+"""Name in schema.json -> kind, as in `serving.curves.curve_kinds.KINDS`."""
+
+
+def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:
+    """Lifetime curves of encoded rows, float64 (n, number of the encoder's features); see `Encoder.with_row`."""
+    kind, model = schema.curves, schema.numbers
+    grid = kind.grid(model, forest)
+    if kind.is_varying:
+        unread = np.zeros((len(features), len(model.age_features) + 1))
+        scores = varying_walk(forest, grid, model.age_features).scores(np.column_stack([features, unread]))
+    else:
+        scores = row_scores(forest)(features)[:, None]
+    return LEARNT_KINDS[schema.kind].table(model, grid, scores, features)

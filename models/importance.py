@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.models.learnt_kinds import LEARNT_KINDS
+from sojourn.models.bundle_writer import LEARNT_KINDS
 from sojourn.models.lifetime import Exported, LifetimeModel
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.serving.checks import Moment, clock_second, folder_path
-from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import content_of, write_snapshot
 from sojourn.serving.refresh_calls import RefreshCalls
+from sojourn.serving.served import Lifetime
 from sojourn.serving.usage import LiveUsage
 
 

@@ -14,10 +14,9 @@ from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.decisions import Recorder
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import UNKNOWN, HistoryState, Parsed
-from sojourn.serving.lifetime import Lifetime, RefreshedLifetime
 from sojourn.serving.live import Admitted
 from sojourn.serving.recalibration_calls import RecalibrationCalls
-from sojourn.serving.served import Served
+from sojourn.serving.served import Lifetime, RefreshedLifetime, Served
 from sojourn.serving.usage import LiveUsage
 
 _INF = math.inf

@@ -19,11 +19,10 @@ from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs import Encoder, HistoryState
 from sojourn.serving.live import N_RUNNING_MAX, LiveHistory, LiveRequests, live_history, read_snapshot
 from sojourn.serving.recalibration_calls import OFF
-from sojourn.serving.reload_gate import ReloadGate
 from sojourn.serving.served import Served
 from sojourn.serving.usage import USAGE_FILES, LiveUsage, UsageFollower, check_usage_files, load_usage
 from sojourn.serving.usage_calls import UsageCalls
-from sojourn.serving.watch import Watch, WatchEvent
+from sojourn.serving.watch import ReloadGate, Watch, WatchEvent
 
 
 class Predictor(AdmissionCalls, UsageCalls, DecisionCalls):

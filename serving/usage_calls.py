@@ -7,10 +7,10 @@ from pathlib import Path
 from sojourn.serving.checks import folder_path
 from sojourn.serving.counters import Counted
 from sojourn.serving.inputs import HistoryState
-from sojourn.serving.lifetime import Lifetime
 from sojourn.serving.live import LiveRequests
-from sojourn.serving.reload_gate import ReloadGate
+from sojourn.serving.served import Lifetime
 from sojourn.serving.usage import LiveUsage, UsageAnswer, answer_of, load_usage, serve_section
+from sojourn.serving.watch import ReloadGate
 
 
 class UsageCalls(Counted):

@@ -26,7 +26,7 @@ from sojourn.serving.forest import (
     varying_walk,
 )
 from sojourn.serving.forest.leaf_masks import leaf_masks
-from sojourn.serving.forest.varying_walk import RangeWalk
+from sojourn.serving.forest.walks import RangeWalk
 from sojourn.serving.inputs import HistoryState
 
 SPLITS = (np.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, np.nextafter(1.0, 2.0), 2.0**53, 1e-35, -1e-35)

@@ -19,7 +19,7 @@ from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.models import write_bundle
 from sojourn.models.lifetime import Exported, ExportedRefresh
-from sojourn.models.lifetime.lightgbm_forest import forest_from_text
+from sojourn.models.lifetime.gbdt import forest_from_text
 from sojourn.publishing import publish_folder
 from sojourn.serving.forest import AgeFeatures
 from sojourn.serving.inputs import LIMIT, Encoder, HistoryState

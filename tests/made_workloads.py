@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import naive
 import sojourn.simulator as sim
 from naive_replay import Replay
-from sojourn.simulator.engine.migration_record import PLANNERS
-from sojourn.simulator.engine.stays import Stays
+from sojourn.simulator.engine.metrics import PLANNERS, Stays
 from sojourn.simulator.engine.world import prepared
 from sojourn.simulator.loop import FAILED, OPEN
 from sojourn.simulator.rectification import non_migratable

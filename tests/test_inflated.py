@@ -11,7 +11,7 @@ import pytest
 import sojourn.inflated as module
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import read_trace
-from sojourn.features.readers._text_rows import BLOCK_BYTES, line_blocks
+from sojourn.features.readers._rows import BLOCK_BYTES, line_blocks
 from sojourn.features.usage._columns import csv_columns, first_line
 from sojourn.inflated import inflated, inflated_bytes
 

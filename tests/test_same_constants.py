@@ -8,7 +8,7 @@ import pytest
 from sojourn.serving.curves import CLASS_BOUNDS_S
 from sojourn.serving.curves import lifetime_class as served_class
 from sojourn.serving.extender.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
-from sojourn.simulator.page.colours import CLASS_NAMES
+from sojourn.simulator.page.figures import CLASS_NAMES
 from sojourn.simulator.policies import UPPER_S
 from sojourn.simulator.policies.lava import DEADLINE_S, HIGHEST_CLASS, lifetime_class
 from sojourn.simulator.policies.nilas import BUCKET_S, bucket_of

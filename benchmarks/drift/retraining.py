@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.split import Examples, known_at
-from sojourn.features.synthetic_truth import LifetimeMixtures
+from sojourn.features.synthetic import LifetimeMixtures
 from sojourn.models import FitSettings
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.drift import (

@@ -5,12 +5,18 @@ its owners gives their features. What depends on all requests comes from one pas
 categories, and which owner a full table forgets. May import: `creation`, `synthetic`, `trace`.
 """
 
-from sojourn.features.partitions.merged_history import merged_history, owner_arrays
-from sojourn.features.partitions.owner_groups import OwnerGroups
-from sojourn.features.partitions.owner_replay import PartitionRows, owner_replay
-from sojourn.features.partitions.partition_tables import partition_count, partition_tables
-from sojourn.features.partitions.request_chunk import RequestChunk, chunks_of
-from sojourn.features.partitions.shared_history import SharedHistory
+from sojourn.features.partitions.history import (
+    OwnerGroups,
+    PartitionRows,
+    RequestChunk,
+    SharedHistory,
+    chunks_of,
+    merged_history,
+    owner_arrays,
+    owner_replay,
+    partition_count,
+    partition_tables,
+)
 from sojourn.features.partitions.trace_parts import TraceParts, is_in_parts, part_files, write_synthetic_parts
 
 __all__ = [

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sojourn.features.partitions.request_chunk import N_AT_ONCE, RequestChunk
+from sojourn.features.partitions.history import N_AT_ONCE, RequestChunk
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import FORMAT_VERSION, Roles, Trace
 

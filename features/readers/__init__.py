@@ -8,14 +8,11 @@ from typing import Any
 
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._column_map import check_pairs
-from sojourn.features.readers._declaration import span_s
-from sojourn.features.readers._holes import hole_notes
-from sojourn.features.readers._parquet_rows import n_parquet_rows, record_batches
-from sojourn.features.readers._parts import KeptParts
+from sojourn.features.readers._ending import hole_notes
+from sojourn.features.readers._parts import KeptParts, span_s
+from sojourn.features.readers._rows import n_parquet_rows, record_batches
 from sojourn.features.readers._stamps import checked_timezone
-from sojourn.features.readers.alibaba_2018 import ALIBABA_2018
-from sojourn.features.readers.alibaba_2018_containers import ALIBABA_2018_CONTAINERS
-from sojourn.features.readers.alibaba_2018_instances import read_alibaba_2018_instances
+from sojourn.features.readers.alibaba_2018 import ALIBABA_2018, ALIBABA_2018_CONTAINERS, read_alibaba_2018_instances
 from sojourn.features.readers.azure_flavors import AZURE_FLAVORS
 from sojourn.features.readers.azure_packing import AZURE_PACKING
 from sojourn.features.readers.azure_vm import AZURE_VM
@@ -26,8 +23,7 @@ from sojourn.features.readers.google_2011 import GOOGLE_2011
 from sojourn.features.readers.kubernetes import KUBERNETES
 from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.openstack import OPENSTACK
-from sojourn.features.readers.parquet import PARQUET
-from sojourn.features.readers.parquet_days import PARQUET_DAYS
+from sojourn.features.readers.parquet import PARQUET, PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.read_check import check_lines
 from sojourn.features.readers.reader import Reader

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sojourn.features.column_names import is_end_name, plain_name
+from sojourn.features.frame_requests import is_end_name, plain_name
 from sojourn.features.readers._cells import CPU_UNITS, SIZE_UNITS, TIME_UNITS
 from sojourn.features.readers._stamps import checked_timezone
 from sojourn.inflated import toml_of

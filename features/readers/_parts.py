@@ -1,11 +1,18 @@
-"""Parts of a growing source: rows of one day, checked and brought to our columns; kept between reads in one file."""
+"""Parts of a growing source: rows of one day, checked and brought to our columns; kept between reads in one file.
+
+What a growing source says of itself: a TOML file that names its clock and what each column is.
+
+Parts of a growing source put together: one row a request, the newest; the same trace however it was read.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +23,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
-from sojourn.features.readers._declaration import Declaration
-from sojourn.features.trace import RESOURCES
+from sojourn.features.read_report import ReadLedger, ReadReport
+from sojourn.features.readers._ending import Horizon, cut_at, since_start
+from sojourn.features.trace import RESOURCES, Roles, Trace
+from sojourn.inflated import toml_of
 from sojourn.publishing import whole_file
 
 DAY_S = 86_400
+
 MAX_TEXTS = 200
 """Refused rows of each rule and part that are kept with their text."""
+
 _NEVER_S = 253_402_300_800
 """The year 10000: a later number is no time at all; milliseconds of our day are."""
+
 _N_FEW, _MOST = 10, 0.5
 """A part of so many rows, of which more than this share is refused, is a source that has changed."""
+
 _MANIFEST = b"sojourn.parts"
+
 _NAMED = frozenset({"number", "text", "time", "truth", "empty"})
 """Types of columns whose values can be names."""
 
@@ -307,3 +321,259 @@ def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _day_end_s(day: str) -> int:
     return int((date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal() + 1) * DAY_S)
+
+
+REQUIRED = ("request_id", "arrival", "departure", "cpu_cores", "mem_gib")
+
+OPTIONAL = ("gpu", "submit")
+"""Read only where `[columns]` names them."""
+
+_LISTS = ("owners", "categories", "numbers", "resources", "known_at_end", "ignored")
+
+_SQL = ("url_variable", "query", "watermark", "overlap")
+
+_SPAN = re.compile(r"([0-9]+)([dh])")
+
+_UNITS_S = {"d": 86_400, "h": 3_600}
+
+URL_VARIABLE = "SOJOURN_SQL_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSource:
+    """Where rows come from. url_variable: of the environment, holds the SQLAlchemy URL. query: a SELECT.
+
+    watermark: the column that rises whenever a row is written or changed. overlap_s: so long before the last read, rows
+    are read again, for those that were committed late.
+    """
+
+    url_variable: str
+    query: str
+    watermark: str
+    overlap_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The columns of a growing source and its clock.
+
+    origin_s: Unix second that is second 0 of the trace; from then on the source holds every request. columns: our name
+    -> the source's. known_at_end: columns without a role. ignored: columns whose changes do not matter.
+    """
+
+    origin_s: int
+    columns: Mapping[str, str]
+    roles: Roles
+    known_at_end: tuple[str, ...]
+    ignored: tuple[str, ...]
+    sql: SqlSource | None = None
+
+    @property
+    def hash(self) -> str:
+        """sha256 hex of what decides how a row is read."""
+        parts = [self.origin_s, dict(self.columns), *(getattr(self.roles, name) for name in Roles.__slots__),
+                 self.known_at_end]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def read(cls, file: Path, *, is_sql: bool = False) -> Declaration:
+        """The declaration in a TOML file; ValueError naming the key that is unknown, missing or of another type."""
+        document = toml_of(file)
+        known = ("origin", "columns", *_LISTS, *(("sql",) if is_sql else ()))
+        _refuse_unknown(file, "", document, known)
+        lists = {name: _names(file, name, document.get(name, [])) for name in _LISTS}
+        columns = document.get("columns", {})
+        if not isinstance(columns, dict) or not all(isinstance(value, str) and value for value in columns.values()):
+            raise ValueError(f"{file}: columns must be a table of our name = \"the source's\", got {columns!r}")
+        _refuse_unknown(file, "columns.", columns, (*REQUIRED, *OPTIONAL))
+        roles = Roles(lists["owners"], lists["categories"], lists["numbers"], lists["resources"])
+        read = [*roles.columns(), *roles.resources, *lists["known_at_end"]]
+        read += [columns.get(name, name) for name in REQUIRED]
+        read += [columns[name] for name in OPTIONAL if name in columns]
+        twice = sorted({name for name in read if read.count(name) > 1})
+        if twice:
+            raise ValueError(f"{file}: a column must have one meaning, got {twice[0]!r} twice")
+        own = {*REQUIRED, *OPTIONAL, "arrival_s", "departure_s", "submit_s"}
+        taken = [name for name in (*roles.columns(), *roles.resources, *lists["known_at_end"]) if name in own]
+        if taken:
+            raise ValueError(f"{file}: roles must not name {taken[0]!r}, which has a meaning of its own")
+        return cls(_origin_s(file, document.get("origin")),
+                   {name: columns.get(name, name) for name in (*REQUIRED, *OPTIONAL)
+                    if name in REQUIRED or name in columns},
+                   roles, lists["known_at_end"], lists["ignored"], _sql(file, document) if is_sql else None)
+
+
+def span_s(text: str, name: str) -> int:
+    """Seconds of `90d` or `12h`.
+
+    >>> span_s("90d", "since"), span_s("12h", "since")
+    (7776000, 43200)
+    """
+    found = _SPAN.fullmatch(text)
+    if found is None or not 0 < int(found[1]) <= 100_000:
+        raise ValueError(f"{name} must be a number of days or hours, such as 90d or 12h, got {text!r}")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def _origin_s(file: Path, value: Any) -> int:
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    elif isinstance(value, date):
+        moment = datetime.combine(value, time(), UTC)
+    else:
+        raise ValueError(f"{file}: origin must be a date such as 2026-01-01: second 0 of the trace's clock, from which "
+                         f"on the source holds every request; got {value!r}")
+    return int(moment.timestamp())
+
+
+def _names(file: Path, name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ValueError(f"{file}: {name} must be a list of column names, got {value!r}")
+    return tuple(value)
+
+
+def _sql(file: Path, document: Mapping[str, Any]) -> SqlSource:
+    given = document.get("sql")
+    if not isinstance(given, dict):
+        raise ValueError(f"{file} must have a table [sql] with query and watermark, got {given!r}")
+    if "url" in given:  # not shown: it may hold a password
+        raise ValueError(f"{file}: sql.url must not stand in a file: put it into the environment variable "
+                         f"{URL_VARIABLE}, or name another one by sql.url_variable")
+    _refuse_unknown(file, "sql.", given, _SQL)
+    texts = {"url_variable": URL_VARIABLE, "overlap": "7d", **given}
+    for name in _SQL:
+        if not isinstance(texts.get(name), str) or not texts[name].strip():
+            raise ValueError(f"{file}: sql.{name} must be a text, got {texts.get(name)!r}")
+    if texts["url_variable"].startswith("SOJOURN_") and not texts["url_variable"].startswith(URL_VARIABLE):
+        raise ValueError(f"{file}: sql.url_variable must begin with {URL_VARIABLE} or not with SOJOURN_, which names "
+                         f"settings, got {texts['url_variable']!r}")
+    query = texts["query"].strip().rstrip(";").strip()
+    if not re.match(r"(?i)(select|with)\b", query):
+        raise ValueError(f"{file}: sql.query must be a SELECT, got {query[:60]!r}")
+    return SqlSource(texts["url_variable"], query, texts["watermark"],
+                     span_s(texts["overlap"], f"{file}: sql.overlap"))
+
+
+def _refuse_unknown(file: Path, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    strangers = [name for name in given if name not in known]
+    if strangers:
+        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{strangers[0]}")
+
+
+def joined_rows(parts: Sequence[Part]) -> pa.Table:
+    """All rows of the parts, whose columns do not drift (`check_drift`), in their order."""
+    return pa.concat_tables([part.table for part in parts], promote_options="default").combine_chunks()
+
+
+def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaration: Declaration,
+                   horizon_s: int | None, notes: Sequence[str]) -> tuple[Trace, ReadReport]:
+    """The trace of parts in the order of days, and its report.
+
+    table: their rows (`joined_rows`). A request's last row counts, also where that one is refused: then the request is
+    left out. Only the rows that count decide the trace; the report says what the others were. The horizon is the last
+    time in the rows that count, which is at most the end of the last day.
+
+    ValueError where no request is left.
+    """
+    ledger = _counted(parts)
+    rows = table.to_pandas(strings_to_categorical=False)
+    is_named = rows["request_id"].notna().to_numpy()
+    is_last = is_named & ~rows["request_id"].duplicated(keep="last").to_numpy()
+    versions = _versions(rows[is_named], declaration)
+    rows = rows[is_last & ~rows["is_refused"].to_numpy(bool)]
+    if rows.empty:
+        raise ValueError(f"{name}: must hold at least one request, got none; refused: {dict(ledger.report(0).refused)}")
+    requests = _requests(rows, declaration)
+    last_s = int(np.maximum(requests["arrival_s"].max(), requests["departure_s"].fillna(0).max()))
+    horizon_s = since_start(horizon_s, declaration.origin_s, last_s)
+    horizon = Horizon(last_s if horizon_s is None else horizon_s, 1, int((requests["arrival_s"] > last_s).sum()),
+                      last_s, len(requests), horizon_s is not None)
+    if horizon.time_s <= 0:
+        raise ValueError(f"{name}: a request must begin or end after the origin, got the last time at second {last_s}")
+    if horizon_s is not None:
+        requests = cut_at(requests, horizon, ledger, name)
+    else:
+        ledger.note(f"horizon {last_s:,} s ({_moment(declaration.origin_s + last_s)}), the last time in the source")
+    for line in (*versions, *notes):
+        ledger.note(line)
+    roles = declaration.roles
+    names = (*roles.owners, *roles.categories, *declaration.known_at_end)
+    requests = requests.astype(dict.fromkeys(names, "category"))
+    meta = {"source": "growing source", "known_at_end": list(declaration.known_at_end)}
+    trace = Trace(requests, horizon.time_s, roles, meta=meta).moved(declaration.origin_s, declaration.origin_s)
+    return trace, ledger.report(len(trace), is_event_log=True)
+
+
+def _requests(rows: pd.DataFrame, declaration: Declaration) -> pd.DataFrame:
+    """The requests' table on the trace's clock, in an order that only its content decides."""
+    roles = declaration.roles
+    order = ["request_id", "arrival_s", "departure_s",
+             *(name for name in RESOURCES if name in rows), *roles.resources, *roles.columns(),
+             *(name for name in ("submit_s",) if name in rows), *declaration.known_at_end]
+    requests = rows[order].sort_values(["arrival_s", "request_id"], kind="stable").reset_index(drop=True)
+    for name in ("arrival_s", "departure_s"):
+        requests[name] = requests[name].astype("Int64") - declaration.origin_s
+    if "submit_s" in requests:
+        requests["submit_s"] = requests["submit_s"].astype(np.int64) - declaration.origin_s
+    return requests
+
+
+def _counted(parts: Sequence[Part]) -> ReadLedger:
+    ledger = ReadLedger(max_texts=None)
+    for part in parts:
+        label = part.label
+        ledger.read(label.n_rows)
+        for rule, n_rows in label.repaired.items():
+            ledger.repair(rule, n_rows)
+        for rule, n_rows in label.refused.items():
+            shown = [(line, raw) for line, of, raw in label.rejected if of == rule]
+            lines = np.zeros(n_rows, np.int64)
+            lines[:len(shown)] = [line for line, _ in shown]
+            texts = [raw for _, raw in shown] + [""] * (n_rows - len(shown))
+            ledger.refuse(rule, label.name, lines, texts)
+    return ledger
+
+
+def _versions(rows: pd.DataFrame, declaration: Declaration) -> list[str]:
+    """Lines on rows that a later row of the same request replaced: what changed."""
+    again = rows[rows["request_id"].duplicated(keep=False)]
+    if again.empty:
+        return []
+    again = again.sort_values("request_id", kind="stable")
+    same_id = (again["request_id"].to_numpy()[1:] == again["request_id"].to_numpy()[:-1])
+    at_end = ("departure_s", *declaration.known_at_end)
+    is_same, is_end_same = np.ones(len(again) - 1, bool), np.ones(len(again) - 1, bool)
+    for name in again:
+        if name in at_end:
+            is_end_same &= _equal(again[name])
+        elif name != "request_id":
+            is_same &= _equal(again[name])
+    had_end = again["departure_s"].notna().to_numpy()
+    is_ended = same_id & is_same & ~is_end_same & ~had_end[:-1] & had_end[1:]
+    is_again = same_id & is_same & is_end_same
+    is_corrected = same_id & ~is_again & ~is_ended
+    lines = []
+    for n_rows, words in ((is_again.sum(), "came again unchanged"),
+                          (is_ended.sum(), "gave the end of a request that an earlier row began"),
+                          (is_corrected.sum(), "corrected an earlier row: the newer one counts")):
+        if n_rows:
+            lines.append(f"{int(n_rows):,} row{'s' if n_rows > 1 else ''} {words}")
+    if is_corrected.any():
+        names = again["request_id"].to_numpy()[1:][is_corrected][:3].tolist()
+        lines[-1] += f" (such as {', '.join(map(str, names))})"
+    return lines
+
+
+def _equal(column: pd.Series) -> np.ndarray:
+    """Whether each value equals the one before it; two missing ones do. Bool, shape (n - 1,)."""
+    values, is_missing = column.to_numpy(object), column.isna().to_numpy()
+    return (values[1:] == values[:-1]) & ~is_missing[1:] | is_missing[1:] & is_missing[:-1]
+
+
+def _moment(unix_s: int) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def shrunk(what: str) -> ValueError:
+    """What is raised where a source holds less than when it was last read."""
+    return ValueError(f"a trace that grows must not shrink, got {what}; --allow-shrunk takes it as it is now")

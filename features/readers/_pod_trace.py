@@ -9,8 +9,15 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, origin_of, since_start, without_ended
+from sojourn.features.readers._ending import (
+    all_requests,
+    cut_at,
+    horizon_of,
+    origin_of,
+    since_start,
+    trace_of,
+    without_ended,
+)
 from sojourn.features.readers._placement_log import is_placement_log, placement_table
 from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
 from sojourn.features.readers._simkube import is_simkube, simkube_table

@@ -19,7 +19,7 @@ import pandas as pd
 from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._json_documents import FAULT, json_parts
-from sojourn.features.readers._pod_sights import RefusedPod, pod_values
+from sojourn.features.readers._pod_lives import RefusedPod, pod_values
 from sojourn.features.readers._pod_table import TIMES, PodTable
 from sojourn.serving.pods import POD_NAMES, POD_SIZES, shown_field
 

@@ -1,9 +1,13 @@
-"""Cells of text as moments: ISO 8601 with and without zones, Unix stamps of any unit, a trace's own clock."""
+"""Cells of text as moments: ISO 8601 with and without zones, Unix stamps of any unit, a trace's own clock.
+
+Which of its two times a local time of a repeated hour means, by how long the run took and when it was submitted.
+"""
 # pyarrow.compute makes its functions when it is imported
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,18 +23,27 @@ from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.readers._cells import NO_VALUE, TIME_UNITS, Cells, is_missing, numbers, texts
 
 CLOCK, ISO = "clock", "iso"
+
 _YEAR_10000_S = 253_402_300_800
+
 _LARGEST = 1e19
+
 _UNITS = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
+
 _WORDS = MappingProxyType({
     ISO: "ISO 8601", "s": "Unix seconds", "ms": "Unix milliseconds", "us": "Unix microseconds",
     "ns": "Unix nanoseconds", CLOCK: "seconds on its own clock"})  # fmt: skip
+
 _KNOWN_SHARE, _MAIN_SHARE = 0.5, 0.8
+
 _NO_TIME = NO_VALUE | {"never", "-1", "not_set", "0000-00-00 00:00:00", "0000-00-00"}
+
 _MOMENT = (r"^(?P<y>[0-9]{4})[-/](?P<mo>[0-9]{2})[-/](?P<d>[0-9]{2})"
            r"(?:[t ] *(?P<h>[0-9]{1,2}):(?P<mi>[0-9]{2})(?::(?P<s>[0-9]{2}(?:[.,][0-9]+)?))?"
            r" ?(?P<z>z|utc|gmt|[+-][0-9]{2}(?::?[0-9]{2})?(?: ?(?:utc|gmt))?)?)?$")
+
 _BASIC = r"^([0-9]{4})([0-9]{2})([0-9]{2})t([0-9]{2})([0-9]{2})([0-9]{2}(?:[.,][0-9]+)?)(z|[+-][0-9:]+)?$"
+
 _DAYS_OF = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
@@ -291,3 +304,52 @@ def _zero(cells: pa.Array) -> pa.Array:
 
 def _whole(cells: pa.Array) -> np.ndarray:
     return np.asarray(pc.cast(_zero(cells), pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+
+
+_SLACK_S = 1.0
+"""Elapsed and suspended time are each cut to whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTimes:
+    """Starts and ends, float64 (n,), Unix seconds; bool masks (n,) of the rows that had a choice, by what decided it.
+
+    is_left: nothing did, and the first of the two times is taken.
+    """
+
+    start_s: np.ndarray
+    end_s: np.ndarray
+    is_by_spent: np.ndarray
+    is_by_submit: np.ndarray
+    is_left: np.ndarray
+
+
+def chosen_times(start_s: np.ndarray, end_s: np.ndarray, later_start_s: np.ndarray, later_end_s: np.ndarray,
+                 spent_s: np.ndarray, submit_s: np.ndarray) -> ChosenTimes:
+    """Of each run the start and the end that agree with the rest of its row; all arguments float64 (n,), seconds.
+
+    start_s, end_s: the first of the times that a cell can mean; later_...: the second, NaN where there is one only.
+    Taken are those whose difference is spent_s. Where two pairs fit, or none does, the start is not before submit_s
+    (its first time); then the earlier one. NaN = not known.
+
+    >>> nan, hour = np.array([np.nan]), 3600.0
+    >>> at = chosen_times(np.array([0.0]), np.array([2 * hour]), np.array([hour]), nan, np.array([hour]), nan)
+    >>> at.start_s.tolist(), at.is_by_spent.tolist()
+    ([3600.0], [True])
+    """
+    start, end = start_s.copy(), end_s.copy()
+    by_spent, by_submit, left = (np.zeros(len(start), bool) for _ in range(3))
+    for row in np.flatnonzero(~np.isnan(later_start_s) | ~np.isnan(later_end_s)):
+        starts = [each for each in (start_s[row], later_start_s[row]) if not math.isnan(each)]
+        ends = [each for each in (end_s[row], later_end_s[row]) if not math.isnan(each)] or [math.nan]
+        pairs = [(one, other) for one in starts for other in ends if not other < one]
+        fitting = [pair for pair in pairs if abs(pair[1] - pair[0] - spent_s[row]) <= _SLACK_S]
+        possible = fitting or pairs
+        in_order = [pair for pair in possible if not pair[0] < submit_s[row]] or possible
+        if not in_order:  # an end before every start, which is refused
+            continue
+        start[row], end[row] = in_order[0]
+        by_spent[row] = len(fitting) == 1
+        by_submit[row] = len(fitting) != 1 and len({pair[0] for pair in in_order}) < len({pair[0] for pair in possible})
+        left[row] = not (by_spent[row] or by_submit[row])
+    return ChosenTimes(start, end, by_spent, by_submit, left)

@@ -1,4 +1,9 @@
-"""Reads the batch tasks of the Alibaba cluster traces of 2018 and 2017: `batch_task.csv(.gz)`."""
+"""Reads the batch tasks of the Alibaba cluster traces of 2018 and 2017: `batch_task.csv(.gz)`.
+
+Reads the runs of batch instances of the Alibaba cluster trace of 2018: `batch_instance.csv(.gz)`.
+
+Reads the containers of the Alibaba cluster trace of 2018: `container_meta.csv(.gz)`, on request their CPU usage.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,25 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of
-from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, line_blocks, text_rows
+from sojourn.features.readers._ending import all_requests, cut_at, horizon_of, trace_of
+from sojourn.features.readers._rows import MAX_TIME_S, TextRows, line_blocks, text_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 _COLUMNS_2018 = ("task_name", "n_instances", "job_name", "task_type", "status", "start", "end", "plan_cpu", "plan_mem")
+
 _COLUMNS_2017 = ("start", "end", "job_name", "task_name", "n_instances", "status", "plan_cpu", "plan_mem")
+
 _HEADERS = {9: "task_name,", 8: "task_create_time,"}
 """How a header line begins, where a copy of the file has one; the publisher's files have none."""
-_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", "Ready", "Waiting")
+
+_TASK_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", "Ready", "Waiting")
+
 _NEVER_RAN = ("Ready", "Waiting")
+
 _CORE = 100
 """plan_cpu of one core."""
+
 _MAX_SIZE = 1e9
 """Instances of one task, or its planned size; more is a damaged cell."""
 
@@ -59,7 +69,7 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     if size not in ("instance", "task"):
         raise ValueError(f"size must be instance or task, got {size!r}")
     source = Path(path)
-    table = _found(source) if source.is_dir() else source
+    table = _task_file(source) if source.is_dir() else source
     n_columns = _n_columns(table)
     names = _COLUMNS_2018 if n_columns == len(_COLUMNS_2018) else _COLUMNS_2017
     ledger = ReadLedger()
@@ -101,7 +111,7 @@ ALIBABA_2018 = Reader(
 def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, int]:
     """The kept tasks of one block, and the last time among them."""
     status, job, task = (rows.text(name) for name in ("status", "job_name", "task_name"))
-    rows.refuse("status unknown", ~np.isin(status, _STATUSES))
+    rows.refuse("status unknown", ~np.isin(status, _TASK_STATUSES))
     rows.refuse("never ran (Waiting or Ready)", np.isin(status, _NEVER_RAN))
     start_s, end_s, n_instances = (rows.number(name) for name in ("start", "end", "n_instances"))
     cpu, mem = (rows.number(name, is_required=False) for name in ("plan_cpu", "plan_mem"))
@@ -152,9 +162,305 @@ def _n_columns(path: Path) -> int:
     raise ValueError(f"{path}: must hold at least one row of 9 or 8 columns, got an empty file")
 
 
-def _found(folder: Path) -> Path:
+def _task_file(folder: Path) -> Path:
     for name in ("batch_task.csv", "batch_task.csv.gz"):
         if (folder / name).is_file():
             return folder / name
     raise FileNotFoundError(f"{folder} must hold batch_task.csv or batch_task.csv.gz (its containers are read by the "
                             "reader alibaba-2018-containers)")
+
+
+_COLUMNS = ("instance_name", "task_name", "job_name", "task_type", "status", "start_time", "end_time", "machine_id",
+            "seq_no", "total_seq_no", "cpu_avg", "cpu_max", "mem_avg", "mem_max")
+
+_INSTANCE_HEADER = "instance_name,"
+"""How a header line begins, where a copy of the file has one; the publisher's files have none."""
+
+_INSTANCE_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", *_NEVER_RAN)
+
+
+def read_alibaba_2018_instances(path: str | Path) -> tuple[pd.DataFrame, ReadReport]:
+    """One row for each run of an instance, by instance and time; path: the file, or the folder that holds it.
+
+    An instance that was rescheduled has several rows, with rising `seq_no`. Columns: `instance` and `task` (str, with
+    the job's name before them), `task_name`, `machine`, `status`, `seq_no` (int64), `start_s` (int64), `end_s` (Int64,
+    none where it still runs), `cpu_avg`, `cpu_max` (cores) and `mem_avg`, `mem_max` (shares of a machine, 0 to 100).
+
+    Refused rows: instances that never ran, runs without a machine or a start, an end before the start.
+
+    Raises FileNotFoundError where the file is missing, ValueError where it is not the format or holds no run.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "batch_instance.csv"
+    >>> _ = path.write_text("i_1,M1,j_1,1,Failed,100,130,m_7,1,2,50,80,0.1,0.2" + chr(10) +
+    ...     "i_1,M1,j_1,1,Terminated,150,200,m_9,2,2,50,80,0.1,0.2")
+    >>> runs, report = read_alibaba_2018_instances(path)
+    >>> runs[["instance", "machine", "start_s", "end_s", "cpu_max"]].values.tolist()
+    [['j_1/M1/i_1', 'm_7', 100, 130, 0.8], ['j_1/M1/i_1', 'm_9', 150, 200, 0.8]]
+    """
+    source = Path(path)
+    table = _instance_file(source) if source.is_dir() else source
+    ledger = ReadLedger()
+    seen: set[object] = set()
+    runs = pd.concat([_runs(rows, seen) for rows in text_rows(
+        table, ledger, separator=",", names=_COLUMNS, has_header=False, comment=_INSTANCE_HEADER)], ignore_index=True)
+    if runs.empty:
+        raise ValueError(f"{table}: must hold at least one run of an instance, got none; refused: "
+                         f"{dict(ledger.report(0).refused)}")
+    runs = runs.sort_values(["instance", "start_s", "seq_no"], kind="stable", ignore_index=True)
+    return runs, ledger.report(len(runs))
+
+
+def _runs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
+    """The kept runs of one block."""
+    status, job, task, name, machine = (rows.text(column) for column in (
+        "status", "job_name", "task_name", "instance_name", "machine_id"))
+    rows.refuse("status unknown", ~np.isin(status, _INSTANCE_STATUSES))
+    rows.refuse("never ran (Waiting or Ready)", np.isin(status, _NEVER_RAN))
+    rows.refuse("name missing", (job == "") | (task == "") | (name == ""))
+    rows.refuse("machine missing", machine == "")
+    start_s, end_s, seq_no = (rows.number(column) for column in ("start_time", "end_time", "seq_no"))
+    used = {column: rows.number(column, is_required=False) for column in ("cpu_avg", "cpu_max", "mem_avg", "mem_max")}
+    for times in (start_s, end_s):
+        rows.refuse("time not a whole number in 0 .. 100 years", (times < 0) | (times > MAX_TIME_S) | (times % 1 != 0))
+    rows.refuse("start missing (0)", start_s == 0)
+    rows.refuse("seq_no not a whole number", seq_no % 1 != 0)
+    is_running = (status == "Running") & (end_s < start_s)
+    rows.refuse("end before start", ~is_running & (end_s < start_s))
+    rows.refuse("negative use", np.any([values < 0 for values in used.values()], axis=0))
+    key = job + "/" + task + "/" + name
+    rows.refuse_duplicates("duplicate run", np.array([f"{k} {s}" for k, s in zip(key, seq_no, strict=True)], object),
+                           seen)
+    rows.repair("use missing: 0 taken", np.any([np.isnan(values) for values in used.values()], axis=0))
+    kept = rows.is_kept
+    cpu_avg, cpu_max, mem_avg, mem_max = (np.nan_to_num(used[column][kept]) for column in used)
+    return pd.DataFrame({
+        "instance": pd.Series(key[kept], dtype="str"), "task": pd.Series((job + "/" + task)[kept], dtype="str"),
+        "task_name": pd.Series(task[kept], dtype="str"), "machine": pd.Series(machine[kept], dtype="str"),
+        "status": pd.Series(status[kept], dtype="str"), "seq_no": seq_no[kept].astype(np.int64),
+        "start_s": start_s[kept].astype(np.int64),
+        "end_s": pd.Series(end_s[kept].astype(np.int64), dtype="Int64").mask(is_running[kept]),
+        "cpu_avg": cpu_avg / _CORE, "cpu_max": np.maximum(cpu_avg, cpu_max) / _CORE,
+        "mem_avg": mem_avg, "mem_max": np.maximum(mem_avg, mem_max)})
+
+
+def _instance_file(folder: Path) -> Path:
+    for name in ("batch_instance.csv", "batch_instance.csv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} must hold batch_instance.csv or batch_instance.csv.gz")
+
+
+_META = ("container_id", "machine", "time", "app_du", "status", "cpu_request", "cpu_limit", "mem_size")
+
+_USAGE = ("container_id", "machine", "time", "cpu_util", "mem_util", "cpi", "mem_gps", "mpki", "net_in", "net_out",
+          "disk_io")
+
+_CONTAINER_HEADER = "container_id,"
+"""How a header line begins, where a copy of the file has one; the publisher's files have none."""
+
+_PLACED = ("started", "allocated")
+
+_CONTAINER_STATUSES = (*_PLACED, "stopped", "unknown")
+
+_MAX_CPU = 1e9
+
+MAX_USAGE_BYTES = 200_000_000
+"""Size up to which a usage file is read unasked: about five million samples; the publisher's is far larger."""
+
+MAX_SERIES = 1000
+"""Containers whose usage is kept: 8 days of 300 s means are 2.3 M rows, 75 MB."""
+
+STEP_S = 300
+
+_MAX_PENDING = 1_000_000
+"""Samples that wait to be added up by step."""
+
+
+def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
+                                 max_series: int = MAX_SERIES,
+                                 horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
+    """The trace of one table of containers; path: the file, or the folder that holds `container_meta.csv(.gz)`.
+
+    A row is the state of a container at a time; a container has about five rows in the 8 days. One container is one
+    request, from the first row that places it (started or allocated) to the first `stopped` row after which none
+    places it again. Placed, or of unknown state, in its first row at time 0: it ran before, start unknown. No such
+    stop: censored at the horizon, the last time in the file. Containers that no row places are no requests (joined).
+
+    `cpu_limit_cores` and the sizes are those of the first row that places it. `mem_gib` is a share of the largest
+    machine (0-100), no GiB. Owner: `app_du`, the deploy unit. `machine` and `status` (the last seen) have no role.
+
+    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
+    as docs/traces.md says.
+
+    `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s, at each step's
+    start, for the first `max_series` containers of the table, from `container_usage.csv(.gz)` beside it. usage: None =
+    where that file has at most 200 MB, True = whatever its size, False = not.
+
+    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "container_meta.csv"
+    >>> _ = path.write_text("c_1,m_1,0,app_1,started,400,400,1.5" + chr(10) + "c_2,m_1,60,app_1,started,50,100,3" +
+    ...     chr(10) + "c_2,m_1,90,app_1,stopped,50,100,3" + chr(10) + "c_1,m_1,120,app_1,started,400,400,1.5")
+    >>> trace, report = read_alibaba_2018_containers(path)
+    >>> trace.requests[["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]].values.tolist()
+    [['c_1', <NA>, <NA>, 4.0, 1.5], ['c_2', 60, 90, 0.5, 3.0]]
+    """
+    if max_series < 1:
+        raise ValueError(f"max_series must be at least 1, got {max_series!r}")
+    source = Path(path)
+    table = _container_file(source) if source.is_dir() else source
+    ledger = ReadLedger()
+    first_rows: dict[str, tuple[str, str]] = {}
+    seen: set[object] = set()
+    states = pd.concat([_states(rows, first_rows, seen) for rows in text_rows(
+        table, ledger, separator=",", names=_META, has_header=False, comment=_CONTAINER_HEADER)], ignore_index=True)
+    last_s = int(states["time"].max()) if len(states) else 0
+    requests = _requests(states, ledger) if len(states) else states
+    if requests.empty or last_s <= 0:
+        raise ValueError(f"{table}: must hold at least one started or allocated container and a time after 0, got "
+                         f"none; refused: {dict(ledger.report(0).refused)}")
+    n_placed = len(requests)
+    horizon = horizon_of(states["time"].to_numpy(np.int64), horizon_s)
+    requests = cut_at(requests, horizon, ledger, table.name)
+    usage_file = next((file for file in _beside(table, "container_usage") if file.is_file()), None)
+    if usage is True and usage_file is None:
+        raise FileNotFoundError(f"{table.parent} must hold container_usage.csv or container_usage.csv.gz for usage")
+    series = None
+    if usage_file is not None and usage is not False and (usage or usage_file.stat().st_size <= MAX_USAGE_BYTES):
+        series = _usage(usage_file, requests.head(max_series), pd.Index(list(first_rows)), horizon.time_s, ledger)
+    meta = {"source": f"Alibaba cluster trace 2018, {table.name}", "licence": "none stated",
+            "units": "mem_gib is a share of the largest machine (0-100)",
+            "n_never_placed": len(first_rows) - n_placed, "known_at_end": ["status"],
+            "usage": "not read" if series is None else f"means over {STEP_S} s of the first {max_series} containers"}
+    return trace_of(requests, horizon.time_s, Roles(owners=("app_du",), numbers=("cpu_limit_cores",)), ledger, meta,
+                    usage=series, is_event_log=True)
+
+
+ALIBABA_2018_CONTAINERS = Reader(
+    read_alibaba_2018_containers,
+    path="`container_meta.csv` of the Alibaba cluster trace of 2018, or its folder",
+    arrival="first state that places it (started or allocated); none where it was placed at 0",
+    departure="first `stopped` after which none places it; none without",
+    owners="`app_du`",
+    numbers="`cpu_limit_cores`",
+    no_role="`machine`, `status`",
+)
+
+
+def _states(rows: TextRows, first_rows: dict[str, tuple[str, str]], seen: set[object]) -> pd.DataFrame:
+    """The kept states of one block; `first_rows` (container -> machine, app_du) gains its containers."""
+    container, status = rows.text("container_id"), rows.text("status")
+    time, cpu, limit, mem = (rows.number(name, is_required=name == "time") for name in (
+        "time", "cpu_request", "cpu_limit", "mem_size"))
+    machine, app = (np.where(rows.text(name) == "", "missing", rows.text(name)) for name in ("machine", "app_du"))
+    rows.refuse("container_id missing", container == "")
+    rows.refuse("status not started, allocated, stopped or unknown", ~np.isin(status, _CONTAINER_STATUSES))
+    rows.refuse("time not a whole number in 0 .. 100 years", (time < 0) | (time > MAX_TIME_S) | (time % 1 != 0))
+    rows.refuse("negative size", (cpu < 0) | (limit < 0) | (mem < 0))
+    rows.refuse(f"cpu above {_MAX_CPU:g}", (cpu > _MAX_CPU) | (limit > _MAX_CPU))
+    rows.refuse("mem_size above 100", mem > 100)
+    is_other = np.zeros(len(time), bool)
+    for i in np.flatnonzero(rows.is_kept).tolist():
+        is_other[i] = first_rows.setdefault(container[i], (machine[i], app[i])) != (machine[i], app[i])
+    rows.refuse("machine or app_du not that of the container's first row", is_other)
+    keys = np.array([f"{c} {t:.0f} {s}" for c, t, s in zip(container, time, status, strict=True)], object)
+    rows.refuse_duplicates("duplicate state", keys, seen)
+    rows.repair("cpu_request, cpu_limit or mem_size missing: 0 taken", np.isnan(cpu) | np.isnan(limit) | np.isnan(mem))
+    kept = rows.is_kept
+    return pd.DataFrame({
+        "container": pd.Series(container[kept], dtype="str"), "time": time[kept].astype(np.int64),
+        "status": pd.Series(status[kept], dtype="str"), "app_du": pd.Series(app[kept], dtype="str"),
+        "machine": pd.Series(machine[kept], dtype="str"), "cpu_cores": np.nan_to_num(cpu[kept]) / _CORE,
+        "cpu_limit_cores": np.nan_to_num(limit[kept]) / _CORE, "mem_gib": np.nan_to_num(mem[kept])})
+
+
+def _requests(states: pd.DataFrame, ledger: ReadLedger) -> pd.DataFrame:
+    """One request for each container that a state places, in the order of their first rows.
+
+    states: kept rows in file order; rows of one container are brought into the order of their times.
+    """
+    code, _ = pd.factorize(states["container"])
+    time = states["time"].to_numpy()
+    order = np.lexsort((time, code))  # stable: states of the same second stay in file order
+    ledger.repair("time before the container's row above: sorted",
+                  int(((np.diff(order) < 0) & (np.diff(code[order]) == 0)).sum()))
+    states, code, time = states.iloc[order].reset_index(drop=True), code[order], time[order]
+    status = states["status"].to_numpy()
+    row = np.arange(len(states))
+    n = int(code[-1]) + 1 if len(code) else 0
+    is_placed, is_stop = np.isin(status, _PLACED), status == "stopped"
+    first, last = np.full(n, len(row)), np.full(n, -1)
+    np.minimum.at(first, code[is_placed], row[is_placed])
+    np.maximum.at(last, code[is_placed], row[is_placed])
+    stop = np.full(n, len(row))
+    is_end = is_stop & (row > last[code])
+    np.minimum.at(stop, code[is_end], row[is_end])
+    is_restart = np.zeros(n, bool)
+    is_restart[code[is_stop & (row > first[code]) & (row < last[code])]] = True
+    opening, closing = np.searchsorted(code, np.arange(n)), np.searchsorted(code, np.arange(n), "right") - 1
+    is_request = last >= 0
+    ledger.repair("stopped and placed again on its machine: taken as running through", int(is_restart.sum()))
+    first, stop, opening, closing = (index[is_request] for index in (first, stop, opening, closing))
+    has_stop = stop < len(row)
+    made = states.iloc[first][["container", "app_du", "machine", "cpu_cores", "cpu_limit_cores", "mem_gib"]]
+    made = made.reset_index(drop=True).rename(columns={"container": "request_id"})
+    made["status"] = status[closing]
+    for name in ("app_du", "machine", "status"):
+        made[name] = made[name].astype("category")
+    is_before = (time[opening] == 0) & (status[opening] != "stopped")
+    made["arrival_s"] = pd.Series(time[first], dtype="Int64").mask(is_before)
+    made["departure_s"] = pd.Series(time[np.where(has_stop, stop, 0)], dtype="Int64").mask(~has_stop)
+    return made
+
+
+def _usage(path: Path, requests: pd.DataFrame, known: pd.Index, horizon_s: int, ledger: ReadLedger) -> pd.DataFrame:
+    """Means over each step as `request_id`, `time_s` (int64), `cpu_frac`, `mem_frac` (NaN where none), float64.
+
+    requests: those with a series. known: every container of the table of states; samples of the others are refused,
+    those of known ones without a series count as joined.
+    """
+    index = pd.Index(requests["request_id"])
+    begin = requests["arrival_s"].fillna(0).to_numpy(np.int64)
+    end = requests["departure_s"].fillna(horizon_s).to_numpy(np.int64)
+    n_steps = horizon_s // STEP_S + 1
+    sums: list[pd.DataFrame] = []
+    for rows in text_rows(path, ledger, separator=",", names=_USAGE, has_header=False, comment=_CONTAINER_HEADER):
+        container = pd.Index(rows.text("container_id"))
+        place = index.get_indexer(container)
+        rows.refuse("sample of a container that is not in container_meta", known.get_indexer(container) < 0)
+        rows.is_kept &= place >= 0
+        time, cpu, mem = (rows.number(name, is_required=name != "mem_util") for name in (
+            "time", "cpu_util", "mem_util"))
+        rows.refuse("sample outside its container's arrival .. departure", (time < begin[place]) | (time > end[place]))
+        rows.refuse("cpu_util_percent or mem_util_percent outside 0 .. 100",
+                    (cpu < 0) | (cpu > 100) | (mem < 0) | (mem > 100))
+        kept = rows.is_kept
+        sums.append(pd.DataFrame({
+            "cell": place[kept] * n_steps + (time[kept] // STEP_S).astype(np.int64), "cpu": cpu[kept],
+            "n_cpu": 1, "mem": np.nan_to_num(mem[kept]), "n_mem": np.isfinite(mem[kept]).astype(np.int64)}))
+        if sum(map(len, sums[1:])) > _MAX_PENDING:
+            sums = [_added(sums)]
+    total = _added(sums)
+    cell = total["cell"].to_numpy()
+    return pd.DataFrame({
+        "request_id": pd.Series(index.to_numpy()[cell // n_steps], dtype="str"), "time_s": cell % n_steps * STEP_S,
+        "cpu_frac": total["cpu"] / total["n_cpu"] / 100,
+        "mem_frac": total["mem"] / total["n_mem"].where(total["n_mem"] > 0) / 100})
+
+
+def _added(sums: list[pd.DataFrame]) -> pd.DataFrame:
+    """One row for each cell, ordered by cell: memory grows with the steps kept, not with the samples read."""
+    return pd.concat(sums, ignore_index=True).groupby("cell", as_index=False).sum()
+
+
+def _beside(table: Path, name: str) -> tuple[Path, Path]:
+    return table.with_name(f"{name}.csv"), table.with_name(f"{name}.csv.gz")
+
+
+def _container_file(folder: Path) -> Path:
+    for name in ("container_meta.csv", "container_meta.csv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} must hold container_meta.csv or container_meta.csv.gz")

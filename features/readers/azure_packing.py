@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of
-from sojourn.features.readers._text_rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
+from sojourn.features.readers._ending import all_requests, cut_at, horizon_of, trace_of
+from sojourn.features.readers._rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

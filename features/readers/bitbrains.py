@@ -8,17 +8,18 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, since_start
-from sojourn.features.readers._parquet_rows import (
+from sojourn.features.readers._ending import cut_at, horizon_of, since_start, trace_of
+from sojourn.features.readers._rows import (
+    MAX_TIME_S,
     MAX_USAGE_ROWS,
     NO_USAGE,
     NumberRows,
+    TextRows,
     n_parquet_rows,
     number_rows,
     record_batches,
+    value_rows,
 )
-from sojourn.features.readers._text_rows import MAX_TIME_S, TextRows, value_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.features.column_names import is_end_name
+from sojourn.features.frame_requests import is_end_name
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._column_map import ColumnMap, column_map
-from sojourn.features.readers._delimited_rows import delimited_rows, is_parquet, parquet_names, parquet_rows
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import Horizon, cut_at, horizon_of, origin_of, since_start
-from sojourn.features.readers._mapped_table import MappedTable
+from sojourn.features.readers._ending import Horizon, all_requests, cut_at, horizon_of, origin_of, since_start, trace_of
+from sojourn.features.readers._mapped_table import MappedTable, doubts
+from sojourn.features.readers._rows import TextRows, delimited_rows, is_parquet, parquet_names, parquet_rows
 from sojourn.features.readers._stamps import moment
-from sojourn.features.readers._table_doubts import doubts
-from sojourn.features.readers._text_rows import TextRows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

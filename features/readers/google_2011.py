@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import trace_of
-from sojourn.features.readers._horizon import LatestTimes, cut_at, horizon_of
-from sojourn.features.readers._text_rows import TextRows, text_rows
+from sojourn.features.readers._ending import LatestTimes, cut_at, horizon_of, trace_of
+from sojourn.features.readers._rows import TextRows, text_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import trace_of
-from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, n_parquet_rows, record_batches
+from sojourn.features.readers._rows import MAX_USAGE_ROWS, NO_USAGE, n_parquet_rows, record_batches
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

@@ -1,7 +1,18 @@
-"""Reads what Slurm's accounting prints: exports of `sacct -P`, plain or gzipped."""
+"""Reads what Slurm's accounting prints: exports of `sacct -P`, plain or gzipped.
+
+Lines of a `sacct -P` export as blocks of cells under the names of its header; steps left out.
+
+Blocks of a `sacct -P` export as runs of jobs: what each field says, rows refused by rule, what to tell.
+
+Slurm's lists of trackable resources (`cpu=8,mem=32G,gres/gpu=2,node=1`) and its requests of memory as numbers.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +20,37 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import cut_at, horizon_of, second_zero, since_start, without_ended
-from sojourn.features.readers._sacct_rows import sacct_rows
-from sojourn.features.readers._sacct_runs import CUT, SacctExport
-from sojourn.features.readers._stamps import checked_timezone, moment
+from sojourn.features.readers._cells import A_DURATION, MAX_NUMBER, Cells, durations_s, is_missing, sizes_gib
+from sojourn.features.readers._ending import (
+    Horizon,
+    all_requests,
+    cut_at,
+    horizon_of,
+    second_zero,
+    since_start,
+    trace_of,
+    without_ended,
+)
+from sojourn.features.readers._rows import N_PROBED, TextRows, line_blocks
+from sojourn.features.readers._stamps import (
+    ChosenTimes,
+    StampForm,
+    checked_timezone,
+    chosen_times,
+    later_times_s,
+    moment,
+    stamp_form,
+    stamps_s,
+)
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 _NEEDED = (("JobID",), ("State",), ("Start",), ("End",), ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES"))
+
 _OWNERS = ("account", "user", "job_name")
+
 _CATEGORIES = ("partition", "qos")
+
 _SHARE_RECORDED = 0.5
 """A name column recorded for fewer of the kept runs, or of whose rows fewer share their name, has no role."""
 
@@ -153,3 +184,444 @@ def _meta(export: SacctExport, runs: pd.DataFrame, origin_s: int) -> dict[str, A
     if "submit_s" in runs:
         meta["submit_column"] = "submit_s"
     return meta
+
+
+COMMAND = ("sacct -a -X -D -P -S 2026-01-01 -o JobID,JobName,User,Account,Partition,QOS,Submit,Start,End,Elapsed,"
+           "Suspended,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqMem,NNodes,AllocTRES")
+"""What to type for an export with all that is read."""
+
+SEPARATORS = ("|", ";", "\t")
+
+NAME_REPAIR = "separator in JobName: cells joined"
+
+_TEXTS = frozenset(("comment", "admincomment", "systemcomment", "constraints", "extra", "reason", "submitline", "wckey",
+                    "workdir"))
+"""Fields in which separators may stand, besides JobName."""
+
+_MAX_SURPLUS = 20
+
+
+def sacct_rows(path: Path, ledger: ReadLedger, needed: Sequence[Sequence[str]]) -> Iterator[TextRows]:
+    """Blocks of rows in file order, fields under their names in small letters.
+
+    needed: the header must have one field at least of each. Lines of steps (`12.batch`) are counted as read and left
+    out; the header for a second time, as of files put together, is no row. `sacct` does not quote: a row with too many
+    cells has the separator in its job name, where no other field is free text.
+
+    Raises OSError where the file cannot be opened and ValueError where it is no such export, with what to type.
+    """
+    header: list[str] = []
+    names: list[str] = []
+    separator = SEPARATORS[0]
+    n_rows = n_good = n_steps = 0
+    for first_line, lines in line_blocks(path):
+        raw, cells, number = [], [], []
+        wrong: list[tuple[int, str]] = []
+        n_joined, n_steps_before = 0, n_steps
+        for at, line in enumerate(lines, first_line):
+            if not line or line.isspace():
+                continue
+            if not names:
+                line = line.removeprefix("\ufeff")
+                separator = max(SEPARATORS, key=line.count)
+                header = line.split(separator)
+                names = _checked_names(path, at, header, needed)
+                id_at = names.index("jobid")
+                name_at = names.index("jobname") if "jobname" in names and not _TEXTS & set(names) else -1
+                continue
+            fields = line.split(separator)
+            surplus = len(fields) - len(names)
+            if 0 < surplus <= _MAX_SURPLUS and name_at >= 0:
+                end = name_at + surplus + 1
+                fields[name_at:end] = [separator.join(fields[name_at:end])]
+                n_joined += 1
+                surplus = 0
+            if surplus:
+                wrong.append((at, line))
+            elif "." in fields[id_at]:
+                n_steps += 1
+            elif fields != header:
+                raw.append(line)
+                cells.append(fields)
+                number.append(at)
+        n_rows += len(raw) + len(wrong)
+        n_good += len(raw)
+        if not n_good and not n_steps and n_rows >= N_PROBED:
+            raise _no_row_fits(path, names, wrong[0][0], wrong[0][1])
+        ledger.read(len(raw) + len(wrong) + n_steps - n_steps_before)
+        ledger.repair(NAME_REPAIR, n_joined)
+        ledger.refuse(f"not {len(names)} columns", path.name, np.array([at for at, _ in wrong], np.int64),
+                      [line for _, line in wrong])
+        if raw:
+            yield TextRows(path.name, names, np.array(number, np.int64), raw, cells, ledger)
+        elif wrong and not n_good and not n_steps:
+            last = wrong[0]
+    if not names:
+        raise ValueError(f"{path}: line 1 must be a header of `sacct -P`, got an empty file; export it with: {COMMAND}")
+    if n_steps:
+        ledger.note(f"{n_steps:,} lines of steps left out (sacct -X lists none)")
+    if not n_good and n_rows and not n_steps:
+        raise _no_row_fits(path, names, last[0], last[1])
+    if not n_good:
+        raise ValueError(f"{path}: must hold at least one job below its header, got none; export it with: {COMMAND}")
+
+
+def _checked_names(path: Path, line: int, header: list[str], needed: Sequence[Sequence[str]]) -> list[str]:
+    names = [name.strip().casefold() for name in header]
+    if "jobid" not in names and "jobidraw" in names:
+        names[names.index("jobidraw")] = "jobid"
+    missing = [" or ".join(any_of) for any_of in needed if not any(name.casefold() in names for name in any_of)]
+    got = "|".join(header)[:160]
+    if missing:
+        hint = "" if len(names) > 1 else " (separated by |: with -P)"
+        raise ValueError(f"{path}: line {line} must have the fields {', '.join(missing)}{hint}, got {got!r}; export it "
+                         f"with: {COMMAND}")
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path}: line {line} must have each field once, got {twice[0]!r} twice in {got!r}")
+    return names
+
+
+def _no_row_fits(path: Path, names: Sequence[str], line: int, raw: str) -> ValueError:
+    return ValueError(f"{path}: line {line} must have {len(names)} columns as the header, got {raw[:80]!r}")
+
+
+_FIELDS = {"account": "account", "user": "user", "job_name": "jobname", "partition": "partition", "qos": "qos"}
+
+_READ = frozenset((
+    *_FIELDS.values(), "jobid", "submit", "start", "end", "elapsed", "elapsedraw", "suspended", "state", "exitcode",
+    "timelimit", "timelimitraw", "reqcpus", "alloccpus", "ncpus", "reqmem", "nnodes", "allocnodes", "reqnodes",
+    "alloctres", "reqtres", "nodelist"))  # fmt: skip
+
+_WAITING = ("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+
+_RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED")
+
+CUT = ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "REQUEUED", "REVOKED", "RESIZING", "BOOT_FAIL")
+
+_OWN = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL")
+
+_JOB_ID = r"[0-9]+(?:_(?:[0-9]+|\[.*\]))?(?:\+[0-9]+)?"
+
+_NO_NAME = frozenset({"", "(null)", "none", "n/a"})
+
+_HOUR_S = 3_600
+
+_MAX_SIZE = 1e9
+
+
+@dataclass(slots=True)
+class SacctExport:
+    """What the first blocks of an export decide for all others, and what is counted on the way.
+
+    n_chosen: int64 (3,), runs with a time in a repeated hour, decided by Elapsed, by Submit, and by neither.
+    """
+
+    path: Path
+    timezone: str | None
+    form: StampForm | None = None
+    fields: list[str] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+    n_moved: int = 0
+    n_chosen: np.ndarray = field(default_factory=lambda: np.zeros(3, np.int64))
+
+    def runs(self, rows: TextRows) -> pd.DataFrame:
+        """The kept runs of one block, times in Unix seconds; `last_s` is the last time at which a run was seen."""
+        self.fields = list(rows.names)
+        state, ids = _states(rows), rows.text("jobid")
+        start, end = self._times(rows, "start"), self._times(rows, "end")
+        cores, gpu, mem_gib, nodes, is_placed = _sizes(rows)
+        is_job = pd.Series(ids, dtype="str").str.fullmatch(_JOB_ID).to_numpy(bool)
+        rows.refuse("JobID must be a job's", ~is_job, "jobid")
+        rows.refuse("State missing", state == "", "state")
+        rows.refuse("never ran (pending)", np.isin(state, _WAITING))
+        is_at_once = (start.values == end.values) & ~is_placed
+        rows.refuse("never ran (cancelled before its start)", np.isin(state, CUT) & (start.is_missing | is_at_once))
+        for name, found in (("start", start), ("end", end)):
+            rows.refuse(f"{name.capitalize()} must be a time", found.is_bad, name)
+        rows.refuse("never ran (Start missing)", start.is_missing)
+        rows.refuse("no cores", ~(cores > 0))
+        spent_s = self._spent_s(rows)
+        is_running = np.isin(state, _RUNNING) | end.is_missing
+        submit = self._times(rows, "submit") if "submit" in rows.names else None
+        chosen = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
+        began = chosen.start_s
+        departure = self._without_clock_change(rows, began, chosen.end_s, spent_s, is_running)
+        rows.refuse("End before Start", departure < began, "end")
+        rows.repair("still running, with an end (sacct -T): censored", is_running & ~np.isnan(departure))
+        seen = np.where(np.isnan(departure), began + np.nan_to_num(np.maximum(spent_s, 0)), departure)
+        columns: dict[str, Any] = {}
+        if submit is not None:
+            rows.refuse("Submit must be a time", submit.is_bad, "submit")
+            submitted = np.where(submit.is_missing, began, submit.values)
+            ahead = submitted - began
+            rows.refuse("Start before Submit", ahead > _HOUR_S, "submit")
+            rows.repair("Start at most an hour before Submit (clocks changed): start taken", ahead > 0)
+            rows.repair("Submit missing: start taken", submit.is_missing)
+            columns["submit_s"] = np.minimum(submitted, began)
+        columns |= {"cpu_cores": cores, "mem_gib": np.nan_to_num(mem_gib), "gpu": np.nan_to_num(gpu), "n_nodes": nodes}
+        rows.repair("memory missing: 0 taken", np.isnan(mem_gib))
+        columns["requested_s"] = _limits_s(rows)
+        if "reqcpus" in rows.names:
+            asked = counts(rows.text("reqcpus"))
+            columns["requested_cores"] = np.where(asked > 0, asked, np.nan)
+        if "suspended" in rows.names:
+            columns["suspended_s"] = np.nan_to_num(_durations(rows, "suspended"))
+        kept = rows.is_kept
+        names = {name: rows.text(column) for name, column in _FIELDS.items() if column in rows.names}
+        names = {name: np.where(is_missing(cells, _NO_NAME), "missing", cells) for name, cells in names.items()}
+        if "exitcode" in rows.names:
+            names["exit_code"] = rows.text("exitcode")
+        names["state"] = state
+        self.states.update(Counter(state[kept].tolist()))
+        decided = (chosen.is_by_spent, chosen.is_by_submit, chosen.is_left)
+        self.n_chosen += np.array([int((mask & kept).sum()) for mask in decided])
+        return pd.DataFrame({
+            "line": rows.line[kept],
+            "request_id": pd.Series(ids[kept], dtype="str"),
+            "arrival_s": np.floor(began[kept]),
+            "departure_s": np.floor(np.where(is_running, np.nan, departure)[kept]),
+            "last_s": np.floor(seen[kept]),
+            **{name: values[kept] for name, values in columns.items()},
+            **{name: pd.Series(cells[kept], dtype="str") for name, cells in names.items()},
+        })  # fmt: skip
+
+    def at_end_names(self) -> tuple[str, ...]:
+        """The columns of names that are known only at the end."""
+        return ("state", *(["exit_code"] if "exitcode" in self.fields else []))
+
+    def tell(self, runs: pd.DataFrame, horizon: Horizon, origin_s: int, ledger: ReadLedger) -> None:
+        """What a reader of the report should know."""
+        if self.timezone is None:
+            ledger.note("check: times have no zone and are taken as UTC (--timezone Europe/Berlin sets the cluster's)")
+            if self.n_moved:
+                ledger.note(f"check: of {self.n_moved:,} runs, the end is an hour off the elapsed time: the cluster's "
+                            "clocks changed (--timezone)")
+        if self.n_chosen.any():
+            by_spent, by_submit, n_left = self.n_chosen.tolist()
+            ledger.note(f"{'check: ' if n_left else ''}{by_spent + by_submit + n_left:,} runs begin or end in an hour "
+                        f"that a change of clocks repeats: {by_spent:,} decided by Elapsed, {by_submit:,} by Submit, "
+                        f"{n_left:,} by neither and taken the first time")
+        unknown = {name: n for name, n in self.states.items() if name not in (*_RUNNING, *CUT, *_OWN)}
+        if unknown:
+            ledger.note(f"check: states that are not known, taken as ended: {', '.join(sorted(unknown))[:200]}")
+        if not {"elapsed", "elapsedraw"} & set(self.fields):
+            ledger.note("check: no field Elapsed: when the export was made is not known, and the last time is taken; "
+                        "runs across a change of the cluster's clocks may be an hour too long or too short")
+        elif "suspended" not in self.fields:
+            ledger.note("check: no field Suspended: a run that is an hour longer than its Elapsed may have been "
+                        "suspended, or the cluster's clocks changed; it is left as Start and End say")
+        n_before = int((runs["arrival_s"] < 0).sum())
+        ledger.note(f"second 0 is {moment(origin_s)}; {n_before:,} runs began before it")
+        n_running = int(runs["departure_s"].isna().sum())
+        ledger.note(f"{n_running:,} of {len(runs):,} runs have no end and still run at the horizon, "
+                    f"{horizon.time_s:,} s = {moment(origin_s + horizon.time_s)}")
+        if "suspended_s" in runs and (runs["suspended_s"] > 0).any():
+            ledger.note(f"{int((runs['suspended_s'] > 0).sum()):,} runs were suspended; that time is in their lifetime")
+        unread = self.unread()
+        if unread:
+            ledger.note(f"not read: {', '.join(unread)}")
+
+    def unread(self) -> list[str]:
+        """Fields of the header that are not read."""
+        return [name for name in self.fields if name and name not in _READ]
+
+    def _times(self, rows: TextRows, name: str) -> Cells:
+        cells = rows.text(name)
+        if self.form is None:
+            try:
+                self.form = stamp_form(name.capitalize(), cells)
+            except ValueError as error:
+                raise ValueError(f"{self.path}: {error}") from error
+            if self.form is not None and not self.form.is_dated:
+                shown = next(cell for cell in cells if cell and not is_missing([cell])[0])
+                raise ValueError(f"{self.path}: {name.capitalize()} must be dates (2026-01-05T03:04:05), got {shown!r}")
+        if self.form is None:
+            return Cells(np.full(len(cells), np.nan), np.ones(len(cells), bool), np.zeros(len(cells), bool))
+        return stamps_s(cells, self.form, self.timezone)
+
+    def _chosen(self, rows: TextRows, start: Cells, end: Cells, submit: Cells | None,
+                spent_s: np.ndarray) -> ChosenTimes:
+        """Starts and ends, those of a repeated hour as the rest of the row says."""
+        none = np.full(len(rows.raw), np.nan)
+        later_start, later_end = (
+            none if self.form is None else later_times_s(rows.text(name), first.values, self.form, self.timezone)
+            for name, first in (("start", start), ("end", end)))
+        return chosen_times(start.values, end.values, later_start, later_end, spent_s,
+                            none if submit is None else submit.values)
+
+    def _spent_s(self, rows: TextRows) -> np.ndarray:
+        """Seconds from start to end, or to the export, by the fields of durations; NaN without Elapsed."""
+        for name in ("elapsed", "elapsedraw"):
+            if name in rows.names:
+                found = _durations(rows, name)
+                if "suspended" in rows.names:
+                    found = found + np.nan_to_num(_durations(rows, "suspended"))
+                return found
+        return np.full(len(rows.raw), np.nan)
+
+    def _without_clock_change(self, rows: TextRows, start: np.ndarray, departure: np.ndarray, spent_s: np.ndarray,
+                              is_running: np.ndarray) -> np.ndarray:
+        """Ends, where they are one hour off the elapsed time replaced by what that says."""
+        off = departure - start - spent_s
+        is_moved = (off == -_HOUR_S) | ((off == _HOUR_S) & ("suspended" in rows.names))
+        is_moved &= ~is_running
+        self.n_moved += int((rows.is_kept & is_moved).sum())
+        rows.repair("End an hour off Elapsed (clocks changed): start + elapsed taken", is_moved)
+        return np.where(is_moved, start + spent_s, departure)
+
+
+def _states(rows: TextRows) -> np.ndarray:
+    """First words of the states (`CANCELLED by 1000`), in capitals, as an object array."""
+    codes, kinds = pd.factorize(rows.text("state"))
+    words = [(each.split() or [""])[0].upper().rstrip("+") for each in kinds.tolist()]
+    return np.array(["" if word in ("UNKNOWN", "NONE") else word for word in words], object)[codes]
+
+
+def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cores, GPUs, GiB and nodes (NaN = missing), and whether the run was given a place.
+
+    A number of nodes below 1 or above that of the cores is none.
+    """
+    nothing = np.full(len(rows.raw), np.nan)
+    cores, gpu, mem_gib, nodes, asked_nodes = (nothing.copy() for _ in range(5))
+    is_placed = np.full(len(rows.raw), bool({"alloctres", "nodelist"} & set(rows.names)))
+    for name, title in (("alloctres", "AllocTRES"), ("reqtres", "ReqTRES")):
+        if name in rows.names:
+            cells = rows.text(name)
+            found = tres(cells)
+            rows.refuse(f"{title} must be cpu=N,mem=N,...", found.is_bad, name)
+            if name == "alloctres":
+                is_placed &= cells != ""
+                nodes = found.node
+            else:
+                asked_nodes = found.node
+            has_cpu = ~np.isnan(cores)
+            cores = np.where(has_cpu, cores, found.cpu)
+            mem_gib = np.where(np.isnan(mem_gib), found.mem_gib, mem_gib)
+            gpu = np.where(has_cpu, gpu, found.gpu)  # of the list that gave the cores
+    for name in ("alloccpus", "ncpus", "reqcpus"):
+        if name in rows.names:
+            cells = rows.text(name)
+            cpus = counts(cells)
+            rows.refuse("CPUs must be a number", np.isnan(cpus) & (cells != ""), name)
+            cores = np.where(cores > 0, cores, cpus)
+    if "nodelist" in rows.names:
+        is_placed &= rows.text("nodelist") != "None assigned"
+    for name in ("allocnodes", "nnodes", "reqnodes"):
+        if name in rows.names:
+            nodes = np.where(nodes > 0, nodes, counts(rows.text(name)))
+    nodes = np.where(nodes > 0, nodes, asked_nodes)
+    if "reqmem" in rows.names:
+        asked, is_bad = requested_gib(rows.text("reqmem"), cores, nodes)
+        rows.refuse("ReqMem must be a size of memory", is_bad, "reqmem")
+        mem_gib = np.where(np.isnan(mem_gib), asked, mem_gib)
+    for size in (cores, gpu, mem_gib):
+        rows.refuse("size above 1e9", size > _MAX_SIZE)
+    return cores, gpu, mem_gib, np.where((nodes >= 1) & (nodes <= cores), nodes, np.nan), is_placed
+
+
+def _limits_s(rows: TextRows) -> np.ndarray:
+    """Time limits, seconds; NaN where there is none."""
+    for name, title in (("timelimit", "Timelimit"), ("timelimitraw", "TimelimitRaw")):
+        if name in rows.names:
+            found = durations_s(rows.text(name), unit_s=60, pair="mm:ss")
+            rows.refuse(f"{title} must be {A_DURATION}", found.is_bad, name)
+            return np.where(found.values > 0, found.values, np.nan)
+    return np.full(len(rows.raw), np.nan)
+
+
+def _durations(rows: TextRows, name: str) -> np.ndarray:
+    """Seconds; NaN where a cell says none. Rows whose cell is no duration are refused."""
+    found = durations_s(rows.text(name), pair="mm:ss")
+    rows.refuse(f"{name.capitalize()} must be {A_DURATION}", found.is_bad, name)
+    return found.values
+
+
+_COUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?)([KMG]?)")
+
+_FACTORS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
+
+
+@dataclass(frozen=True, slots=True)
+class Tres:
+    """Amounts of n lists, float64, shape (n,), NaN where a list does not name it. is_bad: bool, the list is none."""
+
+    cpu: np.ndarray
+    mem_gib: np.ndarray
+    gpu: np.ndarray
+    node: np.ndarray
+    is_bad: np.ndarray
+
+
+def tres(text: Sequence[str] | np.ndarray) -> Tres:
+    """The amounts of lists of TRES; GPUs by their total, or the sum over their types where no total is named.
+
+    >>> found = tres(["billing=8,cpu=8,mem=32G,gres/gpu=2,node=1", "cpu=1,gres/gpu:a100=1,gres/gpu:v100=2", "", "x"])
+    >>> found.cpu.tolist(), found.mem_gib.tolist(), found.gpu.tolist()
+    ([8.0, 1.0, nan, nan], [32.0, nan, nan, nan], [2.0, 3.0, nan, nan])
+    >>> found.is_bad.tolist()
+    [False, False, False, True]
+    """
+    codes, kinds = pd.factorize(np.asarray(text, object))
+    lists = [_pairs(each) for each in kinds]
+    mem = sizes_gib([found.get("mem", "") for found in lists], unit="MiB")
+    cpu, gpu, node = (counts([found.get(name, "") for found in lists]) for name in ("cpu", "gres/gpu", "node"))
+    is_bad = np.array(["" in found for found in lists], bool) | mem.is_bad
+    for values, name in ((cpu, "cpu"), (gpu, "gres/gpu"), (node, "node")):
+        is_bad |= np.isnan(values) & np.array([name in found for found in lists], bool)
+    return Tres(*(np.asarray(values)[codes] for values in (cpu, mem.values, gpu, node, is_bad)))
+
+
+def counts(text: Sequence[str] | np.ndarray) -> np.ndarray:
+    """Plain counts as float64, NaN where a cell is none; `1K` is 1024, as sacct writes it.
+
+    >>> counts(["8", "1K", "", "-1", "inf"]).tolist()
+    [8.0, 1024.0, nan, nan, nan]
+    """
+    codes, kinds = pd.factorize(np.asarray(text, object))
+    values = np.full(len(kinds), np.nan)
+    for idx, each in enumerate(kinds):
+        found = _COUNT.fullmatch(str(each).strip())
+        if found:
+            values[idx] = float(found[1]) * _FACTORS[found[2]]
+    values[values > MAX_NUMBER] = np.nan
+    return values[codes]
+
+
+def requested_gib(text: Sequence[str] | np.ndarray, cores: np.ndarray,
+                  nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ReqMem as GiB of a whole job, NaN where it says none, and where a cell is bad. Shapes (n,).
+
+    `4Gc` is of each core, `16Gn` of each node, `32G` of the job (Slurm 21.08 and later); plain numbers are MiB.
+
+    >>> requested_gib(["4Gc", "16Gn", "32G", "2048", "0n", "?"], np.full(6, 2.0), np.full(6, 3.0))[0].tolist()
+    [8.0, 48.0, 32.0, 2.0, nan, nan]
+    """
+    codes, kinds = pd.factorize(np.asarray(text, object))
+    plain = [str(each).strip() for each in kinds]
+    is_amount = [bool(re.search(r"[0-9]", each)) for each in plain]
+    per = np.array([each[-1] if each[-1:] in ("c", "n") else "" for each in plain], object)
+    found = sizes_gib([each.rstrip("cn") if is_there else "" for each, is_there in zip(plain, is_amount, strict=True)],
+                      unit="MiB")
+    is_none = is_missing(plain) | np.array([each in ("?", "n", "c") for each in plain], bool)
+    is_bad = found.is_bad | ~(np.array(is_amount, bool) | is_none)
+    values = np.where(found.values > 0, found.values, np.nan)[codes]
+    factor = np.where(per[codes] == "c", cores, np.where(per[codes] == "n", np.nan_to_num(nodes, nan=1.0), 1.0))
+    return values * factor, is_bad[codes]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Amounts by name; the name "" where the text is no list of TRES."""
+    found: dict[str, str] = {}
+    typed = 0.0
+    for pair in text.split(",") if text.strip() else ():
+        name, is_pair, amount = pair.strip().partition("=")
+        if not is_pair:
+            return {"": text}
+        found[name] = amount
+        if name.startswith("gres/gpu:"):
+            typed += float(counts([amount])[0])
+    if typed and "gres/gpu" not in found:
+        found["gres/gpu"] = str(typed)
+    return found

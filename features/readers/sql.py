@@ -20,17 +20,20 @@ import pandas as pd
 import pyarrow as pa
 
 from sojourn.features.read_report import ReadReport
-from sojourn.features.readers._declaration import Declaration, SqlSource
-from sojourn.features.readers._growing_trace import joined_rows, shrunk, trace_of_parts
 from sojourn.features.readers._parts import (
     DAY_S,
+    Declaration,
     KeptParts,
     Part,
+    SqlSource,
     check_drift,
     checked_part,
     held_parts,
+    joined_rows,
     save_parts,
+    shrunk,
     times_s,
+    trace_of_parts,
 )
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Trace

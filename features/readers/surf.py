@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.read_report import ReadLedger, ReadReport
-from sojourn.features.readers._ending import all_requests, trace_of
-from sojourn.features.readers._horizon import LatestTimes, horizon_of, since_start
-from sojourn.features.readers._parquet_rows import MAX_USAGE_ROWS, NO_USAGE, NumberRows, n_parquet_rows, number_rows
-from sojourn.features.readers._text_rows import MAX_TIME_S
+from sojourn.features.readers._ending import LatestTimes, all_requests, horizon_of, since_start, trace_of
+from sojourn.features.readers._rows import MAX_TIME_S, MAX_USAGE_ROWS, NO_USAGE, NumberRows, n_parquet_rows, number_rows
 from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 

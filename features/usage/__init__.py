@@ -11,21 +11,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sojourn.features.usage.bitbrains_usage import BITBRAINS, BITBRAINS_SMALL
-from sojourn.features.usage.cloud_usage import ALIBABA_2018, AZURE_VM, GOOGLE_2011
-from sojourn.features.usage.day_usage import GCD_VMS, PLANETLAB, planetlab_days
-from sojourn.features.usage.one_series_usage import AWS_NAB, AZURE_2019, GOOGLE_2019
-from sojourn.features.usage.spooled_parts import UsageSource
-from sojourn.features.usage.streamed_profiles import streamed_profiles
-from sojourn.features.usage.surf_usage import SURF
-from sojourn.features.usage.table_usage import TABLE
+from sojourn.features.usage.published_usage import (
+    AWS_NAB,
+    AZURE_2019,
+    BITBRAINS,
+    BITBRAINS_SMALL,
+    GCD_VMS,
+    GOOGLE_2019,
+    PLANETLAB,
+    SURF,
+    planetlab_days,
+)
+from sojourn.features.usage.table_usage import ALIBABA_2018, AZURE_VM, GOOGLE_2011, TABLE
 from sojourn.features.usage.trace_usage import PARQUET, SYNTHETIC, grid_of
-from sojourn.features.usage.usage_block import UsageBlock, UsageRequests
-from sojourn.features.usage.usage_grid import UsageGrid
-from sojourn.features.usage.usage_profiles import UsageProfiles, profiles_of
-from sojourn.features.usage.usage_reader import UsageReader
-from sojourn.features.usage.usage_store import SharedReading, UsageStore, store_usage
-from sojourn.features.usage.usage_stream import UsageReport, UsageStream
+from sojourn.features.usage.usage_grid import UsageGrid, UsageProfiles, profiles_of, streamed_profiles
+from sojourn.features.usage.usage_store import SharedReading, UsageSource, UsageStore, store_usage
+from sojourn.features.usage.usage_stream import UsageBlock, UsageReader, UsageReport, UsageRequests, UsageStream
 
 __all__ = [
     "USAGE_READERS", "SharedReading", "UsageBlock", "UsageGrid", "UsageProfiles", "UsageReader", "UsageReport",

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers import record_batches
-from sojourn.features.usage.usage_block import RequestTable
+from sojourn.features.usage.usage_stream import RequestTable
 from sojourn.inflated import inflated
 
 BLOCK_ROWS = 262_144

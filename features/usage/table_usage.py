@@ -1,8 +1,13 @@
-"""Usage of one's own: a CSV or Parquet table with a row a sample, and columns of any name."""
+"""Usage of one's own: a CSV or Parquet table with a row a sample, and columns of any name.
+
+Usage tables of public clouds as CSV: Azure's readings, Google's task usage of 2011, Alibaba's of 2018.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +15,16 @@ import pandas as pd
 import pyarrow as pa
 
 from sojourn.features.read_report import ReadLedger
-from sojourn.features.readers import n_parquet_rows
-from sojourn.features.usage._columns import csv_columns, numbers, parquet_columns, request_rows, unix_seconds
-from sojourn.features.usage.usage_block import RequestTable
-from sojourn.features.usage.usage_reader import UsageReader
-from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, UsageStream
+from sojourn.features.readers import n_parquet_rows, read_trace
+from sojourn.features.usage._columns import (
+    csv_columns,
+    first_line,
+    numbers,
+    parquet_columns,
+    request_rows,
+    unix_seconds,
+)
+from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, RequestTable, UsageReader, UsageStream
 from sojourn.serving.usage import DayClock
 
 _UNIX_MAX_S = 1e11
@@ -87,3 +97,182 @@ def _seconds(column: pa.Array, unit_s: float) -> np.ndarray:
             return np.where(is_stamp, unix_s.astype(np.int64).astype(np.float64), np.floor(number * unit_s))
         return np.floor(number * unit_s)
     return np.floor(numbers(text) * unit_s)
+
+
+_READINGS = ("time", "vm", "min_cpu", "max_cpu", "avg_cpu")
+
+_TASK_USAGE = (
+    "start_time", "end_time", "job_id", "task_index", "machine_id", "cpu_rate", "canonical_memory", "assigned_memory",
+    "unmapped_page_cache", "total_page_cache", "max_memory", "disk_io_time", "local_disk_space", "max_cpu_rate",
+    "max_disk_io_time", "cpi", "mai", "sample_portion", "aggregation_type", "sampled_cpu_usage")
+
+_TASK_WANTED = ("start_time", "job_id", "task_index", "cpu_rate", "canonical_memory")
+
+_TASK_EVENTS = ("time_us", "missing_info", "job_id", "task_index", "machine", "event", "user", "sched_class",
+                "priority", "cpu", "memory", "disk", "different_machine")
+
+_EVENTS_WANTED = ("job_id", "task_index", "cpu", "memory")
+
+_CONTAINER_USAGE = ("container", "machine", "time", "cpu", "mem", "cpi", "mem_gps", "mpki", "net_in", "net_out",
+                    "disk_io")
+
+_MACHINE_USAGE = ("machine", "time", "cpu", "mem", "mem_gps", "mpki", "net_in", "net_out", "disk_io")
+
+_START_S = 600
+"""Google's trace begins 600 s after its clock."""
+
+NO_CPU = "its request reserves no cpu"
+
+
+def stream_azure_vm(path: str | Path, *, reading: str = "avg", only_known: bool = True, timezone: str = "UTC",
+                    max_cpu: float = MAX_CPU) -> UsageStream:
+    """Samples of `vm_cpu_readings-file-*-of-*.csv(.gz)`; path: the folder that holds them and `vmtable.csv(.gz)`.
+
+    reading: "avg", "max" or "min" of the five minutes, % of the VM's cores. only_known: refuse samples of a VM that the
+    table lacks; False takes them with 1 core and 0 GiB. The trace's clock is the readings' own; it begins at midnight.
+
+    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    """
+    if reading not in ("avg", "max", "min"):
+        raise ValueError(f"reading must be avg, max or min, got {reading!r}")
+    folder = Path(path)
+    files = sorted(folder.glob("vm_cpu_readings-file-*-of-*.csv*"), key=_file_number)
+    if not files:
+        raise FileNotFoundError(f"{folder} must hold vm_cpu_readings-file-*-of-*.csv or .csv.gz, got none")
+    table = _sizes("azure-vm", folder, only_known)
+
+    def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        for first_row, columns in csv_columns(file, _READINGS, ledger, has_header=False,
+                                              wanted=("time", "vm", f"{reading}_cpu")):
+            ids, rows = request_rows(columns["vm"], table)
+            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["time"]),
+                             numbers(columns[f"{reading}_cpu"]) / 100)
+
+    return UsageStream(f"Azure public dataset, {len(files)} file(s) of readings", DayClock(0, timezone),
+                       tuple(partial(read, file) for file in files), table, max_cpu)
+
+
+def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
+    """Samples of `task_usage*.csv(.gz)`, with the publisher's 20 columns or a header; path: a file, or a folder.
+
+    A request is a task ("job-index"), a sample stands at its start. Where the folder holds `task_events` parts, cpu and
+    mem are shares of what the task asked for there (its largest request), and tasks that these parts lack are refused.
+    Of a file alone they are shares of the largest machine, whose size is taken as 1 core.
+
+    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    """
+    source = Path(path)
+    files = sorted(source.glob("task_usage*.csv*")) if source.is_dir() else [source]
+    if not files:
+        raise FileNotFoundError(f"{source} must hold task_usage*.csv or .csv.gz, got none")
+    has_sizes = source.is_dir() and any(source.glob("task_events*"))
+    table = RequestTable(is_growing=not has_sizes)
+    if has_sizes:
+        for file in sorted(source.glob("task_events*")):
+            for _, columns in csv_columns(file, _TASK_EVENTS, ReadLedger(), wanted=_EVENTS_WANTED, has_header=False):
+                asked = pd.DataFrame({"task": _tasks(columns), "cpu": numbers(columns["cpu"]),
+                                      "mem": numbers(columns["memory"])}).groupby("task").max().clip(lower=0).fillna(0)
+                table.add(asked.index.tolist(), asked["cpu"].tolist(), asked["mem"].tolist())
+    sizes = table.requests()
+
+    def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        has_header = first_line(file).startswith("start_time")
+        for first_row, columns in csv_columns(file, _TASK_USAGE, ledger, wanted=_TASK_WANTED, has_header=has_header):
+            values, codes = np.unique(_tasks(columns).to_numpy(object), return_inverse=True)
+            rows = table.rows(values.tolist())[codes]
+            cpu, mem = numbers(columns["cpu_rate"]), numbers(columns["canonical_memory"])
+            odd = {}
+            if has_sizes:
+                asked = np.append(sizes.cpu_cores, np.nan)[rows]
+                odd = {NO_CPU: asked == 0}
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    cpu, mem = cpu / asked, mem / np.append(sizes.mem_gib, np.nan)[rows]
+            time_s = np.floor(numbers(columns["start_time"]) / 1e6) - _START_S
+            yield RawSamples(file.name, first_row, values[codes], rows, time_s, cpu, mem, odd)
+
+    return UsageStream(f"Google ClusterData2011_2 task usage, {len(files)} file(s)", DayClock(0, timezone),
+                       tuple(partial(read, file) for file in files), table, max_cpu)
+
+
+def stream_alibaba_2018(path: str | Path, *, level: str = "container", only_known: bool = True, timezone: str = "UTC",
+                        max_cpu: float = MAX_CPU) -> UsageStream:
+    """Samples of `container_usage.csv(.gz)`, or with level="machine" of `machine_usage.csv(.gz)`, without a header.
+
+    path: the folder, with `container_meta.csv(.gz)` for the sizes of containers, or one of the two files. cpu and mem
+    are cpu_util_percent and mem_util_percent over 100. only_known: refuse containers that the table of sizes lacks;
+    False takes them with 1 core. A machine, and a container of a file alone, has 1 core and 0 GiB. A folder with
+    `machine_usage*grouped*.csv(.gz)` alone has one request, `machines`, the mean of all, a row every 300 s.
+
+    Raises FileNotFoundError where no file is found, ValueError where one is not the format.
+    """
+    if level not in ("container", "machine"):
+        raise ValueError(f"level must be container or machine, got {level!r}")
+    source = Path(path)
+    file = _alibaba_file(source, level) if source.is_dir() else source
+    if "grouped" in file.name:
+        return _alibaba_machines(file, timezone, max_cpu)
+    is_machine = file.name.startswith("machine_usage")
+    names = _MACHINE_USAGE if is_machine else _CONTAINER_USAGE
+    has_sizes = source.is_dir() and not is_machine and any(source.glob("container_meta.csv*"))
+    table = _sizes("alibaba-2018-containers", source, only_known) if has_sizes else RequestTable(is_growing=True)
+
+    def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        for first_row, columns in csv_columns(file, names, ledger, has_header=False,
+                                              wanted=(names[0], "time", "cpu", "mem")):
+            ids, rows = request_rows(columns[names[0]], table)
+            yield RawSamples(file.name, first_row, ids, rows, numbers(columns["time"]), numbers(columns["cpu"]) / 100,
+                             numbers(columns["mem"]) / 100)
+
+    return UsageStream(f"Alibaba cluster trace 2018, {file.name}", DayClock(0, timezone), read, table, max_cpu)
+
+
+AZURE_VM = UsageReader(stream_azure_vm, path="folder of `vm_cpu_readings-file-*-of-*.csv(.gz)` and `vmtable.csv(.gz)`",
+                       cpu="the VM's cores")
+
+GOOGLE_2011 = UsageReader(
+    stream_google_2011, path="`task_usage*.csv(.gz)`, or the folder of them, with `task_events` parts for the sizes",
+    cpu="the task's request; of the largest machine without `task_events`; mem: the same")
+
+ALIBABA_2018 = UsageReader(
+    stream_alibaba_2018, path="`container_usage.csv(.gz)` or `machine_usage.csv(.gz)`, or their folder",
+    cpu="the container's limit, or the machine; mem: the same", step_s=10)
+
+
+def _sizes(reader: str, folder: Path, only_known: bool) -> RequestTable:
+    """Requests of the trace in the folder with their sizes."""
+    options = {"usage": False} if reader == "alibaba-2018-containers" else {}
+    requests = read_trace(reader, folder, **options)[0].requests
+    table = RequestTable(is_growing=not only_known)
+    table.add(requests["request_id"].tolist(), requests["cpu_cores"].tolist(), requests["mem_gib"].tolist())
+    return table
+
+
+def _tasks(columns: Mapping[str, pa.Array]) -> pd.Series:
+    """Names of tasks, job-index; "" where one is missing."""
+    job, index = (pd.Series(columns[name].to_pylist(), dtype="str") for name in ("job_id", "task_index"))
+    return (job + "-" + index).fillna("")
+
+
+def _alibaba_machines(file: Path, timezone: str, max_cpu: float) -> UsageStream:
+    def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
+        for first_row, columns in csv_columns(file, ("cpu_util_percent", "mem_util_percent"), ledger):
+            cpu = numbers(columns["cpu_util_percent"]) / 100
+            yield RawSamples(file.name, first_row, np.full(len(cpu), "machines", object),
+                             np.repeat(table.rows(["machines"]), len(cpu)),
+                             (first_row - 1 + np.arange(len(cpu))) * 300.0, cpu,
+                             numbers(columns["mem_util_percent"]) / 100)
+
+    return UsageStream(f"Alibaba cluster trace 2018, {file.name}", DayClock(0, timezone), read, max_cpu=max_cpu)
+
+
+def _alibaba_file(folder: Path, level: str) -> Path:
+    patterns: Sequence[str] = (f"{level}_usage.csv*", "machine_usage.csv*", "machine_usage*grouped*.csv*")
+    found = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+    if not found:
+        raise FileNotFoundError(f"{folder} must hold {level}_usage.csv or a machine_usage file, got none")
+    return found[0]
+
+
+def _file_number(file: Path) -> tuple[int, str]:
+    number = re.search(r"file-(\d+)-of", file.name)
+    return int(number[1]) if number else 0, file.name

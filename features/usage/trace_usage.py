@@ -13,11 +13,8 @@ from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.features.trace import Trace
 from sojourn.features.usage._columns import BLOCK_ROWS, numbers, parquet_columns, parquet_names, request_rows
-from sojourn.features.usage.gridding import Series, Take, gridded, median_intervals_s
-from sojourn.features.usage.usage_block import RequestTable
-from sojourn.features.usage.usage_grid import UsageGrid
-from sojourn.features.usage.usage_reader import UsageReader
-from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, UsageStream
+from sojourn.features.usage.usage_grid import Series, Take, UsageGrid, gridded, median_intervals_s
+from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, RequestTable, UsageReader, UsageStream
 from sojourn.serving.usage import DayClock
 
 

@@ -1,9 +1,25 @@
-"""A folder of usage series: Parquet files by a hash of the request, read one at a time as grids or profiles."""
+"""A folder of usage series: Parquet files by a hash of the request, read one at a time as grids or profiles.
+
+Files of a store with a digest of each, so that a damaged, edited, mixed or replaced store is refused.
+
+From samples to the files of a store in two steps, each of which can be done apart: by file read, by part written.
+
+A folder for what is not finished, beside its place; what a killed process left there is removed by the next one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +27,272 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sojourn.features.usage.gridding import Series, Take, gridded
-from sojourn.features.usage.spool_folder import spool_folder
-from sojourn.features.usage.spooled_parts import (
-    FileWork,
-    PartWork,
-    Spooled,
-    UsageSource,
-    WrittenPart,
-    remove_spools,
-    spool,
-    spool_file,
-    write_part,
+from sojourn.features.usage.usage_grid import (
+    Series,
+    Take,
+    UsageGrid,
+    UsageProfiles,
+    gridded,
+    joined,
+    median_intervals_s,
+    series_profiles,
 )
-from sojourn.features.usage.stored_files import (
-    MARK,
-    REQUESTS,
-    check_only_ours,
-    part_name,
-    read_header,
-    read_stored,
-    write_header,
-)
-from sojourn.features.usage.usage_block import UsageRequests
-from sojourn.features.usage.usage_grid import UsageGrid
-from sojourn.features.usage.usage_profiles import UsageProfiles, joined, series_profiles
-from sojourn.features.usage.usage_stream import UsageStream
+from sojourn.features.usage.usage_stream import FileCounts, UsageBlock, UsageRequests, UsageStream
 from sojourn.publishing import publish_folder
 from sojourn.serving.usage import DayClock
 
+MARK = "usage.json"
+
+REQUESTS = "requests.parquet"
+
+FORMAT_VERSION = 2
+
+
+def part_name(part: int) -> str:
+    """The file of the requests of one part.
+
+    >>> part_name(3)
+    'part-0003.parquet'
+    """
+    return f"part-{part:04d}.parquet"
+
+
+def write_header(folder: Path, header: Mapping[str, Any]) -> None:
+    """Write `usage.json` last: the header, the digest of every other file of the folder, and its own digest."""
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.parquet"))}
+    whole = {**header, "format_version": FORMAT_VERSION, "files": digests}
+    (folder / MARK).write_text(json.dumps({**whole, "digest": _digest(whole)}, indent=2, sort_keys=True) + "\n")
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """The header of a store; FileNotFoundError without one, ValueError of another version or where it was changed."""
+    path = folder / MARK
+    if not path.is_file():
+        raise FileNotFoundError(f"usage folder must hold {MARK}, got {str(folder)!r}")
+    try:
+        header = json.loads(path.read_text())
+        version = header["format_version"]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} must be a usage header, got {error}") from error
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{path}: format_version must be {FORMAT_VERSION}, got {version!r}; store the series again")
+    rest = {name: value for name, value in header.items() if name != "digest"}
+    if header.get("digest") != _digest(rest):
+        raise ValueError(f"{path} must be as it was written, got a changed one; store the series again")
+    return header
+
+
+def read_stored(folder: Path, name: str, header: Mapping[str, Any]) -> pa.Table:
+    """The table in a file of a store; FileNotFoundError where it is gone, ValueError where it is another.
+
+    The bytes that are checked are the bytes that are read: a store that is replaced meanwhile is noticed.
+    """
+    path = folder / name
+    if not path.is_file():
+        raise FileNotFoundError(f"usage folder must hold {name}, got {str(folder)!r} without it")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != header["files"].get(name):
+        raise ValueError(f"{path} must be the file that was stored with its {MARK}, got another: it is damaged, or the "
+                         f"store was replaced after it was opened")
+    return pq.read_table(pa.BufferReader(content), use_threads=False)
+
+
+def check_only_ours(folder: Path) -> None:
+    """ValueError where a folder holds anything but a store: replacing the store would delete it."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} must be a folder, got a file")
+    odd = [path.name for path in sorted(folder.iterdir())
+           if path.name not in (MARK, REQUESTS) and not path.match("part-????.parquet")]
+    if odd:
+        raise ValueError(f"{folder} must be new, empty or a folder with {MARK} and its files alone, "
+                         f"got something else there: {odd[0]!r}")
+
+
+def _digest(header: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
+
+
+_RAW = np.dtype([("request", "<i4"), ("time_s", "<i8"), ("cpu", "<f4"), ("mem", "<f4")])
+
+_N_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """How a stream is opened again in another process.
+
+    opening: a module's function such as `read_usage`. args, options: what it is given; all of it hashable.
+    """
+
+    opening: Callable[..., UsageStream]
+    args: tuple[Any, ...]
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def open(self) -> UsageStream:
+        """The stream; raises what opening it raises."""
+        return self.opening(*self.args, **dict(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """What was spooled: first and last time, whether there is memory; start_s is None where no sample was kept.
+
+    tag: in the names of its files. It differs each time: what a worker left that was killed is not read.
+    """
+
+    tag: str
+    start_s: int | None
+    end_s: int
+    has_mem: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """One file of a source: its samples go to `fresh`, by part of the store."""
+
+    source: UsageSource
+    file: int
+    fresh: Path
+    n_parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """One part of a store: what was spooled for it, in the order of the files, becomes its Parquet file.
+
+    tags: of each file. rows: int32 of each file, the row of each of its requests in the store; None where they are the
+    store's own.
+    """
+
+    fresh: Path
+    part: int
+    tags: tuple[str, ...]
+    rows: tuple[np.ndarray, ...] | None
+    has_mem: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """members: int64, rows of the requests in the part. interval_s: float64, median time between samples of each.
+
+    n_same: samples at the time of another one of their request, which are left out; shown: the first of them as
+    (request, time_s, cpu). n_back: samples that stood before the one above.
+    """
+
+    part: int
+    members: np.ndarray
+    interval_s: np.ndarray
+    n_same: int
+    shown: tuple[tuple[int, int, float], ...]
+    n_back: int
+
+
+def part_of(request_id: int | str, n_parts: int) -> int:
+    """The file of a request: the same for the same id and number of files, in every process.
+
+    >>> part_of("vm-1", 16), part_of(1, 16)
+    (10, 7)
+    """
+    return zlib.crc32(str(request_id).encode()) % n_parts
+
+
+def spool(stream: UsageStream, fresh: Path, n_parts: int,
+          progress: Callable[[int, int], None] | None = None) -> Spooled:
+    """Write the blocks of a stream as raw records, a file a part."""
+    part, tag = np.zeros(0, np.int32), secrets.token_hex(8)
+    start_s, end_s, has_mem, n_done = None, 0, False, 0
+    for block in stream.blocks():
+        if len(part) < len(stream.table):
+            fresh_ids = stream.table.names(len(part))
+            part = np.append(part, np.array([part_of(name, n_parts) for name in fresh_ids], np.int32))
+        start_s = int(block.time_s.min()) if start_s is None else min(start_s, int(block.time_s.min()))
+        end_s = max(end_s, int(block.time_s.max()))
+        has_mem |= block.mem is not None
+        _write(block, part[block.idx_request], fresh, tag)
+        n_done += len(block)
+        if progress is not None and stream.n_rows:
+            progress(n_done, stream.n_rows)
+    return Spooled(tag, start_s, end_s, has_mem)
+
+
+def spool_file(work: FileWork) -> tuple[Spooled, FileCounts]:
+    """Spool one file of a source; raises what reading it raises."""
+    stream = _opened(work.source, work.fresh).file(work.file)
+    n_known = len(stream.table)
+    return spool(stream, work.fresh, work.n_parts), stream.counts(n_known)
+
+
+def write_part(work: PartWork) -> WrittenPart:
+    """Write one part of a store as Parquet, ordered by request and time."""
+    pieces = []
+    for file, tag in enumerate(work.tags):
+        raw = _spool(work.fresh, work.part, tag)
+        if raw.is_file():
+            piece = np.fromfile(raw, _RAW)
+            if work.rows is not None:
+                piece["request"] = work.rows[file][piece["request"]]
+            pieces.append(piece)
+    rows, is_again, n_back = _ordered(np.concatenate([*pieces, np.zeros(0, _RAW)]))
+    again = rows[is_again]
+    shown = tuple((int(row["request"]), int(row["time_s"]), float(row["cpu"])) for row in again[:_N_SHOWN])
+    rows = rows[~is_again]
+    members = np.unique(rows["request"])
+    interval_s = median_intervals_s(np.searchsorted(members, rows["request"]), rows["time_s"], len(members))
+    if len(rows):
+        names = [name for name in _RAW.names or () if name != "mem" or work.has_mem]
+        pq.write_table(pa.table({name: np.ascontiguousarray(rows[name]) for name in names}),
+                       work.fresh / part_name(work.part))
+    return WrittenPart(work.part, members, interval_s, len(again), shown, n_back)
+
+
+def remove_spools(fresh: Path) -> None:
+    """Remove all raw records."""
+    for raw in fresh.glob("part-*.raw"):
+        raw.unlink()
+
+
+@lru_cache(maxsize=1)
+def _opened(source: UsageSource, _fresh: Path) -> UsageStream:
+    """The stream of a source, opened once for the files of one store: its table of requests may be large."""
+    return source.open()
+
+
+def _write(block: UsageBlock, part: np.ndarray, fresh: Path, tag: str) -> None:
+    rows = np.empty(len(block), _RAW)
+    rows["request"], rows["time_s"], rows["cpu"] = block.idx_request, block.time_s, block.cpu
+    rows["mem"] = np.nan if block.mem is None else block.mem
+    order = np.argsort(part.astype(np.int16), kind="stable")  # 16 bits: numpy sorts them by counting
+    rows, part = rows[order], part[order]
+    begins = np.flatnonzero(np.diff(part, prepend=-1))
+    for lo, hi in zip(begins, np.append(begins[1:], len(part)), strict=True):
+        with _spool(fresh, int(part[lo]), tag).open("ab") as raw:
+            raw.write(rows[lo:hi].tobytes())  # tofile would not say that the disk is full
+
+
+def _ordered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows by request and time, those of one time in the order of the file; which come again; how many were back."""
+    rows = rows[np.argsort(rows["request"], kind="stable")]
+    is_same = np.diff(rows["request"], prepend=-1) == 0
+    step = np.diff(rows["time_s"], prepend=0)
+    n_back = int((is_same & (step < 0)).sum())
+    if n_back:
+        rows = rows[np.lexsort((rows["time_s"], rows["request"]))]
+        is_same = np.diff(rows["request"], prepend=-1) == 0
+        step = np.diff(rows["time_s"], prepend=0)
+    return rows, is_same & (step == 0), n_back
+
+
+def _spool(fresh: Path, part: int, tag: str) -> Path:
+    return fresh / f"part-{part:04d}-{tag}.raw"
+
+
 N_PARTS = 16
+
 MAX_CELLS = 1 << 25
 """Most cells of a grid of `grids`: 128 MiB; a file with more is given in several grids."""
+
 MAX_CELLS_AT_ONCE = 1 << 31
 """Most cells of the one grid of `grid`: 8 GiB."""
 
@@ -261,3 +511,71 @@ def _spooled_files(stream: UsageStream, source: UsageSource,
     found = share(spool_file, work)
     rows = stream.add([counts for _, counts in found])
     return [spooled for spooled, _ in found], tuple(rows) if stream.table.is_growing else None
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_N_RANDOM = 8
+"""Characters that `mkdtemp` adds to a name."""
+
+
+@contextmanager
+def spool_folder(target: Path) -> Iterator[Path]:
+    """An empty folder `.NAME.*` beside `target` of this process alone; removed where the block fails.
+
+    The folder is locked while its process lives, and the system ends the lock with the process. So before a folder is
+    made, those without a lock are removed. Where the system has no such locks, nothing is removed.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left(target)
+    fresh, lock = _locked(target)
+    try:
+        yield fresh
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(target: Path) -> tuple[Path, int | None]:
+    """A folder and its lock; made anew where another process took it for a left one in between."""
+    while True:
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        if fcntl is None:
+            return fresh, None
+        lock = os.open(fresh, os.O_RDONLY)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fresh.is_dir():
+                return fresh, lock
+        os.close(lock)
+
+
+def _remove_left(target: Path) -> None:
+    if fcntl is None:
+        return
+    for left in sorted(target.parent.iterdir()):
+        if not _is_ours(left, target):
+            continue
+        with suppress(OSError):  # gone meanwhile, or its process lives
+            lock = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _is_ours(left: Path, target: Path) -> bool:
+    """Whether it has such a name and holds parts of a store alone, so that a folder of the user stays."""
+    prefix = f".{target.name}."
+    if not left.name.startswith(prefix) or len(left.name) != len(prefix) + _N_RANDOM:
+        return False
+    if left.is_symlink() or not left.is_dir():
+        return False
+    return all(path.name in (MARK, REQUESTS) or path.name.startswith("part-") for path in left.iterdir())

@@ -1,30 +1,143 @@
-"""One stream of usage samples, whatever file they come from, with every refused sample counted by its rule."""
+"""One stream of usage samples, whatever file they come from, with every refused sample counted by its rule.
+
+Blocks of usage samples, and the requests that they belong to.
+
+What a reader of usage series is: the function that opens a stream, and what help and docs say of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
 from sojourn.features.read_report import N_EXAMPLES, ReadLedger, ReadReport
-from sojourn.features.usage.usage_block import RequestTable, UsageBlock, UsageRequests
 from sojourn.serving.usage import DayClock
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBlock:
+    """Samples that passed the rules of `UsageStream`, in the order of the file, at least one.
+
+    idx_request: int32 (n,), the row of the request in `UsageStream.requests()`. time_s: int64 (n,), whole seconds on
+        the trace's clock. cpu: float32 (n,), share of the request's cores, 0 to the cap. mem: the same of its memory,
+        NaN = none; or None where the trace has none.
+    """
+
+    idx_request: np.ndarray
+    time_s: np.ndarray
+    cpu: np.ndarray
+    mem: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRequests:
+    """The requests of a stream, in the order in which they were named.
+
+    request_ids: (n,), unique, int64 or str objects. cpu_cores, mem_gib: float64 (n,), what each reserved; 1 and 0 where
+    that is not published.
+
+    >>> requests = UsageRequests(np.array([7, 9]), np.array([2.0, 1.0]), np.array([8.0, 4.0]))
+    >>> len(requests), requests.select(np.array([1])).request_ids.tolist()
+    (2, [9])
+    """
+
+    request_ids: np.ndarray
+    cpu_cores: np.ndarray
+    mem_gib: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+    def select(self, idx: np.ndarray) -> UsageRequests:
+        """The requests at the rows `idx` (int or bool)."""
+        return UsageRequests(self.request_ids[idx], self.cpu_cores[idx], self.mem_gib[idx])
+
+
+@dataclass(slots=True)
+class RequestTable:
+    """Requests by their id while a file is read; a table that grows adds each id that it sees first.
+
+    >>> table = RequestTable(is_growing=True)
+    >>> table.rows(["a", "b", "a"]).tolist(), len(table)
+    ([0, 1, 0], 2)
+    """
+
+    is_growing: bool = False
+    _row: dict[int | str, int] = field(default_factory=dict)
+    _cpu_cores: list[float] = field(default_factory=list)
+    _mem_gib: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def add(self, ids: Iterable[int | str], cpu_cores: Iterable[float], mem_gib: Iterable[float]) -> None:
+        """Add requests; one that is there keeps its row and takes the larger sizes."""
+        for name, cores, mem in zip(ids, cpu_cores, mem_gib, strict=True):
+            row = self._row.setdefault(name, len(self._row))
+            if row == len(self._cpu_cores):
+                self._cpu_cores.append(float(cores))
+                self._mem_gib.append(float(mem))
+            else:
+                self._cpu_cores[row] = max(self._cpu_cores[row], float(cores))
+                self._mem_gib[row] = max(self._mem_gib[row], float(mem))
+
+    def rows(self, ids: Iterable[int | str]) -> np.ndarray:
+        """Row of each id, int32; -1 where it is not there and the table does not grow."""
+        if self.is_growing:
+            found = []
+            for name in ids:
+                if name not in self._row:
+                    self.add([name], [1.0], [0.0])
+                found.append(self._row[name])
+            return np.array(found, np.int32)
+        return np.array([self._row.get(name, -1) for name in ids], np.int32)
+
+    def copy(self) -> RequestTable:
+        """A table of its own with the same requests."""
+        return RequestTable(self.is_growing, dict(self._row), list(self._cpu_cores), list(self._mem_gib))
+
+    def names(self, first: int = 0) -> list[int | str]:
+        """Ids of the requests from the row `first` on."""
+        return list(islice(self._row, first, None))
+
+    def requests(self) -> UsageRequests:
+        """All requests so far."""
+        names = list(self._row)
+        ids = np.array(names, np.int64) if names and not isinstance(names[0], str) else np.array(names, object)
+        return UsageRequests(ids, np.array(self._cpu_cores), np.array(self._mem_gib))
+
 
 MAX_CPU = 10.0
 """Most cores in use as a share of those reserved; bitbrains reaches 1.8, and ten times is a damaged cell."""
+
 _SHARE_HIGH = 0.01
+
 MAX_TIME_S = 3_200_000_000
 """About 100 years, the bound of all readers."""
 
 NO_REQUEST = "sample of a request that is not in the trace"
+
 BAD_TIME = "time missing, not whole or above 100 years"
+
 BAD_CPU = "cpu missing or not finite"
+
 NEGATIVE_CPU = "cpu below 0"
+
 HIGH_CPU = "cpu above the cap"
+
 SAME_TIME = "second sample of a request at the same time"
+
 BAD_MEM = "mem not within 0 .. cap: taken as missing"
+
 UNORDERED = "sample before the one of its request above: sorted"
+
 RULES = (NO_REQUEST, BAD_TIME, BAD_CPU, NEGATIVE_CPU, HIGH_CPU, SAME_TIME)
 """In the order in which they are asked; a sample counts under its first."""
 
@@ -243,3 +356,27 @@ class UsageStream:
                 mem = np.where(is_odd, np.nan, raw.mem).astype(np.float32)[is_kept]
         return UsageBlock(raw.idx_request[is_kept], raw.time_s[is_kept].astype(np.int64),
                           raw.cpu[is_kept].astype(np.float32), mem)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReader:
+    """A reader of usage series as the registry knows it; its texts are Markdown.
+
+    stream: from a path to a stream, with `timezone`, `max_cpu` and the reader's own options as keywords.
+    path: what it reads. cpu: what its share is of. stamp: what a sample's time marks. step_s: its usual interval.
+
+    >>> UsageReader(lambda path, *, day=None, timezone="UTC", max_cpu=10.0: None, "a file", "cores").options
+    ('day',)
+    """
+
+    stream: Callable[..., UsageStream]
+    path: str
+    cpu: str
+    stamp: str = "start of its interval"
+    step_s: int = 300
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The keywords of `stream` besides `timezone` and `max_cpu`, which every reader has."""
+        return tuple(name for name, parameter in inspect.signature(self.stream).parameters.items()
+                     if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ("timezone", "max_cpu"))

@@ -10,7 +10,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows, build_rows, decision_times
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle

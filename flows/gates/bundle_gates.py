@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.flows.gates.gate import Gate
-from sojourn.models.bundle_table import table_of
-from sojourn.models.curve_cost import curve_cost, curve_us
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import Scores
-from sojourn.models.parity import n_different_scores
+from sojourn.models.parity import curve_cost, curve_us, n_different_scores
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError

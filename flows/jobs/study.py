@@ -43,7 +43,7 @@ from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tel
 from sojourn.flows.stages.trained import Trained
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 from sojourn.flows.versions.opening import open_store
-from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable, online_table
 from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel
 from sojourn.models.measures import (
     CLASS_THRESHOLDS_S,
@@ -63,7 +63,6 @@ from sojourn.models.measures import (
     time_label,
     weeks_after,
 )
-from sojourn.models.online_table import online_table
 
 BOUNDS_S = (7_200, 43_200, 172_800)
 """More thresholds of "outlives" at creation: 2 h, 12 h, 2 d."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.monitor.followed import Followed
+from sojourn.models.bundle_writer import feature_reference, stability_index
 from sojourn.models.drift import DAY_S, DailyExits
 from sojourn.models.measures import BrierOverAges, KaplanMeier, OwnerDraws, Pit, interval, parts_by_age, score_model
-from sojourn.models.training_reference import feature_reference, stability_index
 from sojourn.serving.inputs import WEEK_S
 
 N_ENDS_MIN = 50

@@ -17,7 +17,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.placement.predictors import PredictorSpec
 from sojourn.flows.placement.refreshed_curves import Anew, answers_anew, refreshed_curves
 from sojourn.flows.placement.sources import held_curves
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, fit_refresh
 from sojourn.serving import load_bundle

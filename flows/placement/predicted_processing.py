@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.features.creation import backoff_keys, build_rows, decision_times, default_encoder
 from sojourn.features.split import Examples, Split, known_at
 from sojourn.features.trace import Trace
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
 from sojourn.serving import load_bundle

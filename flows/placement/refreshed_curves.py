@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.features.refreshed import RefreshedRows
 from sojourn.features.split import Examples
 from sojourn.flows.placement.held_answers import held_answers
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import RefreshModel

@@ -14,7 +14,7 @@ import pandas as pd
 from sojourn.flows.placement.snapshot_tables import SnapshotTable, snapshot_table, unread_words
 from sojourn.serving import Predictor
 from sojourn.serving.checks import clock_second
-from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.served import Lifetime
 from sojourn.simulator.rectification import PoolView, edges_s
 from sojourn.simulator.workloads import whole_amounts
 

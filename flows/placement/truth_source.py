@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.features.synthetic_truth import LifetimeMixtures
+from sojourn.features.synthetic import LifetimeMixtures
 from sojourn.features.trace import Trace
 from sojourn.flows.placement.held_answers import held_answers
 from sojourn.simulator import Curves, Held

@@ -11,9 +11,8 @@ from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.train import Training
 from sojourn.flows.versions.bundle_bytes import CANDIDATES, BundleBytes
-from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.bundle_writer import given_shares, training_reference, write_bundle
 from sojourn.models.importance import background_rows
-from sojourn.models.training_reference import given_shares, training_reference
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn.features.creation import FeatureRows
-from sojourn.features.instant_habits import apart_rows, with_instants_apart
 from sojourn.features.later_file import test_from_s
+from sojourn.features.refreshed import apart_rows, with_instants_apart
 from sojourn.features.split import Examples, Split
 from sojourn.flows.progress import console, stage
 from sojourn.flows.stage_settings import TrainSettings

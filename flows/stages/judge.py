@@ -21,7 +21,7 @@ from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import Rivals
 from sojourn.flows.stages.train import Training
 from sojourn.flows.stages.trained import Trained
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.lifetime import AgeGain
 from sojourn.models.measures import BrierOverAges, parts_by_age, score_model
 from sojourn.serving.bundle import Schema

@@ -26,7 +26,7 @@ from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals
 from sojourn.flows.stages.judge import LOOKUP, Evaluation
 from sojourn.flows.stages.train import Training
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures
 from sojourn.models.parity import learner_scores

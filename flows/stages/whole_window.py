@@ -13,7 +13,7 @@ from sojourn.flows.outside.workers import run_grouped
 from sojourn.flows.progress import console, stage
 from sojourn.flows.stages.feature_rows import read_rows
 from sojourn.flows.stages.sampled_features import Sample, workers_of
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.measures import BrierOverAges
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import load_bundle

@@ -28,8 +28,8 @@ def source_hash(*makers: Made, alone: tuple[str, ...] = ()) -> str:
     upgrade of a library that is imported there makes kept things anew: a number may change with it. Computed once a
     process.
 
-    >>> from sojourn.features.augment import augment_uptime
-    >>> source_hash(augment_uptime) == source_hash("sojourn.features.augment")
+    >>> from sojourn.features.creation import augment_uptime
+    >>> source_hash(augment_uptime) == source_hash("sojourn.features.creation")
     True
     """
     names = sorted({_module(maker) for maker in makers})

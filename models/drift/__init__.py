@@ -3,19 +3,39 @@
 May import: `curve_table`.
 """
 
-from sojourn.models.drift.any_of import NEW_OWNERS, OWN, AnyOf
-from sojourn.models.drift.change_point import ChangePoint, change_point
-from sojourn.models.drift.class_shares import DVLA_PRESETS, ClassShares, ClassShareSettings
-from sojourn.models.drift.cusum import Cusum
-from sojourn.models.drift.detector import TOLERANCE, Detector, DriftDay, drift_days
-from sojourn.models.drift.exits import BANDS_S, DAY_S, DailyExits, daily_exits
-from sojourn.models.drift.hazard_ratio import HazardRatio
-from sojourn.models.drift.owners import REFERENCE_DAYS, new_owner_days, own_exits
-from sojourn.models.drift.page_hinkley import PageHinkley
-from sojourn.models.drift.registry import DETECTORS, MONITOR_DETECTOR
-from sojourn.models.drift.scaled_cusum import ScaledCusum
-from sojourn.models.drift.timer import Timer
-from sojourn.models.drift.watched import HAZARD_MAX, WatchedRequests, cumulative_hazard
+from sojourn.models.drift.detectors import (
+    DETECTORS,
+    DVLA_PRESETS,
+    MONITOR_DETECTOR,
+    NEW_OWNERS,
+    OWN,
+    AnyOf,
+    ChangePoint,
+    ClassShares,
+    ClassShareSettings,
+    Cusum,
+    HazardRatio,
+    PageHinkley,
+    ScaledCusum,
+    Timer,
+    change_point,
+)
+from sojourn.models.drift.watched import (
+    BANDS_S,
+    DAY_S,
+    HAZARD_MAX,
+    REFERENCE_DAYS,
+    TOLERANCE,
+    DailyExits,
+    Detector,
+    DriftDay,
+    WatchedRequests,
+    cumulative_hazard,
+    daily_exits,
+    drift_days,
+    new_owner_days,
+    own_exits,
+)
 
 __all__ = [
     "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "NEW_OWNERS", "OWN",

@@ -1,8 +1,26 @@
-"""Requests as a monitor knows them: when each was under observation, what became of it, and what was predicted."""
+"""Requests as a monitor knows them: when each was under observation, what became of it, and what was predicted.
+
+Observed against expected exits, day by day: what a calibrated model makes a martingale.
+
+A request that is watched through a day adds its exit, 0 or 1, to the observed ones and the growth of its cumulative
+hazard to the expected ones. Under the true model the difference has mean 0 on every day, however requests are
+censored, and no end has to be waited for (Aalen, Borgan, Gjessing 2008, section 2.2.5: a counting process less its
+compensator).
+
+What owners do today against what they did before: the rate of their exits, and how many of them are new.
+
+Neither asks a model, so a model whose owner history follows a drift does not hide it.
+
+What every drift detector is: one day in, alarm or not out, and a state that can be saved as JSON.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -90,3 +108,308 @@ def cumulative_hazard(table: CurveTable, ages_s: np.ndarray) -> np.ndarray:
 
 def _first(is_bad: np.ndarray) -> str:
     return f"request {int(np.flatnonzero(is_bad)[0])} (and {int(is_bad.sum()) - 1} more)"
+
+
+DAY_S = 86_400
+
+BANDS_S = (0.0, 3_600.0, 86_400.0)
+"""Where bands of age begin: the first hour, the first day, later."""
+
+LIFETIME_MIN_S = 1.0
+"""An observed lifetime counts as at least this: clocks of whole seconds tell an end within the first one as 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class DailyExits:
+    """Exits of D days by B bands of the age at which requests were at risk. All float64 (D, B).
+
+    first_day: the number of the first day: day d is [d, d + 1) x 86,400 s on the requests' clock.
+    observed: exits. expected: what the curves predict of those at risk. squared: sum over clusters of the square of
+    (observed - expected) of the cluster, the variance of observed - expected that lets requests of a cluster end
+    together. squared_all: float64 (D,), the same over all bands at once.
+    """
+
+    first_day: int
+    observed: np.ndarray
+    expected: np.ndarray
+    squared: np.ndarray
+    squared_all: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.observed)
+
+
+def daily_exits(requests: WatchedRequests, first_day: int, last_day: int,
+                bands_s: tuple[float, ...] = BANDS_S) -> DailyExits:
+    """Observed and expected exits of the days `first_day` .. `last_day`, both included.
+
+    A day needs only what was known at its end: later days change nothing. An exit at midnight is the ending day's. An
+    exit in the second of its arrival counts as one of age 1 s, which is the least that curves are asked for; whose
+    watch begins at its end, at a later age, adds nothing. bands_s: where bands begin, rising from 0.
+
+    >>> ages_s = np.array([0.0, 1e6])
+    >>> rows = WatchedRequests(*np.array([[0, 0], [0, 0], [43_200, 172_800]]), np.array([True, False]),
+    ...                        np.arange(2), ages_s, np.tile(ages_s / 86_400.0, (2, 1)))  # one exit a day each
+    >>> days = daily_exits(rows, 0, 1, (0.0,))
+    >>> days.observed[:, 0].tolist(), days.expected[:, 0].tolist(), days.squared_all.tolist()
+    ([1.0, 0.0], [1.5, 1.0], [1.25, 1.0])
+    """
+    if last_day < first_day:
+        raise ValueError(f"last_day must be at or after first_day {first_day}, got {last_day!r}")
+    if bands_s[0] != 0.0 or any(high <= low for low, high in pairwise(bands_s)):
+        raise ValueError(f"bands_s must rise from 0, got {bands_s!r}")
+    n_days, n_bands = last_day - first_day + 1, len(bands_s)
+    last_age_s = requests.ages_s[-1]
+    parts = []
+    for idx_band, (low_s, high_s) in enumerate(pairwise((*bands_s, np.inf))):
+        parts.append(_spells(requests, max(low_s, 0.0), min(high_s, last_age_s), idx_band, first_day, n_days))
+    row, day, band, expected, is_exit = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    cell = day * n_bands + band
+    shape = (n_days, n_bands)
+    excess = is_exit - expected
+    _, cluster = np.unique(requests.cluster, return_inverse=True)
+    return DailyExits(
+        first_day, np.bincount(cell, is_exit, n_days * n_bands).reshape(shape),
+        np.bincount(cell, expected, n_days * n_bands).reshape(shape),
+        _squared(cell, cluster[row], excess, n_days * n_bands).reshape(shape),
+        _squared(day, cluster[row], excess, n_days))
+
+
+def _spells(requests: WatchedRequests, low_s: float, high_s: float, idx_band: int, first_day: int,
+            n_days: int) -> tuple[np.ndarray, ...]:
+    """One entry for each request and day on which its age lay in (low, high]: row, day, band, expected, exit."""
+    age_from = np.maximum((requests.watch_s - requests.arrival_s).astype(np.float64), low_s)
+    age_end = (requests.end_s - requests.arrival_s).astype(np.float64)
+    age_end = np.where(requests.is_event, np.maximum(age_end, LIFETIME_MIN_S), age_end)
+    age_to = np.minimum(age_end, high_s)
+    # as offsets from the first day's midnight, so that the days before it and after the last are cut off
+    base_s = requests.arrival_s - first_day * DAY_S
+    day_from = np.maximum((base_s + age_from) // DAY_S, 0).astype(np.int64)
+    day_to = np.minimum(np.ceil((base_s + age_to) / DAY_S).astype(np.int64) - 1, n_days - 1)
+    idx = np.flatnonzero((age_to > age_from) & (day_to >= day_from))
+    count = (day_to - day_from + 1)[idx]
+    row = np.repeat(idx, count)
+    day = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + day_from[row]
+    start = np.maximum(age_from[row], day * DAY_S - base_s[row])
+    end = np.minimum(age_to[row], (day + 1) * DAY_S - base_s[row])
+    expected = _hazard_at(requests, row, end) - _hazard_at(requests, row, start)
+    is_exit = requests.is_event[row] & (end == age_end[row])
+    return row, day, np.full(len(row), idx_band), expected, is_exit.astype(np.float64)
+
+
+def _hazard_at(requests: WatchedRequests, row: np.ndarray, age_s: np.ndarray) -> np.ndarray:
+    """The cumulative hazard of each row at an age, straight between the grid's ages."""
+    ages_s = requests.ages_s
+    idx = np.clip(np.searchsorted(ages_s, age_s, side="right") - 1, 0, len(ages_s) - 2)
+    share = (age_s - ages_s[idx]) / (ages_s[idx + 1] - ages_s[idx])
+    low, high = requests.hazard[row, idx], requests.hazard[row, idx + 1]
+    return low + share * (high - low)
+
+
+def _squared(cell: np.ndarray, cluster: np.ndarray, excess: np.ndarray, n_cells: int) -> np.ndarray:
+    """By cell, the sum over clusters of the square of the cluster's sum."""
+    n_clusters = int(cluster.max(initial=0)) + 1
+    pairs, inverse = np.unique(cell * n_clusters + cluster, return_inverse=True)
+    sums = np.bincount(inverse, excess, len(pairs))
+    return np.bincount(pairs // n_clusters, sums**2, n_cells)
+
+
+REFERENCE_DAYS = 28
+"""Days before today of which the same owners' rate is taken."""
+
+NEW_DAYS = 7
+"""An owner is new for so many days from its first request on."""
+
+SHARE_DAYS, SHARE_DAYS_MIN = 56, 14
+"""Days of which the usual share of new owners is taken, and how many there must be. The first 14 days of a record do
+not count: in them every owner looks new."""
+
+_AGES_S = np.append(0.0, np.geomspace(60.0, 400.0 * DAY_S, 42))
+"""Where cells of age begin, a factor of 1.4 apart; within one an owner's rate counts as even."""
+
+
+def own_exits(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_event: np.ndarray, owner: np.ndarray,
+              first_day: int, last_day: int) -> list[DriftDay]:
+    """Exits of each day, against the rate at which the same owners' requests of the same age ended in the 28 days
+    before: one `DriftDay` for each of `first_day` .. `last_day`.
+
+    A two-sample log-rank test stratified by owner (Mantel 1966), of today against those 28 days: of all exits of an
+    owner in a cell of age, today is expected to have the share of its time at risk in it. Where nothing changed,
+    observed less expected has mean 0, whatever the owners' lifetimes are. variance: summed over owners.
+    arrival_s, watch_s, end_s, is_event: as in `WatchedRequests`, int64 and bool (n,). owner: int64 (n,); requests of
+    an owner that did not run in the 28 days before say nothing. A day needs only what was known at its end.
+
+    >>> arrival_s = np.arange(0, 40 * DAY_S, 3_600)
+    >>> end_s = arrival_s + np.where(arrival_s < 35 * DAY_S, 1_800, 900)  # from day 35 on half as long
+    >>> days = own_exits(arrival_s, arrival_s, end_s, np.ones(960, bool), np.zeros(960, int), 30, 39)
+    >>> [round(day.observed - day.expected, 1) for day in days[3:7]]
+    [0.0, 0.0, 23.7, 23.4]
+    """
+    if last_day < first_day:
+        raise ValueError(f"last_day must be at or after first_day {first_day}, got {last_day!r}")
+    _, code = np.unique(owner, return_inverse=True)
+    day, cell, spell_owner, at_risk_s, exits = _owner_spells(arrival_s, watch_s, end_s, is_event, code)
+    found = []
+    for today in range(first_day, last_day + 1):
+        low, begin, high = np.searchsorted(day, [today - REFERENCE_DAYS, today, today + 1])
+        cells, place = np.unique(cell[begin:high], return_inverse=True)
+        if len(cells) == 0:
+            found.append(DriftDay(0.0, 0.0, 0.0))
+            continue
+        now_s, now_exits = (np.bincount(place, each[begin:high], len(cells)) for each in (at_risk_s, exits))
+        then = np.minimum(np.searchsorted(cells, cell[low:begin]), len(cells) - 1)
+        is_same = cells[then] == cell[low:begin]
+        then_s, then_exits = (np.bincount(then[is_same], each[low:begin][is_same], len(cells))
+                              for each in (at_risk_s, exits))
+        is_told = then_s > 0.0
+        expected = np.where(is_told, (now_exits + then_exits) * now_s / (now_s + then_s), 0.0)
+        observed = np.where(is_told, now_exits, 0.0)
+        owner_of = np.zeros(len(cells), np.int64)
+        owner_of[place] = spell_owner[begin:high]
+        excess = np.bincount(owner_of, observed - expected)
+        found.append(DriftDay(float(observed.sum()), float(expected.sum()), float((excess**2).sum())))
+    return found
+
+
+def new_owner_days(arrival_s: np.ndarray, owner: np.ndarray, first_day: int, last_day: int) -> list[DriftDay]:
+    """Requests of each day by owners whose first one is less than 7 days old, against their usual share.
+
+    One `DriftDay` for each of `first_day` .. `last_day`: observed = such requests, expected = the day's requests times
+    the share that they had in the 56 days before; variance: summed over owners. A day says nothing before there
+    are 14 days to compare with, which are counted from the 15th day of the record on.
+    arrival_s: int64 (n,), from the record's begin on. owner: int64 (n,).
+
+    >>> arrival_s = np.arange(0, 60 * DAY_S, 3_600)
+    >>> owner = np.where(arrival_s < 50 * DAY_S, arrival_s % 7, arrival_s)  # from day 50 on always another
+    >>> days = new_owner_days(arrival_s, owner, 48, 51)
+    >>> [(day.observed, round(day.expected, 1)) for day in days]
+    [(0.0, 0.0), (0.0, 0.0), (24.0, 0.0), (24.0, 0.6)]
+    """
+    if last_day < first_day:
+        raise ValueError(f"last_day must be at or after first_day {first_day}, got {last_day!r}")
+    if len(arrival_s) == 0:
+        return [DriftDay(0.0, 0.0, 0.0)] * (last_day - first_day + 1)
+    _, code = np.unique(owner, return_inverse=True)
+    seen_s = np.full(int(code.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(seen_s, code, arrival_s)
+    order = np.argsort(arrival_s, kind="stable")
+    code, day = code[order], arrival_s[order] // DAY_S
+    is_new = (arrival_s[order] - seen_s[code] < NEW_DAYS * DAY_S).astype(np.float64)
+    begin_day = int(day[0]) + SHARE_DAYS_MIN
+    found = []
+    for today in range(first_day, last_day + 1):
+        low, begin, high = np.searchsorted(day, [max(today - SHARE_DAYS, begin_day), today, today + 1])
+        if today - begin_day < SHARE_DAYS_MIN or begin <= low or high == begin:
+            found.append(DriftDay(0.0, 0.0, 0.0))
+            continue
+        share = float(is_new[low:begin].mean())
+        excess = np.bincount(code[begin:high], is_new[begin:high] - share)
+        found.append(DriftDay(float(is_new[begin:high].sum()), share * float(high - begin), float((excess**2).sum())))
+    return found
+
+
+def _owner_spells(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_event: np.ndarray,
+            owner: np.ndarray) -> tuple[np.ndarray, ...]:
+    """By day: day, cell of owner and age, owner, seconds at risk, exit; one entry for each request, day and cell."""
+    age_from = (watch_s - arrival_s).astype(np.float64)
+    age_end = (end_s - arrival_s).astype(np.float64)
+    age_end = np.where(is_event, np.maximum(age_end, LIFETIME_MIN_S), age_end)
+    parts = []
+    for idx_age, (low_s, high_s) in enumerate(pairwise(_AGES_S)):
+        start, stop = np.maximum(age_from, low_s), np.minimum(age_end, high_s)
+        idx = np.flatnonzero(stop > start)
+        day_from = ((arrival_s[idx] + start[idx]) // DAY_S).astype(np.int64)
+        count = np.ceil((arrival_s[idx] + stop[idx]) / DAY_S).astype(np.int64) - day_from
+        row = np.repeat(idx, count)
+        day = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(day_from, count)
+        base_s = arrival_s[row]
+        last = np.minimum(stop[row], (day + 1) * DAY_S - base_s)
+        at_risk_s = last - np.maximum(start[row], day * DAY_S - base_s)
+        is_exit = is_event[row] & (last == age_end[row])
+        parts.append((day, owner[row] * len(_AGES_S) + idx_age, owner[row], at_risk_s, is_exit.astype(np.float64)))
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return tuple(each[order] for each in columns)
+
+
+TOLERANCE = 0.25
+"""Exits may lie this share above or below the expected ones and the model still counts as calibrated."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftDay:
+    """What a detector sees of one day.
+
+    observed, expected: exits. variance: of their difference, by clusters. shares: the share of running cores in each
+    lifetime class, summing to 1, for detectors of class shares; may be empty for others. bands: the same day by bands
+    of age, for `AnyOf`. own: exits against the owners' own rate before, `own_exits`; new_owners: requests of new
+    owners against their usual share, `new_owner_days`; None where they were not counted.
+    """
+
+    observed: float
+    expected: float
+    variance: float
+    shares: tuple[float, ...] = ()
+    bands: tuple[DriftDay, ...] = ()
+    own: DriftDay | None = None
+    new_owners: DriftDay | None = None
+
+    def residual(self, side: int, tolerance: float = 0.0) -> float:
+        """Exits beyond the tolerance in standard errors; > 0 = more (side 1) or fewer (side -1) than tolerated.
+
+        The variance counts as at least that of independent requests; 0 on a day on which no exit is expected or seen.
+
+        >>> DriftDay(130.0, 100.0, 400.0).residual(1, 0.1), DriftDay(130.0, 100.0, 400.0).residual(-1, 0.1)
+        (1.0, -2.0)
+        """
+        variance = max(self.variance, self.expected)
+        if variance <= 0.0:
+            return 0.0
+        return (side * (self.observed - self.expected) - tolerance * self.expected) / math.sqrt(variance)
+
+
+class Detector(Protocol):
+    """Days go in one after another. After an alarm a detector begins anew, but for what its docstring says it keeps."""
+
+    @property
+    def score(self) -> float:
+        """How near an alarm it is after the last day, or after an alarm the score that raised it: 1 = alarm."""
+        ...
+
+    def update(self, day: DriftDay) -> bool:
+        """Take the next day; True = alarm."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that it knows, as JSON has it; `resume` of a new detector with the same settings takes it."""
+        ...
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave. Raises ValueError where the state is another detector's."""
+        ...
+
+
+def drift_days(exits: DailyExits, shares: np.ndarray | None = None, own: Sequence[DriftDay] | None = None,
+               new_owners: Sequence[DriftDay] | None = None) -> list[DriftDay]:
+    """The days of `exits` as detectors take them, all ages together, and by bands. shares: float64 (D, K) or None.
+    own, new_owners: what `own_exits` and `new_owner_days` give of the same D days, or None.
+
+    >>> one = np.array([[3.0, 1.0]])
+    >>> day, = drift_days(DailyExits(0, one, 2.0 * one, one, np.array([5.0])))
+    >>> day.observed, day.expected, day.variance, [band.observed for band in day.bands]
+    (4.0, 8.0, 5.0, [3.0, 1.0])
+    """
+    rows = [()] * len(exits) if shares is None else [tuple(row) for row in shares.tolist()]
+    columns = (exits.observed.tolist(), exits.expected.tolist(), exits.squared.tolist())
+    nothing = [None] * len(exits)
+    return [DriftDay(sum(observed), sum(expected), squared_all, row, tuple(map(DriftDay, observed, expected, squared)),
+                     of_own, of_new)
+            for observed, expected, squared, squared_all, row, of_own, of_new in
+            zip(*columns, exits.squared_all.tolist(), rows, own or nothing, new_owners or nothing, strict=True)]
+
+
+def checked_state(state: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    """The state itself; raises ValueError where its names are not these: it is another detector's."""
+    if sorted(state) != sorted(names):
+        raise ValueError(f"a detector's state must have {', '.join(sorted(names))}, got {', '.join(sorted(state))}")
+    return state

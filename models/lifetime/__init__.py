@@ -6,25 +6,15 @@ To add one: one file and one line here. The contract tests run over the registry
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.models.lifetime.boosting import Learner, Rows, Trees, grown
+from sojourn.models.lifetime.baselines import KM, REPEAT_LAST, REQUESTED_TIME
 from sojourn.models.lifetime.classes import DVLA, LAVA, ClassesModel
-from sojourn.models.lifetime.contract import Exported, FitSettings, LifetimeModel, Scores
-from sojourn.models.lifetime.cox import COX
-from sojourn.models.lifetime.family import Family
-from sojourn.models.lifetime.gbdt import ONCE, UPTIME
-from sojourn.models.lifetime.gbsa import GBSA
-from sojourn.models.lifetime.hazard import HAZARD, HazardModel
-from sojourn.models.lifetime.intervals import person_periods
-from sojourn.models.lifetime.km import KM
-from sojourn.models.lifetime.landmark import LANDMARK
-from sojourn.models.lifetime.limit_periods import limit_text
-from sojourn.models.lifetime.mixture import MIXTURE
+from sojourn.models.lifetime.contract import Bounds, Exported, Family, FitSettings, LifetimeModel, Scores, SearchSpace
+from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Learner, Rows, Trees, grown
+from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
+from sojourn.models.lifetime.intervals import limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
-from sojourn.models.lifetime.repeat_last import REPEAT_LAST
-from sojourn.models.lifetime.requested_time import REQUESTED_TIME
-from sojourn.models.lifetime.rsf import RSF
-from sojourn.models.lifetime.search_space import Bounds, SearchSpace
+from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
     "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",

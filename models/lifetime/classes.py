@@ -15,13 +15,11 @@ from typing import Self
 
 import numpy as np
 
-from sojourn.features.augment import LANDMARKS_S
+from sojourn.features.creation import LANDMARKS_S
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.boosting import Boosted, Rows, boost
-from sojourn.models.lifetime.contract import FitSettings
-from sojourn.models.lifetime.family import Family
-from sojourn.models.lifetime.gbdt import N_AUGMENTED_MAX
+from sojourn.models.lifetime.contract import Family, FitSettings
+from sojourn.models.lifetime.gbdt import N_AUGMENTED_MAX, Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import HAZARD_MAX
 from sojourn.models.measures import CLASS_THRESHOLDS_S, censoring_curve, has_each, outliving_weights
 from sojourn.models.outcomes import CensoringCurve

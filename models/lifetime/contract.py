@@ -1,10 +1,16 @@
-"""What every lifetime family is: fit on examples, answer with a curve table."""
+"""What every lifetime family is: fit on examples, answer with a curve table.
+
+A lifetime family as the registry knows it: how to make its model, and what is asked of it besides the contract.
+
+What `sojourn search` may vary of a family, and where its defaults stand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
@@ -110,3 +116,65 @@ class LifetimeModel(Protocol):
     def gains(self) -> np.ndarray | None:
         """Split gain per feature (those that vary with the age last), higher = used more; None without trees."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The lowest and highest value of one hyperparameter; is_log: drawn on a log scale; is_whole: whole numbers."""
+
+    low: float
+    high: float
+    is_log: bool = False
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """bounds, defaults: by name of LightGBM's parameter, or `n_intervals`. build: the unfitted family of a setting."""
+
+    bounds: Mapping[str, Bounds]
+    defaults: Mapping[str, float]
+    build: Callable[[Mapping[str, float]], LifetimeModel]
+
+    def params(self, values: Mapping[str, float]) -> dict[str, float | int]:
+        """LightGBM's parameters among the values, whole numbers as such."""
+        return {name: int(value) if self.bounds[name].is_whole else value for name, value in values.items()
+                if name != "n_intervals"}
+
+
+TREES: Mapping[str, Bounds] = MappingProxyType({
+    "num_leaves": Bounds(31, 255, is_log=True, is_whole=True),
+    "learning_rate": Bounds(0.03, 0.3, is_log=True),
+    "min_data_in_leaf": Bounds(20, 400, is_log=True, is_whole=True),
+    "feature_fraction": Bounds(0.3, 1.0),
+    "lambda_l2": Bounds(0.1, 50.0, is_log=True),
+})  # fmt: skip
+"""Of every family of LightGBM's trees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Called, it gives an unfitted model with its defaults.
+
+    build: makes that model. about: what it is, one line for the docs. answers: where its distribution comes from.
+    complexity: its place in the order of simplicity, 1 = the simplest; a choice within the noise takes the simpler
+    family. It says how much a family takes from few rows, not how long its code is (measured: docs/lifetime.md,
+    "Candidate"). 1: a value that the request or its history holds. 2: one pooled curve, from which trees depart as long
+    as the validation window bears them out. 3: a curve of its own for each key. 4: one answer of trees or of a linear
+    model; the spread of the first is that of the validation window's residuals. 5: trees asked anew at each age, or a
+    whole curve of them. 6: a network, or several models at once.
+    trained: whether a retrain fits it. is_baseline: a team might use it without a model; studies compare with it.
+    search: what `sojourn search` may vary, None = nothing is worth a search. Whether a family can be served is what
+    its `export` says.
+    """
+
+    build: Callable[[], LifetimeModel]
+    about: str
+    answers: Literal["whole distribution", "through its residuals"]
+    complexity: int = field(kw_only=True)
+    trained: Literal["always", "by default", "when asked"] = "when asked"
+    is_baseline: bool = False
+    search: SearchSpace | None = None
+
+    def __call__(self) -> LifetimeModel:
+        return self.build()

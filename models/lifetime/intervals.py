@@ -1,24 +1,36 @@
-"""The time axis of hazard curves: log-spaced intervals, their pooled hazards, and the tail beyond them."""
+"""The time axis of hazard curves: log-spaced intervals, their pooled hazards, and the tail beyond them.
+
+The axis of interval hazards: intervals of the age, and where a trace ends at its limits those of their share.
+
+Person-periods on two clocks: the age up to half of a request's limit, then the share of the limit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from sojourn.features.split import Examples
+from sojourn.models.curve_table import HazardTable
+from sojourn.models.lifetime._kernels import fill_limit_periods
+from sojourn.models.lifetime.contract import FitSettings
 from sojourn.serving.curves import LONGEST_S
+from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
 
 N_AT_RISK_MIN = 50
 """The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""
 
 N_INTERVALS = 37
+
 FIRST_S = 2.0
 """Where the first interval ends. At 10 s a fifth of CEA-Curie's jobs ended within it, and a constant hazard there put
 the largest PIT deviation at .12; from 2 s on it is .05."""
 
 HAZARD_MIN = 1e-6
 """Of a pooled hazard; its greatest is 1 - 1e-6."""
+
 HAZARD_MAX = 30.0
 """A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
 
@@ -119,4 +131,131 @@ def person_periods(examples: Examples, edges: np.ndarray) -> PersonPeriods:
     low = np.maximum(edges[interval], examples.entry_s[idx])
     high = np.minimum(edges[interval + 1], examples.lifetime_s[idx])
     weight = np.where(is_end, 1.0, (high - low) / np.diff(edges)[interval])
+    return PersonPeriods(idx, interval, is_end, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """intervals: of both clocks. limit_place: of the limit among the features; -1 = the age is the only clock."""
+
+    intervals: Intervals
+    limit_place: int = -1
+
+    @classmethod
+    def fit(cls, examples: Examples, limit_place: int, n_intervals: int = N_INTERVALS) -> Axis:
+        """Intervals and pooled hazards of the examples; ValueError where no end was observed."""
+        intervals = fit_intervals(examples, n_intervals)
+        if limit_place < 0:
+            return cls(intervals)
+        shares = np.array(LIMIT_SHARES)
+        periods = limit_periods(examples, intervals.edges, shares, examples.features[:, limit_place])
+        n = len(intervals.edges) + len(shares) - 2
+        return cls(replace(intervals, offsets=pooled_offsets(periods, n), shares=shares), limit_place)
+
+    @property
+    def kind(self) -> str:
+        """The kind of score of a bundle on this axis."""
+        return "hazard" if self.limit_place < 0 else "hazard-limit"
+
+    @property
+    def n_ages(self) -> int:
+        """How many of the intervals are of the age: the first ones."""
+        return len(self.intervals.edges) - 1
+
+    def limit_s(self, rows: Examples) -> np.ndarray:
+        """The rows' limits, float64 (n,), NaN = none."""
+        return rows.features[:, self.limit_place]
+
+    def periods(self, rows: Examples) -> PersonPeriods:
+        """The intervals in which rows were at risk and observed."""
+        if self.limit_place < 0:
+            return person_periods(rows, self.intervals.edges)
+        return limit_periods(rows, self.intervals.edges, self.intervals.shares, self.limit_s(rows))
+
+    def table(self, hazards: np.ndarray, rows: Examples) -> HazardTable:
+        """The curves of rows with these hazards of whole intervals, float64 (n, J + K)."""
+        own = self.intervals
+        if self.limit_place < 0:
+            return HazardTable.from_hazards(own.edges, hazards, own.tail_s, own.grid)
+        return HazardTable.from_limits(own.edges, own.shares, hazards, self.limit_s(rows), own.tail_s, own.grid)
+
+    def age_edges(self) -> np.ndarray:
+        """Edges of all intervals for what is set against the age. Those of a share of the limit have ages of no
+        meaning, beyond all others: what tells there is set against the limit (`serving.inputs.encoder`)."""
+        n_shares = max(len(self.intervals.shares) - 1, 0)
+        edges = self.intervals.edges
+        return np.append(edges, edges[-1] * 2.0 ** np.arange(1, n_shares + 1))
+
+    def fields(self) -> dict[str, Any]:
+        """What schema.json holds of it."""
+        own = self.intervals
+        fields = {"edges": own.edges.tolist(), "offsets": own.offsets.tolist(), "tail_s": own.tail_s,
+                  "grid": own.grid.tolist()}
+        return fields if self.limit_place < 0 else {**fields, "shares": own.shares.tolist()}
+
+
+def limit_place_of(train: Examples, settings: FitSettings) -> int:
+    """Where the limit stands among the features, if the training rows end at their limits often enough; else -1."""
+    place = settings.names.index(LIMIT) if LIMIT in settings.names else -1
+    return place if place >= 0 and wants_limit(train, train.features[:, place]) else -1
+
+
+LIMIT_SHARES = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0, 1.001, 1.003, 1.01, 1.03, 1.1, 2.0, 20.0)
+"""Shares of the limit between which the hazard is constant: narrow just above 1, where jobs are killed."""
+
+NEAR = (0.97, 1.03)
+
+NEAR_MIN = 0.05
+"""The second clock runs where at least this share of the ends after ten minutes lie so near to the limit."""
+
+_LATE_S = 600.0
+
+_N_ENDS_MIN = 200
+
+
+def wants_limit(examples: Examples, limit_s: np.ndarray) -> bool:
+    """Whether ends come at the limits often enough for a clock of their own. limit_s: float64 (n,), NaN = none."""
+    n_ends, near = _near_limit(examples, limit_s)
+    return n_ends >= _N_ENDS_MIN and near >= NEAR_MIN
+
+
+def limit_text(examples: Examples, limit_s: np.ndarray) -> str:
+    """One sentence: how many ends lie near the limit, and whether the second clock runs; "" where no limit is stated.
+
+    And a warning where they lie near 60 times the number instead: it is minutes, most likely.
+    """
+    n_ends, near = _near_limit(examples, limit_s)
+    n_minutes, near_minutes = _near_limit(examples, 60.0 * limit_s)
+    if n_minutes >= _N_ENDS_MIN and near_minutes >= NEAR_MIN > near:
+        return (f"requested_s must be seconds, but {near_minutes:.0%} of {n_minutes:,} ends after 10 min lie near 60 "
+                "times its value, as if it were minutes.")
+    if n_ends == 0:
+        return ""
+    clock = "has" if n_ends >= _N_ENDS_MIN and near >= NEAR_MIN else "does not have"
+    return (f"Limits: {near:.1%} of {n_ends:,} ends after 10 min lie within 3 % of requested_s; the model {clock} a "
+            "clock of the limit.")
+
+
+def _near_limit(examples: Examples, limit_s: np.ndarray) -> tuple[int, float]:
+    """How many ends after ten minutes have a limit, and which share of these lies near it."""
+    is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
+    is_asked = examples.is_event & (examples.lifetime_s >= _LATE_S) & is_limited
+    share = examples.lifetime_s[is_asked] / limit_s[is_asked]
+    n_ends, n_near = len(share), int(((share >= NEAR[0]) & (share <= NEAR[1])).sum())
+    return n_ends, n_near / max(n_ends, 1)
+
+
+def limit_periods(examples: Examples, edges: np.ndarray, shares: np.ndarray, limit_s: np.ndarray) -> PersonPeriods:
+    """As `person_periods`, on each example's own axis (`serving.curves.formulas`).
+
+    edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit; limit_s: float64 (n,), NaN = none. Intervals 0 to
+    J - 1 are of the age, J to J + K - 1 of the share of the limit. A weight is the seen part of the *whole* interval,
+    so that an interval of the age that was cut at half of a limit counts less, one that was stretched to it more.
+    """
+    arrays = (edges, shares, limit_s, examples.entry_s, examples.lifetime_s, examples.is_event)
+    none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
+    n = int(fill_limit_periods(*arrays, *none))
+    idx, interval = np.empty(n, np.int64), np.empty(n, np.int64)
+    is_end, weight = np.empty(n, np.bool_), np.empty(n)
+    fill_limit_periods(*arrays, idx, interval, is_end, weight)
     return PersonPeriods(idx, interval, is_end, weight)

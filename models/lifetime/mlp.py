@@ -1,25 +1,84 @@
-"""`mlp`: a small neural network (scikit-learn) on uptime-augmented rows, LAVA's neural comparison."""
+"""`mlp`: a small neural network (scikit-learn) on uptime-augmented rows, LAVA's neural comparison.
+
+Features as linear models and networks read them: no missing values, no long tails, one scale.
+"""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from sojourn.features.augment import UPTIME_SHARES, augment_uptime
+from sojourn.features.creation import UPTIME_SHARES, augment_uptime
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, PointTable
-from sojourn.models.lifetime.boosting import Rows
-from sojourn.models.lifetime.contract import FitSettings
-from sojourn.models.lifetime.family import Family
-from sojourn.models.lifetime.gbdt import spread, uptime_rows
-from sojourn.models.lifetime.scaling import Scaling
+from sojourn.models.lifetime.contract import Family, FitSettings
+from sojourn.models.lifetime.gbdt import Rows, spread, uptime_rows
+
+SKEW_MIN = 2.0
+"""A feature without negative values and with a skewness above this is read as log(1 + x)."""
+
+LIMIT = 5.0
+"""Standardised values are clipped here, so that a value never seen in training moves an answer only so far."""
+
+_LARGEST = 1e100
+"""Values beyond count as this: the sum of their squares would overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Imputation and standardisation, as fitted on training rows.
+
+    median: float64 (F,), stands for a missing value; 0 where nothing was known. is_log: bool (F,).
+    mean, spread: float64 (F,), after the logarithm; a constant feature has spread 1.
+    """
+
+    median: np.ndarray
+    is_log: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def fit(cls, features: np.ndarray) -> Scaling:
+        """Fit on features (n, F), n >= 1, NaN = not known.
+
+        >>> scaling = Scaling.fit(np.array([[1.0], [3.0], [np.nan]]))
+        >>> scaling.transform(np.array([[2.0], [np.nan], [9e9]])).ravel().tolist()
+        [0.0, 0.0, 5.0]
+        """
+        features = np.clip(features, -_LARGEST, _LARGEST)
+        is_known = ~np.isnan(features)
+        median = np.zeros(features.shape[1])
+        for column in np.flatnonzero(is_known.any(axis=0)):
+            median[column] = np.median(features[is_known[:, column], column])
+        filled = np.where(is_known, features, median)
+        mean, spread = filled.mean(axis=0), _spread(filled)
+        skewness = (((filled - mean) / spread) ** 3).mean(axis=0)
+        is_log = (filled.min(axis=0) >= 0.0) & (skewness > SKEW_MIN)
+        filled = np.where(is_log, np.log1p(np.maximum(filled, 0.0)), filled)
+        return cls(median, is_log, filled.mean(axis=0), _spread(filled))
+
+    def transform(self, features: np.ndarray) -> np.ndarray:
+        """Standardised features, float64 (n, F), within -5 and 5."""
+        filled = np.where(np.isnan(features), self.median, np.clip(features, -_LARGEST, _LARGEST))
+        filled = np.where(self.is_log, np.log1p(np.maximum(filled, 0.0)), filled)
+        return np.clip((filled - self.mean) / self.spread, -LIMIT, LIMIT)
+
+
+def _spread(features: np.ndarray) -> np.ndarray:
+    spread = features.std(axis=0)
+    return np.where(spread > 1e-12, spread, 1.0)
+
 
 HIDDEN = (64, 32)
+
 N_EPOCHS_MAX = 20
+
 N_PATIENT = 3
 """Epochs without a better validation error after which training stops."""
+
 GRID_S = np.append(0.0, np.rint(np.geomspace(10.0, 2_419_200.0, 32)))
 """Uptimes at which the network is asked: 0 and 32 log-spaced ones from 10 s to 28 days."""
 

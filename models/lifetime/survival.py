@@ -1,4 +1,11 @@
-"""What the scikit-survival families share: rows they can read, and curves on the hazard model's intervals."""
+"""What the scikit-survival families share: rows they can read, and curves on the hazard model's intervals.
+
+`cox`: Cox's proportional hazards (scikit-survival), one baseline hazard scaled by the features.
+
+`gbsa`: gradient boosting of Cox's partial likelihood by small trees (scikit-survival).
+
+`rsf`: a random survival forest (scikit-survival).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +17,9 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime.contract import FitSettings
+from sojourn.models.lifetime.contract import Family, FitSettings
 from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval_hazards
-from sojourn.models.lifetime.scaling import Scaling
+from sojourn.models.lifetime.mlp import Scaling
 
 N_VALUES_MAX = 4_000_000
 """Predicted survival functions are held in batches of at most this many numbers (32 MB)."""
@@ -89,3 +96,87 @@ class SurvivalModel(ABC):
 
     def gains(self) -> None:
         return None
+
+
+RIDGE = 1e-3
+"""Ridge penalty per fitted row: keeps the owner's history features, which are nearly collinear, apart."""
+
+
+class CoxModel(SurvivalModel):
+    """Cox, J. R. Stat. Soc. B 34 (1972), with Breslow's baseline.
+
+    Features are standardised, skewed ones after log(1 + x), missing values are training medians. At most 20,000
+    rows. scikit-survival's estimator does not know delayed entry: rows with an entry age above 0 are left out.
+    """
+
+    name = "cox"
+    n_rows_max = 20_000
+
+    def estimator(self, n_rows: int, settings: FitSettings) -> Any:
+        from sksurv.linear_model import CoxPHSurvivalAnalysis
+
+        ridge: Any = RIDGE * n_rows  # its default, an int, is read as its type
+        return CoxPHSurvivalAnalysis(alpha=ridge)
+
+
+COX = Family(CoxModel, "Cox's proportional hazards, small ridge; at most 20,000 rows",
+             "whole distribution", complexity=4, is_baseline=True)
+
+
+class BoostedCoxModel(SurvivalModel):
+    """Ridgeway, Computing Science and Statistics 31 (1999), on at most 2,000 rows.
+
+    Each round sees half of the rows and a third of the features. The time of a fit grows with the square of the
+    rows. Delayed entry is not known to it: rows with an entry age above 0 are left out.
+    """
+
+    name = "gbsa"
+    n_rows_max = 2_000
+
+    def estimator(self, n_rows: int, settings: FitSettings) -> Any:
+        from sksurv.ensemble import GradientBoostingSurvivalAnalysis
+
+        return GradientBoostingSurvivalAnalysis(n_estimators=60, learning_rate=0.15, max_depth=4, subsample=0.5,
+                                                max_features=0.33, min_samples_leaf=10, random_state=settings.seed)
+
+
+GBSA = Family(BoostedCoxModel, "gradient boosting of Cox's likelihood, 60 trees; at most 2,000 rows",
+              "whole distribution", complexity=5)
+
+_N_QUARTERED = 100
+"""Of fewer rows a tree sees as many as there are: a quarter would be a handful."""
+
+
+class ForestModel(SurvivalModel):
+    """Ishwaran et al., Ann. Appl. Stat. 2 (2008), on at most 8,000 rows, a quarter of them per tree.
+
+    Each leaf holds a whole curve, so times are given on the intervals' edges: an end at the upper edge of its
+    interval, a censoring at the nearer edge. That bounds the forest's memory by leaves x intervals.
+    Delayed entry is not known to it: rows with an entry age above 0 are left out.
+    """
+
+    name = "rsf"
+    n_rows_max = 8_000
+
+    def times(self, lifetime_s: np.ndarray, is_event: np.ndarray) -> np.ndarray:
+        edges = np.append(self.intervals_.edges, np.inf)
+        upper = np.searchsorted(edges, lifetime_s, side="left")
+        low_s, high_s = edges[upper - 1], edges[upper]
+        is_beyond = np.isinf(high_s)  # what lies beyond the last edge is the tail's; here it only outlives it
+        nearer_s = np.where(is_beyond | (lifetime_s - low_s < high_s - lifetime_s), low_s, high_s)
+        time_s = np.where(is_event & ~is_beyond, high_s, np.where(is_beyond, low_s + 1.0, nearer_s))
+        if len(np.unique(time_s[time_s > 0.0])) < 2:
+            raise ValueError(f"rsf needs lifetimes of at least two intervals, got {len(time_s):,} that all end or are "
+                             f"censored in that up to {time_s.max():g} s")
+        return time_s
+
+    def estimator(self, n_rows: int, settings: FitSettings) -> Any:
+        from sksurv.ensemble import RandomSurvivalForest
+
+        return RandomSurvivalForest(n_estimators=60, min_samples_leaf=max(min(15, n_rows // 20), 1),
+                                    max_samples=0.25 if n_rows >= _N_QUARTERED else None,
+                                    n_jobs=1, random_state=settings.seed)  # threads would sum in any order
+
+
+RSF = Family(ForestModel, "random survival forest, 60 trees of a quarter of the rows; at most 8,000 rows",
+             "whole distribution", complexity=5)

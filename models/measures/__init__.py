@@ -9,28 +9,58 @@ from sojourn.models.measures.assessment import (
     score_model,
     weeks_after,
 )
-from sojourn.models.measures.bootstrap import OwnerDraws, coarsest_owner, drawn_owners, interval, standard_error
-from sojourn.models.measures.brier import brier_score, integrated_brier_score
-from sojourn.models.measures.brier_over_ages import BrierOverAges, integrated_at_age, parts_by_age
-from sojourn.models.measures.calibration import CalibrationPoints, Pit, calibration_points
-from sojourn.models.measures.calibration_by_age import (
+from sojourn.models.measures.brier import (
+    BrierOverAges,
+    brier_score,
+    integrated_at_age,
+    integrated_brier_score,
+    parts_by_age,
+)
+from sojourn.models.measures.calibration import (
     N_ENDS_MIN,
     PERCENTS,
     WEEKLY_AGES_S,
     CalibrationByAge,
+    CalibrationPoints,
+    Pit,
     age_prefix,
+    calibration_points,
 )
-from sojourn.models.measures.censoring import censoring_curve, outliving_weights
-from sojourn.models.measures.class_scores import N_EACH_MIN, class_scores, has_each, shown_thresholds
-from sojourn.models.measures.concordance import Concordance, harrell_c, uno_c
-from sojourn.models.measures.coverage import BoundedRows, Coverage
-from sojourn.models.measures.errors import bias_log10, mae_log10
-from sojourn.models.measures.kaplan_meier import KaplanMeier
-from sojourn.models.measures.measure import Measure
-from sojourn.models.measures.ranking import Ranking, average_precision, f1, recall_at_precision
+from sojourn.models.measures.censoring import KaplanMeier, censoring_curve, outliving_weights
+from sojourn.models.measures.concordance import (
+    Concordance,
+    Ranking,
+    average_precision,
+    f1,
+    harrell_c,
+    recall_at_precision,
+    uno_c,
+)
+from sojourn.models.measures.errors import (
+    N_EACH_MIN,
+    BoundedRows,
+    Coverage,
+    bias_log10,
+    class_scores,
+    has_each,
+    mae_log10,
+    shown_thresholds,
+)
+from sojourn.models.measures.measure import (
+    AGES_S,
+    CLASS_THRESHOLDS_S,
+    UPTIME_SHARES,
+    Measure,
+    OwnerDraws,
+    choose_threshold,
+    coarsest_owner,
+    drawn_owners,
+    interval,
+    standard_error,
+    time_label,
+)
 from sojourn.models.measures.registry import MEASURES
 from sojourn.models.measures.reliance import Reliance, reliances
-from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, UPTIME_SHARES, choose_threshold, time_label
 
 __all__ = [
     "AGES_S", "CLASS_THRESHOLDS_S", "MEASURES", "N_EACH_MIN", "N_ENDS_MIN", "PERCENTS", "UPTIME_SHARES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.models.measures.sorted_rows import PairSums
+from sojourn.models.measures.measure import PairSums
 from sojourn.serving.kernel import kernel
 
 

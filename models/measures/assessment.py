@@ -1,6 +1,6 @@
 """One model's scores on a window, by name, and how far they would move if other owners had been drawn.
 
-`ages.ibs`, over creation and all absolute ages, is what decides (`models.measures.brier_over_ages`).
+`ages.ibs`, over creation and all absolute ages, is what decides (`models.measures.brier`).
 `creation.*` is at uptime 0; `age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each own lifetime
 (LAVA, figure 9: it knows the lifetime that is asked for). A scheduler asks at an absolute age, among those still
 alive: that is what decides. `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and the trace's own threshold:
@@ -19,17 +19,19 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures.bootstrap import interval
-from sojourn.models.measures.brier_over_ages import BrierOverAges, Part, parts_by_age
-from sojourn.models.measures.calibration_by_age import N_ENDS_MIN, AgedPit, CalibrationByAge
-from sojourn.models.measures.censoring import censoring_curve, end_weights, follow_up_s, outliving_weights
-from sojourn.models.measures.concordance import Concordance
+from sojourn.models.measures.brier import BrierOverAges, Part, parts_by_age
+from sojourn.models.measures.calibration import N_ENDS_MIN, AgedPit, CalibrationByAge
+from sojourn.models.measures.censoring import (
+    censoring_curve,
+    end_weights,
+    follow_up_s,
+    outliving_weights,
+    weighted_mean,
+)
+from sojourn.models.measures.concordance import Concordance, Ranking, f1
 from sojourn.models.measures.errors import log_errors
-from sojourn.models.measures.measure import Reweighed
-from sojourn.models.measures.ranking import Ranking, f1
+from sojourn.models.measures.measure import AGES_S, UPTIME_SHARES, Reweighed, alive_at, interval, time_label
 from sojourn.models.measures.registry import MEASURES
-from sojourn.models.measures.thresholds import AGES_S, UPTIME_SHARES, alive_at, time_label
-from sojourn.models.measures.weighted_mean import weighted_mean
 from sojourn.models.outcomes import WEEK_S, CensoringCurve
 
 Group = Callable[[np.ndarray | None], dict[str, float]]

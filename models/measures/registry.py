@@ -8,9 +8,8 @@ from operator import lt
 from types import MappingProxyType
 from typing import Literal
 
-from sojourn.models.measures.calibration_by_age import QUANTILES, age_prefix
-from sojourn.models.measures.measure import Measure
-from sojourn.models.measures.thresholds import AGES_S, CLASS_THRESHOLDS_S, time_label
+from sojourn.models.measures.calibration import QUANTILES, age_prefix
+from sojourn.models.measures.measure import AGES_S, CLASS_THRESHOLDS_S, Measure, time_label
 
 _CLASS_WORDS = (
     "Classes between thresholds, read off each family's curve: DVLA's at 1 h, 1 d, 7 d, 30 d; LAVA's at 1 h, 10 h, "

@@ -13,8 +13,8 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.measures.brier_over_ages import BrierOverAges
-from sojourn.models.measures.kaplan_meier import KaplanMeier
+from sojourn.models.measures.brier import BrierOverAges
+from sojourn.models.measures.censoring import KaplanMeier
 
 N_ROWS_MAX = 5_000
 N_SHUFFLES = 3

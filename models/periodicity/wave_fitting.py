@@ -1,26 +1,50 @@
-"""Fitting pulse waves to all series of a grid: smoothed, transformed and folded in blocks, on several threads."""
+"""Fitting pulse waves to all series of a grid: smoothed, transformed and folded in blocks, on several threads.
+
+Series whose own samples are far apart: they are fitted at steps of their own interval, not of the grid's.
+
+A sample that fills many steps makes a staircase. Its spectrum is no smooth background, so that white noise sampled each
+6 hours had "a period" in 44 of 100 series (30 days, 5-minute steps).
+
+What a fit found in each series: the wave's numbers, its strength, or why there is no period.
+
+The wave of series whose period is known: phase, duty cycle, levels, and the error of the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from sojourn.features.usage import UsageGrid
-from sojourn.models.periodicity._kernels import bridge_rows, scan
-from sojourn.models.periodicity.background import Background
-from sojourn.models.periodicity.band import Band
-from sojourn.models.periodicity.low_pass import LowPass
-from sojourn.models.periodicity.own_interval import SHORTEST_PERIOD, by_interval
-from sojourn.models.periodicity.periodicity_settings import PeriodicitySettings
-from sojourn.models.periodicity.spectrum import find_periods
-from sojourn.models.periodicity.wave_fits import BOUND, CHANCE, CONSTANT, EMPTY, GAPS, PERIODIC, SHORT, WEAK, WaveFits
-from sojourn.models.periodicity.wave_shape import Timing, mean_levels, percentile_levels, squared_errors, timing_of
+from sojourn.models.periodicity._kernels import (
+    bridge_rows,
+    fold,
+    joint_rows,
+    percentile_rows,
+    profile_of,
+    scan,
+    sums_rows,
+)
+from sojourn.models.periodicity.spectrum import (
+    Background,
+    Band,
+    LowPass,
+    PeriodicitySettings,
+    duty_of_change_points,
+    duty_of_least_error,
+    find_periods,
+    peak_times,
+    recurring,
+)
+from sojourn.serving.usage import PulseWave, UsageWaves
 
 _BLOCK = 32
+
 _CONSTANT_SHARE = 1e-9
 """Variance left by a straight line, as a share of the squared greatest sample, below which a series has none."""
 
@@ -237,3 +261,212 @@ def _mean_square(errors: np.ndarray) -> np.ndarray:
 
 def _ratio(error: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.where(spread > 0.0, np.sqrt(error) / np.where(spread > 0.0, spread, 1.0), np.nan)
+
+
+SHORTEST_PERIOD = 2.5
+"""The shortest period that such a series is asked for, in its own intervals; two is what a series can hold."""
+
+
+def by_interval(grid: UsageGrid, cutoff_s: float) -> Iterator[tuple[np.ndarray, UsageGrid]]:
+    """Rows of equal interval, and their grid: the steps of `grid` for intervals up to `cutoff_s`, else their own.
+
+    Rows of a longer interval take each sample once: the step in the middle of each interval. Shorter than an interval:
+    the grid's own steps.
+
+    >>> from sojourn.serving.usage import DayClock
+    >>> grid = UsageGrid(np.array([1, 2]), np.zeros((2, 48), np.float32), None, np.ones(2), np.ones(2), 0, 900,
+    ...                  DayClock(), np.array([900.0, 7200.0]))
+    >>> [(rows.tolist(), part.step_s, part.cpu.shape) for rows, part in by_interval(grid, 3600.0)]
+    [([0], 900, (1, 48)), ([1], 7200, (1, 6))]
+    """
+    n_steps = np.ones(len(grid), np.int64)
+    if grid.interval_s is not None:
+        is_coarse = grid.interval_s > cutoff_s  # False for NaN
+        n_steps[is_coarse] = np.rint(grid.interval_s[is_coarse] / grid.step_s).astype(np.int64)
+        n_steps[n_steps > grid.cpu.shape[1]] = 1
+    for k in np.unique(n_steps).tolist() or [1]:
+        rows = np.flatnonzero(n_steps == k)
+        own = None if k > 1 or grid.interval_s is None else grid.interval_s[rows]
+        yield rows, replace(grid, request_ids=grid.request_ids[rows], cpu=_picked(grid.cpu, rows, k),
+                            mem=None if grid.mem is None else _picked(grid.mem, rows, k),
+                            cpu_cores=grid.cpu_cores[rows], mem_gib=grid.mem_gib[rows], step_s=grid.step_s * k,
+                            interval_s=own)
+
+
+def _picked(values: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
+    if k == 1 and len(rows) == len(values):
+        return values
+    n_whole = values.shape[1] // k * k
+    return values[rows, :n_whole][:, k // 2::k]
+
+
+PERIODIC, EMPTY, GAPS, CONSTANT, SHORT, BOUND, WEAK, CHANCE = range(8)
+
+REASONS: Mapping[int, str] = MappingProxyType({
+    PERIODIC: "periodic",
+    EMPTY: "aperiodic because it has no samples",
+    GAPS: "aperiodic because too many samples are missing",
+    CONSTANT: "aperiodic because it is constant or a straight line",
+    SHORT: "aperiodic because it is shorter than two of the shortest periods",
+    BOUND: "aperiodic because no frequency between the longest and the shortest period stands out from its neighbours",
+    WEAK: "aperiodic because the strength is below the threshold",
+    CHANCE: "aperiodic because no frequency is stronger than chance",
+})
+"""Text of each code."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFits:
+    """One row a request, float64 (n,) unless said otherwise. Aperiodic: period_s infinite, the wave is its peak.
+
+    request_ids: as in the grid. peak, trough: share of the reservation; NaN where there are no samples.
+    period_s, phase_s, duty: see `PulseWave`; seconds on the trace's clock.
+    strength: share of the smoothed and detrended variance at the frequency, 0 to 1. magnitude: the paper's strength,
+        0 to 1. Both 0 where no frequency was found; where it was too weak, the strength that was found.
+    by_chance: the strength, in share of variance, that chance reaches at that frequency (`PeriodicitySettings.chance`);
+        0 where no frequency was found, or the setting is 1.
+    reason: int8, a key of `REASONS`.
+    nrmse: in-sample, against the raw samples: root of the mean squared error over greatest minus least sample (paper,
+        equation 4); NaN where that is 0. Aperiodic rows: of the peak at all times, as they are served.
+    second: the same of the wave that is added, its levels around 0; None where one period was asked for. Its nrmse is
+        that of the sum.
+
+    >>> fits = WaveFits.aperiodic(np.array(["a"]), np.array([0.5]), np.array([0.1]), np.array([WEAK], np.int8))
+    >>> fits.reason_text().tolist(), fits.waves(0).is_periodic
+    (['aperiodic because the strength is below the threshold'], False)
+    """
+
+    request_ids: np.ndarray
+    peak: np.ndarray
+    trough: np.ndarray
+    period_s: np.ndarray
+    phase_s: np.ndarray
+    duty: np.ndarray
+    strength: np.ndarray
+    magnitude: np.ndarray
+    by_chance: np.ndarray
+    reason: np.ndarray
+    nrmse: np.ndarray
+    second: WaveFits | None = None
+
+    @classmethod
+    def aperiodic(cls, request_ids: np.ndarray, peak: np.ndarray, trough: np.ndarray, reason: np.ndarray) -> WaveFits:
+        """Rows without a period, to be written over where one is found."""
+        n = len(request_ids)
+        return cls(request_ids, peak, trough, np.full(n, np.inf), np.zeros(n), np.full(n, 0.5), np.zeros(n),
+                   np.zeros(n), np.zeros(n), reason, np.full(n, np.nan))
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+    @property
+    def is_periodic(self) -> np.ndarray:
+        """bool (n,)."""
+        return self.reason == PERIODIC
+
+    def reason_text(self) -> np.ndarray:
+        """The reason of each row in words, str (n,)."""
+        return np.array([REASONS[code] for code in range(len(REASONS))])[self.reason]
+
+    def wave(self, row: int) -> PulseWave:
+        """The first wave of a row. Refused with ValueError: a row without samples."""
+        return PulseWave(float(self.peak[row]), float(self.trough[row]), float(self.period_s[row]),
+                         float(self.phase_s[row]), float(self.duty[row]))
+
+    def waves(self, row: int) -> UsageWaves:
+        """All waves of a row. Refused with ValueError: a row without samples."""
+        first = self.wave(row)
+        if self.second is None or not self.second.is_periodic[row]:
+            return UsageWaves((first,))
+        return UsageWaves((first, self.second.wave(row)))
+
+
+N_BINS = 288
+"""Bins of the period in which windows begin and end: 0.35 points of the duty cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Of each row: period and phase in steps from its first column, and duty cycle, float64 (n,).
+
+    Infinite period = aperiodic. A step belongs where its middle lies. sums: of real samples, float64 (n, 5): count and
+    sum within the busy window; count, sum and sum of squares of all. NaN where there is no period.
+    """
+
+    period: np.ndarray
+    phase: np.ndarray
+    duty: np.ndarray
+    sums: np.ndarray
+
+    def waves(self, n_steps: int, peak: np.ndarray, trough: np.ndarray) -> np.ndarray:
+        """The wave of each row at the middle of each step, float64 (n, n_steps); 0 where there is no period."""
+        is_periodic = np.isfinite(self.period)
+        period = np.where(is_periodic, self.period, 1.0)
+        turns = (np.arange(n_steps) + 0.5 - self.phase[:, None]) / period[:, None]
+        is_busy = turns - np.floor(turns) < self.duty[:, None]
+        return np.where(is_busy, peak[:, None], trough[:, None]) * is_periodic[:, None]
+
+
+def timing_of(raw: np.ndarray, smooth: np.ndarray, period: np.ndarray, settings: PeriodicitySettings) -> Timing:
+    """Phase and duty cycle of each row by the methods that the settings name.
+
+    raw: float32 (n, m), NaN = missing. smooth: the same rows smoothed. period: in steps, infinite = none. `joint` folds
+    the raw samples: a mean over many periods needs no filter, and the filter would round short busy windows off. The
+    paper's methods read the smoothed series, change points the raw one. Where change points leave no pair of a rise and
+    a fall, the duty cycle is that of least error.
+    """
+    timing = Timing(period, np.zeros(len(raw)), np.full(len(raw), 0.5), np.full((len(raw), 5), np.nan))
+    if settings.phase_method == "joint":
+        joint_rows(raw, period, N_BINS, timing.phase, timing.duty, timing.sums)
+    if settings.duty_method != "joint":
+        for row in np.flatnonzero(np.isfinite(period)):
+            found = _paper(raw[row], smooth[row], period[row], timing.phase[row], settings)
+            timing.phase[row], timing.duty[row] = found
+        sums_rows(raw, period, timing.phase, timing.duty, timing.sums)
+    return timing
+
+
+def percentile_levels(smooth: np.ndarray, settings: PeriodicitySettings) -> tuple[np.ndarray, np.ndarray]:
+    """Peak and trough of smoothed rows (sections III-A1 and III-A2), float64 (n,) each."""
+    peak, trough = np.empty(len(smooth)), np.empty(len(smooth))
+    percentile_rows(smooth, settings.trough_percentile / 100.0, settings.peak_percentile / 100.0, trough, peak)
+    return peak, trough
+
+
+def mean_levels(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means within and without the busy window, of `Timing.sums`; a window without samples has the mean of all.
+
+    The peak is at least the trough. NaN where there is no period.
+    """
+    n_busy, busy, n_all, total, _ = sums.T
+    n_idle = n_all - n_busy
+    idle = np.where(n_idle > 0, (total - busy) / np.maximum(n_idle, 1), total / n_all)
+    return np.maximum(np.where(n_busy > 0, busy / np.maximum(n_busy, 1), total / n_all), idle), idle
+
+
+def squared_errors(sums: np.ndarray, peak: np.ndarray, trough: np.ndarray) -> np.ndarray:
+    """Mean squared error of waves with these levels, of `Timing.sums`, float64 (n,)."""
+    n_busy, busy, n_all, total, squares = sums.T
+    error = (squares - 2.0 * (peak * busy + trough * (total - busy))
+             + peak ** 2 * n_busy + trough ** 2 * (n_all - n_busy))
+    return np.maximum(error, 0.0) / n_all
+
+
+def _paper(raw: np.ndarray, smooth: np.ndarray, period: float, phase: float,
+           settings: PeriodicitySettings) -> tuple[float, float]:
+    """Phase in steps and duty cycle of one row; `phase` is the joint one, kept where that method is set."""
+    levels = percentile_levels(smooth[None, :], settings)
+    peak, trough = float(levels[0][0]), float(levels[1][0])
+    if settings.phase_method == "paper":
+        close = peak - settings.close_share * (peak - trough)
+        phase = recurring(peak_times(smooth, close), period, settings.epsilon)[0]
+    if settings.duty_method == "changepoint":
+        bridged = np.empty((1, len(raw)), np.float32)
+        bridge_rows(raw[None, :], bridged)
+        found = duty_of_change_points(bridged[0].astype(np.float64), period, settings.epsilon)
+        if found is not None:
+            return phase, float(np.clip(found[1], 1.0 / N_BINS, 1.0 - 1.0 / N_BINS))
+    sums, counts, profile = np.empty(N_BINS), np.empty(N_BINS, np.int64), np.empty(N_BINS)
+    fold(smooth, period, sums, counts)
+    profile_of(sums, counts, profile)
+    return phase, duty_of_least_error(profile, np.maximum(counts, 1), phase / period, peak, trough)

@@ -1,16 +1,324 @@
-"""Workload classes of one resource, learnt of what was seen so far and learnt again every day."""
+"""Workload classes of one resource, learnt of what was seen so far and learnt again every day.
+
+Centres of workload classes by k-means++, and the ids that they keep from one day's clustering to the next.
+
+Highest and mean use of each request in each slot of each local day, and the profiles that these fold to.
+
+How far requests of a class exceed what they were seen to use: learnt of earlier requests' own days.
+
+The class's centre, scaled to a request's own maximum, is a poor bound of its need (figures: docs/usage.md), and so is
+the own maximum of a few hours. What helps is to ask of each class by how much requests that looked the same after the
+same observation exceeded their own maximum afterwards.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
 
-from sojourn.models.workload_class.centres import N_CLASSES, Centres, cluster, cluster_again
-from sojourn.models.workload_class.slot_maxima import SlotMaxima, covered, filled
-from sojourn.models.workload_class.surplus import QUANTILE, class_surplus
-from sojourn.serving.usage import CLASSES, SEEN_S, WorkloadClasses
+from sojourn.features.usage import UsageGrid
+from sojourn.serving.usage import CLASSES, N_ENDS, N_HOURS, N_SLOTS, SEEN_S, WorkloadClasses, nearest_centre
+
+N_CLASSES = 20
+"""Of 10 to 30 in the paper (CTCL, section V-C), which found 20 best."""
+
+N_SEEDS = 10
+
+SHIFT_MAX = 0.25
+"""A centre that moved further, root mean square over the slots in shares of the reservation, is another class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Centres:
+    """ids: int64 (k,). centres: float64 (k, n_slots). labels: int64 (n,), position of each request's class.
+
+    next_id: the lowest id that no class has ever had.
+    """
+
+    ids: np.ndarray
+    centres: np.ndarray
+    labels: np.ndarray
+    next_id: int
+
+
+def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) -> Centres:
+    """Classes of complete profiles, by k-means++ from 10 seeds, the best kept (CTCL, section V-C).
+
+    profiles: (n, n_slots), without NaN. Fewer distinct profiles than n_classes: one class for each of them. ids follow
+    the size of the class, largest first. Refused with ValueError: no profile, NaN, n_classes below 1.
+
+    >>> found = cluster(np.array([[0.1, 0.1], [0.1, 0.2], [0.9, 0.1]]), 2)
+    >>> found.labels.tolist(), found.centres.round(2).tolist()
+    ([0, 0, 1], [[0.1, 0.15], [0.9, 0.1]])
+    """
+    values = _checked(profiles)
+    if n_classes < 1:
+        raise ValueError(f"n_classes must be at least 1, got {n_classes!r}")
+    k = min(n_classes, len(np.unique(values, axis=0)))
+    centres, labels = _fitted(values, n_clusters=k, n_init=N_SEEDS, random_state=seed)
+    order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
+    rank = np.empty(k, np.int64)
+    rank[order] = np.arange(k)
+    return Centres(np.arange(k), centres[order], rank[labels], k)
+
+
+def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLASSES) -> Centres:
+    """Classes of today's profiles, started from yesterday's centres, with the ids that they had.
+
+    Old and new centres are matched so that the sum of squared moves is least. A pair that is SHIFT_MAX or more apart
+    is no match: the old id vanishes and is never given again, the new centre gets the next id. A class that has no
+    request left vanishes likewise. Where there are more distinct profiles than centres, and fewer than n_classes of
+    these, the profiles that are furthest from every centre become starts of new classes.
+    """
+    values = _checked(profiles)
+    distinct = np.unique(values, axis=0)
+    k = min(n_classes, len(distinct))
+    starts = before.centres[:k]  # the largest classes of the first clustering stand first
+    while len(starts) < k:
+        distance = ((distinct[:, None, :] - starts[None]) ** 2).sum(axis=2).min(axis=1)
+        starts = np.vstack([starts, distinct[distance.argmax()]])
+    centres, labels = _fitted(values, n_clusters=k, init=starts, n_init=1)
+    is_held = np.bincount(labels, minlength=k) > 0
+    centres, labels = centres[is_held], (np.cumsum(is_held) - 1)[labels]
+    ids, next_id = _matched(before, centres)
+    return Centres(ids, centres, labels, next_id)
+
+
+def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Centres, float64, and the label of each row, int64.
+
+    A centre is the mean of its rows, so it lies within their extent; KMeans shifts the values by their mean, which can
+    leave it a rounding error outside, as below 0 where all are 0.
+    """
+    fitted: Any = KMeans(**settings).fit(values)
+    centres = np.clip(np.asarray(fitted.cluster_centers_, np.float64), values.min(), values.max())
+    return centres, np.asarray(fitted.labels_, np.int64)
+
+
+def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:
+    """The id of each new centre, and the next id."""
+    cost = ((before.centres[:, None, :] - centres[None]) ** 2).mean(axis=2)
+    cost = np.minimum(cost, SHIFT_MAX**2)  # one centre far away must not make others swap their ids
+    old, new = linear_sum_assignment(cost)
+    ids = np.full(len(centres), -1, np.int64)
+    is_same = cost[old, new] < SHIFT_MAX**2
+    ids[new[is_same]] = before.ids[old[is_same]]
+    fresh = np.flatnonzero(ids < 0)
+    ids[fresh] = before.next_id + np.arange(len(fresh))
+    return ids, before.next_id + len(fresh)
+
+
+def _checked(profiles: np.ndarray) -> np.ndarray:
+    values = np.asarray(profiles, np.float64)
+    if values.ndim != 2 or not len(values):
+        raise ValueError(f"profiles must be at least one row of slots, got the shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("profiles must be finite, got NaN or infinity")
+    return values
+
+
+RESOURCES = ("cpu", "mem")
+
+_COVERED_DAY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMaxima:
+    """Use by 15-minute slots of local days: column day * 96 + slot.
+
+    request_ids: (n,). highest, mean: float32 (n, n_days * 96), shares of the reservation, NaN = not seen. first_slot:
+    the column of the series' first step. On the day that daylight saving ends, an hour's slots hold both its hours.
+
+    >>> from sojourn.serving.usage import DayClock
+    >>> grid = UsageGrid(np.array([7]), np.array([[0.5, 0.25, 0.75]], np.float32), None, np.ones(1), np.ones(1), 300,
+    ...                  600, DayClock())
+    >>> slot_maxima(grid).highest[0, :3].tolist()
+    [0.5, 0.75, nan]
+    """
+
+    request_ids: np.ndarray
+    highest: np.ndarray
+    mean: np.ndarray
+    first_slot: int
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+    @property
+    def n_days(self) -> int:
+        """Local days, the first and the last one perhaps in part."""
+        return self.highest.shape[1] // N_SLOTS
+
+    def before(self, column: int, rows: np.ndarray | None = None) -> SlotMaxima:
+        """What was seen before a column, of all requests or some: whole days are kept, later slots are NaN."""
+        n_columns = -(-column // N_SLOTS) * N_SLOTS
+        kept = slice(None) if rows is None else rows
+        highest, mean = self.highest[kept, :n_columns].copy(), self.mean[kept, :n_columns].copy()
+        highest[:, column:] = mean[:, column:] = np.nan
+        return SlotMaxima(self.request_ids[kept], highest, mean, self.first_slot)
+
+    def profiles(self) -> np.ndarray:
+        """The day of each request: each slot's highest use over all days, float32 (n, 96), NaN = never seen."""
+        return _quietly_folded(np.nanmax, self.highest.reshape(len(self), self.n_days, N_SLOTS))
+
+    def mean_profiles(self) -> np.ndarray:
+        """The same of the means: each slot's mean over the days, float32 (n, 96)."""
+        return _quietly_folded(np.nanmean, self.mean.reshape(len(self), self.n_days, N_SLOTS))
+
+
+def slot_maxima(grid: UsageGrid, resource: str = "cpu") -> SlotMaxima:
+    """Use by slots of local days of one resource of a grid; ValueError where the grid does not have it.
+
+    resource: `cpu` or `mem`. Steps longer than a slot fill the slot that they begin in. Infinite or negative samples
+    count as not seen.
+    """
+    if resource not in RESOURCES:
+        raise ValueError(f"resource must be one of {', '.join(RESOURCES)}, got {resource!r}")
+    values = getattr(grid, resource)
+    if values is None:
+        raise ValueError("resource must be one that the grid has, got 'mem' of a grid without memory")
+    if not values.shape[1]:
+        raise ValueError("grid must have at least one step, got none")
+    times_s = grid.time_s()
+    columns = grid.clock.day(times_s) * N_SLOTS + grid.clock.slot(times_s, N_SLOTS)
+    first_day = int(columns.min()) // N_SLOTS
+    columns = columns - first_day * N_SLOTS
+    n_columns = (int(columns.max()) // N_SLOTS + 1) * N_SLOTS
+    values = np.where(np.isfinite(values) & (values >= 0.0), values, np.nan).astype(np.float32)
+    order = np.argsort(columns, kind="stable")  # daylight saving sets the clock back once a year
+    sorted_columns = columns[order]
+    starts = np.flatnonzero(np.diff(sorted_columns, prepend=-1))
+    ordered = values[:, order]
+    is_seen = ~np.isnan(ordered)
+    n_seen = np.add.reduceat(is_seen, starts, axis=1, dtype=np.int64)
+    total = np.add.reduceat(np.where(is_seen, ordered, 0.0), starts, axis=1, dtype=np.float64)
+    most = np.maximum.reduceat(np.where(is_seen, ordered, -np.inf), starts, axis=1)
+    highest = np.full((len(grid), n_columns), np.nan, np.float32)
+    mean = highest.copy()
+    at = sorted_columns[starts]
+    highest[:, at] = np.where(n_seen > 0, most, np.nan)
+    mean[:, at] = np.where(n_seen > 0, total / np.maximum(n_seen, 1), np.nan)
+    return SlotMaxima(np.asarray(grid.request_ids), highest, mean, int(columns[0]))
+
+
+def covered(profiles: np.ndarray) -> np.ndarray:
+    """Which profiles have at least nine tenths of their slots seen, bool (n,): those that classes are learnt of."""
+    return (~np.isnan(profiles)).mean(axis=1) >= _COVERED_DAY
+
+
+def filled(profiles: np.ndarray) -> np.ndarray:
+    """The profiles with each missing slot at the row's highest, float64: no slot is taken for idle unseen."""
+    rows = np.asarray(profiles, np.float64)
+    return np.where(np.isnan(rows), _quietly_folded(np.nanmax, rows[:, :, None]), rows)
+
+
+def _quietly_folded(fold: np.ufunc | object, days: np.ndarray) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a slot that no day has
+        return fold(days, axis=1)  # type: ignore[operator]
+
+
+QUANTILE = 0.98
+"""Chosen on bitbrains of July 2013 (docs/usage.md): half of the under-served work for a quarter of the reservation."""
+
+N_WINDOWS_MIN = 20
+"""With fewer windows of a class, those of all classes count."""
+
+N_WINDOWS_MAX = 5_000
+"""Of one end and length, the latest kept."""
+
+_COVERED = 0.75
+
+_SLOT_S = 900
+
+_BESIDE = 2
+
+
+def class_surplus(seen: SlotMaxima, centres: np.ndarray,
+                  quantile: float = QUANTILE) -> tuple[np.ndarray, np.ndarray]:
+    """Surplus by length of observation, its end and hour of the day, >= 0: of each class, float64 (k, 3 * 8 * 24), and
+    of all requests whatever their class, float64 (3 * 8 * 24,).
+
+    seen: earlier requests. A window is one request's observation of a length of SEEN_S until one of N_ENDS times of one
+    day; it belongs to the class that it would be identified as. What it used in the 24 hours after, minus its own
+    maximum within the window, is a surplus; the quantile is taken over all windows of a class and the slots of an hour
+    with half an hour on each side. An hour that no window reaches gets the class's highest, or the whole reservation
+    (1) where no hour is known.
+
+    Refused with ValueError: a quantile that is not between 0 and 1.
+    """
+    if not 0.0 < quantile < 1.0:
+        raise ValueError(f"quantile must be above 0 and below 1, got {quantile!r}")
+    k = len(centres)
+    table = np.full((k + 1, len(SEEN_S), N_ENDS, N_HOURS), np.nan)  # the last row: all requests
+    after = np.full((len(seen), N_SLOTS), np.nan, np.float32)
+    values = np.hstack([seen.highest, after])
+    for i, seen_s in enumerate(SEEN_S):
+        for end in range(N_ENDS):
+            own, profiles, following = _windows(values, seen.n_days, seen_s // _SLOT_S, end * N_SLOTS // N_ENDS)
+            if not len(own):
+                continue
+            labels = nearest_centre(profiles, centres)
+            above = following - own[:, None]
+            n_windows = np.bincount(labels, minlength=k)
+            is_few = np.append(n_windows < N_WINDOWS_MIN, True)
+            table[is_few, i, end] = _by_hour(above, quantile)
+            for c in np.flatnonzero(n_windows >= N_WINDOWS_MIN):
+                table[c, i, end] = _by_hour(above[labels == c], quantile)
+    table = np.maximum(table, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        highest = np.nan_to_num(np.nanmax(table, axis=(2, 3), keepdims=True), nan=1.0)
+    known = np.where(np.isnan(table), highest, table).reshape(k + 1, -1)
+    return known[:k], known[k]
+
+
+def _windows(values: np.ndarray, n_days: int, n_slots: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Own maximum (m,), profile (m, 96) and the next 24 hours by slot of the day (m, 96) of all windows."""
+    owns, profiles, followings = [], [], []
+    n_kept = 0
+    for day in reversed(range(n_days)):
+        last = day * N_SLOTS + end
+        if last < n_slots:
+            break
+        window, following = values[:, last - n_slots:last], values[:, last:last + N_SLOTS]
+        is_used = ((~np.isnan(window)).mean(axis=1) >= _COVERED) & (~np.isnan(following)).any(axis=1)
+        window, following = window[is_used], following[is_used]
+        profile = np.full((len(window), N_SLOTS), np.nan, np.float32)
+        profile[:, np.arange(last - n_slots, last) % N_SLOTS] = window
+        owns.append(np.nanmax(window, axis=1))
+        profiles.append(profile)
+        followings.append(np.roll(following, end, axis=1))
+        n_kept += len(window)
+        if n_kept >= N_WINDOWS_MAX:
+            break
+    if not n_kept:
+        nothing = np.empty((0, N_SLOTS))
+        return np.empty(0), nothing, nothing
+    return np.concatenate(owns), np.concatenate(profiles), np.concatenate(followings)
+
+
+def _by_hour(above: np.ndarray, quantile: float) -> np.ndarray:
+    """The quantile of each hour of the day, float64 (24,), NaN where nothing was seen."""
+    if not len(above):
+        return np.full(N_HOURS, np.nan)
+    width = N_SLOTS // N_HOURS
+    around = np.hstack([above[:, -_BESIDE:], above, above[:, :_BESIDE]])
+    columns = np.arange(N_HOURS)[:, None] * width + np.arange(width + 2 * _BESIDE)
+    values = np.sort(around.T[columns].reshape(N_HOURS, -1), axis=1)  # one sort of all hours; NaN comes last
+    n = (~np.isnan(values)).sum(axis=1)
+    place = np.maximum(n - 1, 0) * quantile
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, np.maximum(n - 1, 0))
+    hours = np.arange(N_HOURS)
+    below, beyond = values[hours, low].astype(np.float64), values[hours, high].astype(np.float64)
+    return np.where(n > 0, below + (beyond - below) * (place - low), np.nan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sojourn.models.workload_class.class_model import ClassModel
-from sojourn.models.workload_class.slot_maxima import SlotMaxima
+from sojourn.models.workload_class.class_model import ClassModel, SlotMaxima
 from sojourn.serving.usage import BY_HOURS, N_SLOTS, SEEN_S
 
 METHODS: Mapping[str, str] = MappingProxyType({

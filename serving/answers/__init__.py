@@ -4,9 +4,7 @@ May import: `bundle` and what lies below it.
 """
 
 from sojourn.serving.answers.attribution import ARRIVAL, Attribution, attribute, background_of
-from sojourn.serving.answers.curve_builder import CurveBuilder
-from sojourn.serving.answers.first_answer import FirstAnswer
-from sojourn.serving.answers.refresher import Refresher
+from sojourn.serving.answers.curve_builder import CurveBuilder, FirstAnswer, Refresher
 
 __all__ = [
     "ARRIVAL",

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.serving import document_fields
+from sojourn.serving import checks as document_fields
 from sojourn.serving.answers.curve_builder import CurveBuilder
 from sojourn.serving.bundle import Schema
-from sojourn.serving.document_fields import N_BACKGROUND_MAX
+from sojourn.serving.checks import N_BACKGROUND_MAX
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import CLOCK_FEATURES, Encoder
 
@@ -59,7 +59,7 @@ class Attribution:
 def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
     """The encoder's features in groups: each number, the row of the lookup table, the arrival time, each key's history.
 
-    >>> from sojourn.serving.inputs.history_definition import HistoryDefinition, HistoryKey
+    >>> from sojourn.serving.inputs.history import HistoryDefinition, HistoryKey
     >>> encoder = Encoder(("cpu_cores",), ("zone",), HistoryDefinition((HistoryKey("zone", ("zone",), "category"),)))
     >>> [(group.name, group.idx) for group in input_groups(encoder)]
     [('cpu_cores', (0,)), ('arrival time', (1, 2)), ('history of zone', (3, 4))]

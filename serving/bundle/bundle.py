@@ -5,24 +5,383 @@ end of the trace, test window included, the lookup table of a model that has one
 requests anew where there is one (plain arrays, never pickle);
 `MANIFEST.json` the sha256 of each.
 Loading runs no code.
+
+Reads the files of a folder that a publisher may replace meanwhile: all of one version, each of bounded size.
+
+The files of a folder that its MANIFEST.json vouches for: names, sizes and hashes are checked before any is used.
+
+Arrays in .npz files, written and read without numpy's loader: no pickle, no code, no more memory than stated.
+
+Strict on purpose: only what is written here is read, plain numbers of one or two axes.
+
+The second model of a bundle, where it has one: what a running request is predicted by anew.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import hashlib
+import io
+import itertools
+import json
+import math
+import os
+import re
+import stat
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
-from sojourn.serving.bundle.array_archive import read_arrays
-from sojourn.serving.bundle.refresh_model import RefreshModel
+import numpy as np
+
+from sojourn.serving import checks as document_fields
 from sojourn.serving.bundle.schema import FORMAT_VERSION, Schema
-from sojourn.serving.bundle.vouched_files import MANIFEST, VouchedFiles, version_of
-from sojourn.serving.checks import folder_path
-from sojourn.serving.errors import BundleError
-from sojourn.serving.inputs import HistoryState
+from sojourn.serving.checks import N_SAMPLES_MAX, folder_path
+from sojourn.serving.errors import BundleError, shown
+from sojourn.serving.inputs import HistoryState, checked_array
+
+_Read = TypeVar("_Read")
+
+_MARK_MAX = 1 << 16
+
+_N_ATTEMPTS, _PAUSE_S = 20, 0.01
+"""How often reading is tried while a publisher replaces the folder, and what is waited in between."""
+
+_PATIENCE_S = 5.0
+"""How long it is tried where a publisher has moved the old folder aside: on a busy machine it may stand still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """How folders of one kind are read. noun: what they are, in errors; mark: the file that vouches for the others.
+
+    error: what is raised where a file is missing, no regular file, too large or not JSON.
+    """
+
+    noun: str
+    mark: str
+    error: type[ValueError]
+
+    def whole(self, root: Path, read: Callable[[Path], _Read]) -> _Read:
+        """What `read` gives of the folder; again where it fails and the folder was replaced or written to meanwhile.
+
+        A publisher renames the old folder away, then a new one into its place, and removes the old. `read` opens
+        the folder once, so no rename can mix two versions; where it is gone, it is waited for.
+        """
+        ends_s = time.monotonic() + _PATIENCE_S
+        for n_attempts in itertools.count(1):
+            before = self._stamp(root)
+            try:
+                return read(root)
+            except self.error:
+                if before is not None and before == self._stamp(root):
+                    raise
+                if n_attempts >= _N_ATTEMPTS and not (time.monotonic() < ends_s and _is_moved_aside(root)):
+                    raise
+            time.sleep(_PAUSE_S)
+        raise AssertionError("counting does not end")
+
+    @contextlib.contextmanager
+    def opened(self, root: Path) -> Iterator[int]:
+        """A descriptor of the folder, so that no rename changes it meanwhile."""
+        try:
+            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+            raise self._unreadable(root / self.mark, error) from error
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def read(self, root: Path, folder: int, name: str, limit: int) -> bytes:
+        """A file's content; folder: the descriptor of the opened root. Links are followed, as mounts use them."""
+        try:
+            # a pipe would wait for its writer
+            with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise self.error(f"{root / name} must be a readable file of the {self.noun}, got something else")
+                if found.st_size > limit:
+                    raise self.error(f"{root / name} must be at most {limit} bytes, got {found.st_size}")
+                return file.read(found.st_size)
+        except OSError as error:
+            raise self._unreadable(root / name, error) from error
+
+    def document(self, content: bytes, name: str) -> dict[str, Any]:
+        """The JSON object that a file holds."""
+        try:
+            document = json.loads(content, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:
+            raise self.error(f"{name} must be JSON, got {error}") from error
+        if not isinstance(document, dict):
+            raise self.error(f"{name} must hold a JSON object, got {type(document).__name__}")
+        return document
+
+    def _stamp(self, root: Path) -> object:
+        """What differs once the folder is another or its mark says something else; None where there is none."""
+        try:
+            with self.opened(root) as folder:
+                found = os.fstat(folder)
+                return found.st_dev, found.st_ino, self.read(root, folder, self.mark, _MARK_MAX)
+        except self.error:
+            return None
+
+    def _unreadable(self, path: Path, error: OSError | ValueError) -> ValueError:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return self.error(f"{path} must be a readable file of the {self.noun}, got {reason}")
+
+
+def _is_moved_aside(root: Path) -> bool:
+    """True where a publisher that cannot exchange folders is between its two renames, or was killed there."""
+    try:
+        return not root.exists() and any(root.parent.glob(f".{glob.escape(root.name)}.old.*"))
+    except (OSError, ValueError):
+        return False
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; readers differ in which of two values of one name they take."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError(f"an object of {len(pairs)} members, but {len(document)} names")
+    return document
+
+
+MANIFEST = "MANIFEST.json"
+
+MANIFEST_N_BYTES_MAX = 1 << 16
+
+_N_DIGITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class VouchedFiles:
+    """How folders of one kind are read. noun: what they are, in errors. format_version: the only one that is read.
+
+    n_bytes_max: name of each file that a folder must hold, beside its manifest -> the largest that it may be.
+    """
+
+    noun: str
+    format_version: int
+    n_bytes_max: Mapping[str, int]
+
+    def read(self, folder: Path) -> dict[str, bytes]:
+        """The files by name, MANIFEST.json among them; all of one version where the folder is replaced meanwhile.
+
+        Raises BundleError naming the file and the reason: missing, too large, wrong hash, wrong version, malformed.
+        """
+        return self._files.whole(folder, self._verified)
+
+    def version(self, folder: Path) -> str:
+        """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
+        return version_of(self.read(folder)[MANIFEST])
+
+    def document(self, content: bytes, name: str) -> dict[str, Any]:
+        """The JSON object that a file holds."""
+        return self._files.document(content, name)
+
+    @property
+    def _files(self) -> FolderFiles:
+        return FolderFiles(self.noun, MANIFEST, BundleError)
+
+    def _verified(self, root: Path) -> dict[str, bytes]:
+        files, names = self._files, list(self.n_bytes_max)
+        with files.opened(root) as folder:
+            contents = {MANIFEST: files.read(root, folder, MANIFEST, MANIFEST_N_BYTES_MAX)}
+            document = files.document(contents[MANIFEST], MANIFEST)
+            version, hashes = document.get("format_version"), document.get("sha256")
+            if version != self.format_version:
+                raise BundleError(f"{MANIFEST}: format_version must be {self.format_version}, got {shown(version)}; "
+                                  f"make the {self.noun} anew")
+            if not isinstance(hashes, dict) or sorted(hashes) != sorted(names):
+                raise BundleError(f"{MANIFEST}: sha256 must name exactly {', '.join(names)}")
+            for name in names:
+                expected = hashes[name]
+                if not isinstance(expected, str) or len(expected) != _N_DIGITS:
+                    raise BundleError(f"{MANIFEST}: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
+                contents[name] = files.read(root, folder, name, self.n_bytes_max[name])
+                found = hashlib.sha256(contents[name]).hexdigest()
+                if found != expected:
+                    raise BundleError(f"{name}: sha256 must be {expected} ({MANIFEST}), got {found}")
+        return contents
+
+
+def manifest_of(contents: Mapping[str, bytes], format_version: int) -> bytes:
+    """The MANIFEST.json that vouches for these files, by name."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    return (json.dumps({"format_version": format_version, "sha256": hashes}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def version_of(manifest: bytes) -> str:
+    """The version that a MANIFEST.json stands for: the first 12 hex digits of its sha256."""
+    return hashlib.sha256(manifest).hexdigest()[:12]
+
+
+N_ARRAY_BYTES_MAX = 1 << 30
+"""Arrays take no more bytes in all."""
+
+N_BYTES_FREE, EXPANSION_MAX = 4 << 20, 20
+"""Nor more than N_BYTES_FREE + EXPANSION_MAX x the archive, so that no small file fills memory."""
+
+_N_ENTRIES_MAX = 1_000
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+
+_N_CHUNK = 1 << 18
+
+_ENTRY = b"PK\x01\x02"
+
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError,
+               OverflowError)
+"""What zipfile raises of a damaged archive, besides ValueError."""
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+_MAGIC = b"\x93NUMPY\x01\x00"
+
+_HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
+
+_DTYPES: dict[bytes, np.dtype[Any]] = {b"<f8": np.dtype("<f8"), b"<i8": np.dtype("<i8"), b"|u1": np.dtype("u1")}
+
+
+def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray], *, is_compressed: bool = True) -> None:
+    """Write an .npz file without clock times, so that equal arrays give equal bytes."""
+    method = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name in sorted(arrays):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(arrays[name]), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EARLIEST), content.getbuffer(), method)
+
+
+def read_arrays(content: bytes, n_bytes_max: int = N_ARRAY_BYTES_MAX) -> dict[str, np.ndarray]:
+    """The arrays of an archive by name, float64, int64 or uint8, read-only; ValueError where it is another.
+
+    Memory follows what is found, and ends one byte after what the archive says, which the limit bounds.
+    n_bytes_max: arrays take no more in all.
+    """
+    limit = min(n_bytes_max, N_BYTES_FREE + EXPANSION_MAX * len(content))
+    n_entries = content.count(_ENTRY)  # before zipfile makes an object of each; data may hold the mark by chance
+    if n_entries > 2 * _N_ENTRIES_MAX:
+        raise ValueError(f"{n_entries} entries, more than {_N_ENTRIES_MAX}")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _arrays(archive, limit)
+    except _ZIP_ERRORS as error:
+        raise ValueError(f"an archive that cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _arrays(archive: zipfile.ZipFile, limit: int) -> dict[str, np.ndarray]:
+    entries = archive.infolist()
+    if len(entries) > _N_ENTRIES_MAX:
+        raise ValueError(f"{len(entries)} entries, more than {_N_ENTRIES_MAX}")
+    n_bytes = sum(entry.file_size for entry in entries)
+    if n_bytes > limit:
+        raise ValueError(f"arrays of {n_bytes} bytes, more than {limit}")
+    arrays: dict[str, np.ndarray] = {}
+    for entry in entries:
+        name = entry.filename.removesuffix(".npy")
+        if name in arrays:
+            raise ValueError(f"array {shown(name)} twice")
+        if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
+            raise ValueError(f"array {shown(name)}, which is encrypted or compressed otherwise than by deflate")
+        arrays[name] = _array(_content(archive, entry, name), name)
+    return arrays
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytearray:
+    """What an entry holds, of the size that the archive says; ValueError once it turns out longer or shorter.
+
+    `ZipFile.read` would inflate an entry whole before it cuts it to that size.
+    """
+    size = entry.file_size
+    entry.file_size = 1 << 62  # the stream would end there: it is to end with its data, or by us one byte too late
+    found = bytearray()
+    with archive.open(entry) as stream:
+        while chunk := stream.read(min(_N_CHUNK, size + 1 - len(found))):
+            found += chunk
+    if len(found) != size:
+        least = "at least " if len(found) > size else ""
+        raise ValueError(f"array {shown(name)} of {least}{len(found)} bytes, where the archive says {size}")
+    return found
+
+
+def _array(content: bytearray, name: str) -> np.ndarray:
+    start = len(_MAGIC) + 2
+    size = int.from_bytes(content[len(_MAGIC):start], "little")
+    found = _HEADER.fullmatch(content[start:start + size])
+    if not content.startswith(_MAGIC) or found is None or bytes(found[1]) not in _DTYPES:
+        raise ValueError(f"array {shown(name)}, which is not of plain numbers (f8, i8, u1) in one or two axes")
+    shape = tuple(int(length) for length in found.groups()[1:] if length)
+    dtype = _DTYPES[bytes(found[1])]
+    if len(content) - start - size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"array {shown(name)} of shape {shape} in {len(content) - start - size} bytes")
+    array = np.frombuffer(content, dtype, offset=start + size).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+REFRESH_ARRAY = "refresh:model"
+"""In history.npz: the model's ONNX file, uint8."""
+
+_SHARED = ("format_version", "numbers", "names", "phase_s", "history")
+"""What of the bundle's schema holds for both models: how a request is encoded."""
+
+_AGE_MAX_S = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshModel:
+    """schema: of this model; it encodes a request as the bundle's own does, but for the row of a lookup table.
+
+    model: its ONNX file. ages_s: at which a request is worth predicting anew, whole seconds, rising; the curve counts
+    from the first of them on.
+    """
+
+    schema: Schema
+    model: bytes
+    ages_s: tuple[int, ...]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> RefreshModel | None:
+        """Of schema.json's content and the arrays of history.npz; None where the bundle has none. BundleError where
+        it is not what `write_bundle` writes."""
+        found = document.get("refresh")
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise BundleError(f"schema.json: refresh must be an object, got {shown(found)}")
+        try:
+            ages_s = _ages(found["ages_s"])
+            model = checked_array(arrays, REFRESH_ARRAY, np.uint8)
+            if model.ndim != 1:
+                raise ValueError(f"{REFRESH_ARRAY} must have one dimension, got {model.ndim}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise BundleError(f"schema.json: refresh must be complete, got {type(error).__name__}: {error}") from error
+        own = {name: value for name, value in found.items() if name not in (*_SHARED, "lookup")}
+        schema = Schema.from_document({**own, **{name: document[name] for name in _SHARED}})
+        return cls(schema, model.tobytes(), ages_s)
+
+
+def _ages(value: Any) -> tuple[int, ...]:
+    ages_s = tuple(document_fields.sequence(value, "ages_s", N_SAMPLES_MAX))
+    is_whole = all(type(age_s) is int and 0 < age_s <= _AGE_MAX_S for age_s in ages_s)
+    if not ages_s or not is_whole or list(ages_s) != sorted(set(ages_s)):
+        raise ValueError(f"ages_s must be whole seconds above 0 that rise, got {shown(list(ages_s))}")
+    return ages_s
+
 
 N_BYTES_MAX = {"model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
 """The files beside the manifest, and the largest that each may be."""
+
 FILES = tuple(N_BYTES_MAX)
+
 _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 
 

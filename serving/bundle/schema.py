@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving import document_fields
+from sojourn.serving import checks as document_fields
+from sojourn.serving.checks import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.curves import KINDS, CurveKind, LookupTable, ModelNumbers
-from sojourn.serving.document_fields import N_COLUMNS_MAX, N_INTERVALS_MAX, N_SAMPLES_MAX
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forest import LARGEST, AgeFeatures
 from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup, counts_unix_s

@@ -11,6 +11,8 @@ from sojourn.serving.curves.curve import (
     PointCurve,
     checked_seconds,
     checked_share,
+    curve_steps,
+    recalibrated,
 )
 from sojourn.serving.curves.curve_arrays import (
     CurveArrays,
@@ -22,12 +24,20 @@ from sojourn.serving.curves.curve_arrays import (
     remaining_at,
     survival_at,
 )
-from sojourn.serving.curves.curve_kind import Curve, CurveKind, Shared, held_totals
+from sojourn.serving.curves.curve_kind import Curve, CurveKind, ModelNumbers, Shared, held_totals
 from sojourn.serving.curves.curve_kinds import KIND_OF_CODE, KINDS, kind_of
 from sojourn.serving.curves.formulas import (
+    AGE_STARTS_S,
+    BAND_STARTS,
     CLASS_BOUNDS_S,
+    HALF_S,
     LONGEST_S,
+    N_AGES,
+    N_BANDS,
+    LookupTable,
     fill_hazard,
+    fill_limit_axis,
+    fill_recalibrated,
     hazard_remaining,
     interval_hazard,
     lifetime_class,
@@ -38,12 +48,7 @@ from sojourn.serving.curves.formulas import (
     residual_quantile,
     score_seconds,
 )
-from sojourn.serving.curves.limit_axis import HALF_S, fill_limit_axis
-from sojourn.serving.curves.lookup_table import LookupTable
-from sojourn.serving.curves.model_numbers import ModelNumbers
 from sojourn.serving.curves.packed_model import PackedModel, n_asked
-from sojourn.serving.curves.recalibrated_curve import curve_steps, recalibrated
-from sojourn.serving.curves.recalibrated_hazards import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS, fill_recalibrated
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 
 __all__ = [

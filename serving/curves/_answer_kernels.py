@@ -16,12 +16,14 @@ from sojourn.serving.curves.formulas import (
     N_HAZARD,
     RATES,
     fill_hazard,
+    fill_limit_axis,
     hazard_remaining,
     interval_hazard,
     mean_seconds,
+    mixed_hazard,
+    table_row,
+    unread_intervals,
 )
-from sojourn.serving.curves.limit_axis import fill_limit_axis, unread_intervals
-from sojourn.serving.curves.lookup_table import mixed_hazard, table_row
 from sojourn.serving.curves.packed_model import (
     AGE_ROWS,
     ASKED_NUMBERS,

@@ -32,14 +32,14 @@ from sojourn.serving.curves.formulas import (
     N_HAZARD,
     RATES,
     fill_hazard,
+    fill_limit_axis,
+    fill_recalibrated,
     interval_hazard,
     mean_seconds,
+    mixed_hazard,
     once_remaining,
     outlived_total,
 )
-from sojourn.serving.curves.limit_axis import fill_limit_axis
-from sojourn.serving.curves.lookup_table import mixed_hazard
-from sojourn.serving.curves.recalibrated_hazards import fill_recalibrated
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128

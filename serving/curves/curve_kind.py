@@ -2,21 +2,25 @@
 
 A bundle says its kind; nothing else asks which one it is. CONTRIBUTING.md, "Add a kind of score", lists what a new one
 needs.
+
+The numbers of one model that say what its forest's raw scores mean; each kind of score reads its own of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from string import Template
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
-from sojourn.serving.curves.model_numbers import ModelNumbers
-from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
+from sojourn.serving.curves.formulas import LookupTable
+from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest, MaskWalk
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
+
 CNumber: TypeAlias = float | int | Sequence[float]
 """A constant, the size of an array, or an array of doubles."""
 
@@ -178,3 +182,31 @@ def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: 
     totals_s = changes_s + np.maximum(kind.held_seconds(curve, shared, kernels), 1.0)
     np.maximum(totals_s[:-1], changes_s[1:], out=totals_s[:-1])
     return totals_s
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNumbers:
+    """As schema.json holds them; times in seconds.
+
+    edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
+    tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
+    residuals: quantile grid of log10 validation residuals of a point model.
+    shares: (K + 1,) of a request's limit, of a model with that clock (`limit_axis`): of J + K offsets the last K are
+        theirs. limit_place: of the limit among the encoder's features.
+    age_features: what a hazard model sets against the age; empty for others. lookup: the hazards that it reads by the
+        request's history keys, or None.
+
+    >>> ModelNumbers(residuals=(-0.1, 0.1)).smearing
+    1.0
+    """
+
+    edges: tuple[float, ...] = ()
+    offsets: tuple[float, ...] = ()
+    grid: tuple[float, ...] = ()
+    tail_s: float = 1.0
+    smearing: float = 1.0
+    residuals: tuple[float, ...] = ()
+    age_features: AgeFeatures = NO_AGE_FEATURES
+    shares: tuple[float, ...] = ()
+    limit_place: int = -1
+    lookup: LookupTable | None = None

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sojourn.serving.curves.curve_kind import CurveKind
-from sojourn.serving.curves.hazard_kind import HazardKind
-from sojourn.serving.curves.limit_kind import LimitKind
-from sojourn.serving.curves.once_kind import OnceKind
-from sojourn.serving.curves.uptime_kind import UptimeKind
+from sojourn.serving.curves.hazard_kind import HazardKind, LimitKind
+from sojourn.serving.curves.uptime_kind import OnceKind, UptimeKind
 
 KINDS: Mapping[str, CurveKind] = MappingProxyType({
     "hazard": HazardKind(),

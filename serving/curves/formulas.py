@@ -1,6 +1,15 @@
 """The formulas of lifetime curves, from raw scores to seconds, for plain Python and compiled code alike.
 
 Times are seconds; larger = longer-lived.
+
+The second clock of a hazard curve: intervals of the age up to half of a request's limit, then of the share of it.
+
+Requests with a limit (a batch job's requested time) end at it and just after it, at an age that is each request's own;
+intervals of the age alone spread such an end over hours. Plain Python and compiled code alike. Times are seconds.
+
+Interval hazards by row of a lookup table, and how much the forest's own count beside them.
+
+Hazards of intervals times factors, by the age and by the hazard outlived; for plain Python and compiled code.
 """
 
 from __future__ import annotations
@@ -8,26 +17,35 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import expm1
 from typing import Any
 
 import numpy as np
 
+from sojourn.serving.errors import BundleError
+from sojourn.serving.inputs import has_limit
 from sojourn.serving.jitable import register_jitable
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no
 such bound: where a quantile is three years, more than its share may live on."""
+
 LEAST_HAZARD = 1e-12
 """An interval's cumulative hazard is taken to be at least this, so that every rate has an inverse."""
+
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 """Upper bounds of the lifetime classes 1-3; longer is class 4 (LAVA, section 4.3)."""
+
 LONG_SCORE = 7.976
 """About log10(LONGEST_S)."""
+
 _LARGEST_SCORE = 300.0
 """10 to its power is still a float."""
+
 RATES, CUMULATIVE, AFTER, GAPS = range(4)
 """Rows of a hazard curve's numbers, each of shape (J + 1,); see `fill_hazard`."""
+
 N_HAZARD = GAPS + 1
 
 
@@ -214,3 +232,182 @@ def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: f
     residual = residual_quantile(residuals, 1.0 - alive * (1.0 - q))
     total_s = 10.0**min(score + residual, _LARGEST_SCORE)  # three years bound what is left of it, not the total
     return min(max(total_s - uptime_s, 0.0), LONGEST_S)
+
+
+HALF_S = 0.5
+"""Edges lie half a second below a share of the limit: a request that ends in the second of its limit ends after the
+edge."""
+
+WIDTH_MIN_S = 1e-3
+
+
+@register_jitable
+def unread_intervals(edges: Sequence[float], shares: Sequence[float], limit_s: float) -> tuple[int, int]:
+    """Of the model's intervals, those that `fill_limit_axis` does not read for this limit: the first one's number and
+    how many. They stand side by side: of the age, beyond half of the limit; without a limit, all those of its share.
+
+    >>> unread_intervals([0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], 110.0)
+    (2, 1)
+    >>> unread_intervals([0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], float("nan"))
+    (3, 2)
+    """
+    n_ages = len(edges) - 1
+    if not has_limit(limit_s):
+        return n_ages, len(shares) - 1
+    switch_s = shares[0] * limit_s - HALF_S
+    first = 0
+    while first < n_ages and switch_s - edges[first] >= WIDTH_MIN_S:
+        first += 1
+    return first, n_ages - first
+
+
+@register_jitable
+def fill_limit_axis(hazards: Any, edges: Sequence[float], shares: Sequence[float], limit_s: float, tail_s: float,
+                    own_edges: Any, own_hazards: Any) -> int:
+    """Write a request's own edges (J + K + 1,) and its cumulative hazards between them (J + K,); returns how many of
+    these are of the age: the first ones. Of a request with a limit those of the share follow.
+
+    hazards: (J + K,), of J whole intervals of the age between edges (J + 1,), s, and of K intervals of the share of the
+    limit between shares (K + 1,), rising. The age's interval in which half of the limit lies (shares[0]) is cut there;
+    where that is beyond the last edge, the last one is stretched, at its own rate. What is left over, of a request
+    without a limit K intervals, lies beyond the last edge and has the tail's rate.
+
+    >>> own_edges, own_hazards = [0.0] * 6, [0.0] * 5
+    >>> fill_limit_axis([0.1, 0.2, 0.4, 1.0, 2.0], [0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], 110.0, 500.0,
+    ...                 own_edges, own_hazards)
+    2
+    >>> own_edges, [round(hazard, 3) for hazard in own_hazards]
+    ([0.0, 10.0, 54.5, 109.5, 219.5, 719.5], [0.1, 0.099, 1.0, 2.0, 1.0])
+    """
+    n_ages, n_shares = len(edges) - 1, len(shares) - 1
+    n = n_of_age = 0
+    own_edges[0] = edges[0]
+    if has_limit(limit_s):
+        switch_s = shares[0] * limit_s - HALF_S
+        for idx in range(n_ages):
+            lower_s, upper_s = edges[idx], edges[idx + 1]
+            if switch_s - lower_s < WIDTH_MIN_S:
+                break
+            end_s = switch_s if switch_s < upper_s or idx == n_ages - 1 else upper_s
+            own_hazards[n] = hazards[idx] * ((end_s - lower_s) / (upper_s - lower_s))
+            own_edges[n + 1] = end_s
+            n += 1
+        n_of_age = n
+        for idx in range(n_shares):
+            own_hazards[n] = hazards[n_ages + idx]
+            own_edges[n + 1] = shares[idx + 1] * limit_s - HALF_S
+            n += 1
+    else:
+        for idx in range(n_ages):
+            own_hazards[idx] = hazards[idx]
+            own_edges[idx + 1] = edges[idx + 1]
+        n = n_of_age = n_ages
+    while n < n_ages + n_shares:
+        own_hazards[n] = 1.0
+        own_edges[n + 1] = own_edges[n] + tail_s
+        n += 1
+    return n_of_age
+
+
+HAZARD_MAX = 1_000.0
+"""No interval has a larger cumulative hazard: nobody outlives one of 1,000 in doubles."""
+
+
+@register_jitable
+def table_row(value: float, n_rows: int) -> int:
+    """The row that a feature names; 0, that of all requests, where it names none.
+
+    >>> [table_row(value, 3) for value in (2.0, 3.0, -1.0, float("nan"))]
+    [2, 0, 0, 0]
+    """
+    if 0.0 <= value < n_rows:
+        return int(value)
+    return 0
+
+
+@register_jitable
+def mixed_hazard(hazard: float, weight: float, known: float) -> float:
+    """An interval's hazard, weight of it from the forest and the rest from the table; at 0 and 1 one of them exactly.
+
+    >>> mixed_hazard(0.2, 0.0, 0.7), mixed_hazard(0.2, 1.0, 0.7), mixed_hazard(0.2, 0.5, 0.4)
+    (0.7, 0.2, 0.30000000000000004)
+    """
+    return weight * hazard + (1.0 - weight) * known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookupTable:
+    """hazards: float64 (R, J), cumulative hazard of each interval, row 0 of all requests. weights: (J,), in [0, 1], of
+    the forest's own hazard; the rest is the table's. place: of the row among the encoder's features.
+    """
+
+    hazards: np.ndarray
+    weights: tuple[float, ...]
+    place: int
+
+    @classmethod
+    def of(cls, hazards: np.ndarray, n_rows: int, weights: tuple[float, ...], place: int) -> LookupTable:
+        """From hazards row by row, float64 (R x J,), J as many as the weights; BundleError for others, and for what is
+        no hazard or weight."""
+        n = n_rows * len(weights)
+        if hazards.dtype != np.float64 or hazards.shape != (n,):
+            raise BundleError(f"history.npz: lookup:hazards must be {n} doubles, {len(weights)} for each of {n_rows} "
+                              f"rows, got {hazards.dtype} of shape {hazards.shape}")
+        if not ((hazards >= 0.0) & (hazards <= HAZARD_MAX)).all():
+            raise BundleError(f"history.npz: lookup:hazards must be within 0 and {HAZARD_MAX:g}, got others")
+        if not weights or not all(0.0 <= weight <= 1.0 for weight in weights):
+            raise BundleError("schema.json: lookup's weights must be within 0 and 1, one for each interval")
+        return cls(hazards.reshape(n_rows, len(weights)), weights, place)
+
+    def row(self, features: Sequence[float]) -> np.ndarray:
+        """The hazards that an encoded request reads, float64 (J,)."""
+        own: np.ndarray = self.hazards[table_row(features[self.place], len(self.hazards))]
+        return own
+
+    def mixed(self, hazards: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """The hazards of n requests, float64 (n, J), from the forest's own and encoded features (n, n_features)."""
+        asked = features[:, self.place]
+        rows = np.where((asked >= 0.0) & (asked < len(self.hazards)), asked, 0.0).astype(np.int64)
+        weights = np.array(self.weights)
+        mixed: np.ndarray = weights * hazards + (1.0 - weights) * self.hazards[rows]
+        return mixed
+
+
+AGE_STARTS_S = (0.0, 600.0, 3_600.0, 21_600.0)
+"""Where each bucket of the age begins, s: the ages at which calibration is measured. An interval is of the bucket in
+which it begins."""
+
+BAND_STARTS = (0.0, 0.1, 0.3, 0.7, 1.2, 2.0, 3.0)
+"""Where each band of the cumulative hazard outlived since the bucket began starts; of a right model 9.5, 16, 24, 20,
+17, 9 and 5 % of the requests end in them."""
+
+N_AGES, N_BANDS = len(AGE_STARTS_S), len(BAND_STARTS)
+
+
+@register_jitable
+def fill_recalibrated(edges: Sequence[float], rates: Sequence[float], factors: Any, hazards: Any) -> None:
+    """Write the recalibrated cumulative hazard of each interval (J,).
+
+    edges: (J + 1,) s. rates: (J,) or more, hazard per second. factors: (N_AGES, N_BANDS).
+
+    >>> factors, hazards = [[1.0] * 7, [3.0] * 7, [1.0] * 7, [1.0] * 7], [0.0, 0.0]
+    >>> factors[0][1] = 2.0
+    >>> fill_recalibrated([0.0, 600.0, 3600.0], [0.2 / 600.0, 0.1 / 3000.0], factors, hazards)
+    >>> [round(hazard, 6) for hazard in hazards]  # 0.1 x 1 + 0.1 x 2, then 0.1 x 3
+    [0.3, 0.3]
+    """
+    age = band = 0
+    outlived = 0.0
+    for idx in range(len(edges) - 1):
+        while age < N_AGES - 1 and edges[idx] >= AGE_STARTS_S[age + 1]:
+            age += 1
+            band = 0
+            outlived = 0.0
+        until = outlived + rates[idx] * (edges[idx + 1] - edges[idx])
+        total = 0.0
+        while band < N_BANDS - 1 and BAND_STARTS[band + 1] < until:
+            total += factors[age][band] * (BAND_STARTS[band + 1] - outlived)
+            outlived = BAND_STARTS[band + 1]
+            band += 1
+        hazards[idx] = total + factors[age][band] * (until - outlived)
+        outlived = until

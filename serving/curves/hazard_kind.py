@@ -1,4 +1,7 @@
-"""Scores that are log-odds of the hazard in each interval of the age: curves of constant hazards, in closed form."""
+"""Scores that are log-odds of the hazard in each interval of the age: curves of constant hazards, in closed form.
+
+Hazards on two clocks: intervals of the age, then of the share of the request's limit; see `limit_axis`.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.curve import HazardCurve
-from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, N_INTERVAL
-from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, Shared
-from sojourn.serving.curves.formulas import AFTER, CUMULATIVE, GAPS, LEAST_HAZARD, N_HAZARD, RATES, interval_hazard
-from sojourn.serving.curves.lookup_table import mixed_hazard
-from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.curve import HazardCurve, LimitCurve
+from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, LIMITED, N_INTERVAL
+from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, ModelNumbers, Shared, place_totals
+from sojourn.serving.curves.formulas import (
+    AFTER,
+    CUMULATIVE,
+    GAPS,
+    HALF_S,
+    LEAST_HAZARD,
+    N_HAZARD,
+    RATES,
+    WIDTH_MIN_S,
+    fill_limit_axis,
+    hazard_numbers,
+    interval_hazard,
+    mixed_hazard,
+)
 from sojourn.serving.curves.packed_model import (
     AGE_ROWS,
     EDGES,
     KNOWN,
     LOOKUP,
     OFFSETS,
+    SHARES,
     SOURCES,
     TURN_STARTS,
     TURNS,
@@ -27,6 +42,7 @@ from sojourn.serving.curves.packed_model import (
 )
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
+from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S
 
 _WIDTH_MIN_S = 1e-3
 """Intervals are no shorter, so that no rate overflows."""
@@ -176,3 +192,116 @@ def _rows_of(curve: HazardCurve) -> np.ndarray:
     """What `fill_hazard` wrote, float64 (4, J + 1)."""
     n = len(curve.edges)
     return curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
+
+
+_SHARE_STEP_MIN = 1e-4
+"""Shares lie further apart, so that no interval is shorter than some milliseconds."""
+
+
+class LimitKind(HazardKind):
+    """See `CurveKind`. What varies is the number of the interval: of the age first, then of the share of the limit."""
+
+    name = "hazard-limit"
+    code = LIMITED
+    curve_type = LimitCurve
+
+    def check(self, model: ModelNumbers) -> None:
+        n_shares = len(model.shares) - 1
+        if n_shares < 1 or model.shares[0] <= 0.0 or (np.diff(model.shares) < _SHARE_STEP_MIN).any():
+            raise BundleError(f"schema.json: shares must be two or more, rising from above 0 by {_SHARE_STEP_MIN:g} or "
+                              f"more, got {len(model.shares)}")
+        if model.limit_place < 0:
+            raise BundleError("schema.json: numbers must have the limit that shares are of, got none")
+        self._check_axis(model, len(model.edges) - 1 + n_shares)
+
+    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+        edges, shares, sampled, tail_s = model.edges, model.shares, model.grid, model.tail_s
+        axis, n = (*edges, *shares), len(model.offsets) + 1
+        at_rate, at_gap, at_after, at_edges = RATES * n, GAPS * n, AFTER * n, N_HAZARD * n
+        edge_array, share_array, offset_array = np.array(edges), np.array(shares), np.array(model.offsets)
+        lookup, place = model.lookup, model.limit_place
+        weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
+        nothing = np.empty(0)
+
+        def of_numbers(numbers: np.ndarray) -> LimitCurve:
+            """Of what `fill_hazard` wrote, 4 (J + K + 1) numbers, and the request's own edges."""
+            number = numbers.item
+            own = tuple(numbers[at_edges:at_edges + n].tolist())
+            steps: list[Any] = [None] * (n + 1)
+            steps[1] = (own[1], number(at_rate), number(at_gap), number(at_after))
+            return LimitCurve(own, (*own, math.inf), sampled, numbers, steps, axis)
+
+        def of_scores(scores: np.ndarray, features: Sequence[float]) -> LimitCurve:
+            known = nothing if lookup is None else lookup.row(features)
+            if kernels is not None:
+                return of_numbers(kernels.limit_numbers(scores, offset_array, weight_array, known, edge_array,
+                                                        share_array, features[place], tail_s))
+            hazards = [interval_hazard(score, offset)
+                       for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
+            if lookup is not None:
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, known.tolist(), strict=True)]
+            own_edges, own_hazards = [0.0] * n, [0.0] * (n - 1)
+            fill_limit_axis(hazards, edges, shares, features[place], tail_s, own_edges, own_hazards)
+            return of_numbers(np.concatenate([hazard_numbers(own_hazards, own_edges, tail_s), own_edges]))
+
+        return Made(of_numbers, of_scores)
+
+    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
+        from sojourn.serving.curves import _answer_kernels
+
+        way = super().first_way(model, walk)
+        floats = {**way.floats, EDGES: np.array(model.edges), SHARES: np.array(model.shares)}
+        return way._replace(answer=_answer_kernels.limit_answer, rows=_answer_kernels.limit_remaining_rows,
+                            n_numbers=(N_HAZARD + 1) * (len(model.offsets) + 1), floats=floats)
+
+    def shared_of(self, curve: LimitCurve) -> tuple[Sequence[float], Sequence[float]]:  # type: ignore[override]
+        return curve.axis, curve.grid
+
+    def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
+        changes = np.unique(np.append(0.0, second))
+        return Shared(np.array(first), changes, np.zeros(len(changes), np.int64), np.empty(0))
+
+    def held_seconds(self, curve: LimitCurve, shared: Shared, kernels: Any) -> np.ndarray:  # type: ignore[override]
+        return np.array(list(map(curve.remaining, shared.changes.tolist())))
+
+    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
+              curve: LimitCurve, shared: Shared, now_s: float) -> None:  # type: ignore[override]
+        place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
+
+    def packed(self, curve: LimitCurve, kernels: Any) -> np.ndarray:  # type: ignore[override]
+        """The request's own edges, then interval by interval."""
+        n = len(curve.edges)
+        rows = curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
+        steps = np.empty((n, N_INTERVAL))
+        for at, row in ((AT_RATE, RATES), (AT_GAP, GAPS), (AT_AFTER, AFTER), (AT_CUMULATIVE, CUMULATIVE)):
+            steps[:, at] = rows[row]
+        return np.concatenate([curve.edges, steps.ravel()])
+
+    def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
+                       uptimes_s: np.ndarray) -> np.ndarray:
+        n = int(np.isfinite(bounds).sum()) - 1  # the axis has one more, and infinity follows
+        edges = numbers[slots, :n]
+        idx = (edges <= uptimes_s[:, None]).sum(axis=1) - 1
+        uppers_s = np.column_stack([edges, np.full(len(slots), math.inf)])[np.arange(len(slots)), idx + 1]
+        own = n + N_INTERVAL * idx
+        exponents = (uptimes_s - uppers_s) * numbers[slots, own + AT_RATE]
+        growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
+        return np.rint(numbers[slots, own + AT_AFTER] + growth * numbers[slots, own + AT_GAP])
+
+    def c_code(self) -> CCode:
+        from sojourn.serving.curves import _c_curves
+
+        return CCode("A constant hazard rate in each interval of the uptime, and from half of the request's limit on "
+                     "in each interval of the share of the limit; answers in closed form.",
+                     "log-odds of the interval's hazard over the pooled one",
+                     "intervals, of the uptime and of the share of the limit", ", then the interval, from 0",
+                     *_c_curves.LIMIT_CODE)
+
+    def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
+        return {**super().c_numbers(model, grid), "SHARES": model.shares, "N_AGES": len(model.edges) - 1,
+                "LIMIT_PLACE": model.limit_place, "LIMIT_MIN_S": LIMIT_MIN_S, "LIMIT_MAX_S": LIMIT_MAX_S,
+                "HALF_S": HALF_S, "WIDTH_MIN_S": WIDTH_MIN_S}
+
+    def logged(self, n_grid: int) -> np.ndarray:
+        """The rates, then the upper edges."""
+        return np.concatenate([np.arange(n_grid), N_HAZARD * (n_grid + 1) + 1 + np.arange(n_grid)])

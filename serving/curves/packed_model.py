@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.serving.curves.curve_kind import FirstWay
-from sojourn.serving.curves.model_numbers import ModelNumbers
+from sojourn.serving.curves.curve_kind import FirstWay, ModelNumbers
 from sojourn.serving.forest import AgeBins, LeafMasks
 from sojourn.serving.inputs import Encoder
 from sojourn.serving.jitable import register_jitable

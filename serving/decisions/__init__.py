@@ -12,9 +12,8 @@ from sojourn.serving.decisions.log_reader import (
     SessionLog,
     read_log,
 )
-from sojourn.serving.decisions.log_settings import LogSettings
-from sojourn.serving.decisions.recorder import Recorder
-from sojourn.serving.decisions.shadow import Shadow, ShadowDifferences
+from sojourn.serving.decisions.log_rows import LogSettings
+from sojourn.serving.decisions.recorder import Recorder, Shadow, ShadowDifferences
 
 __all__ = [
     "LOSS_WORDS", "DecisionBlock", "DecisionLog", "LogSettings", "LoggedModel", "Loss", "Recorder", "SessionLog",

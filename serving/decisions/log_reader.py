@@ -14,20 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.decisions.log_files import log_files
-from sojourn.serving.decisions.log_frames import (
+from sojourn.serving.decisions.log_rows import (
+    DECISION_WHOLE,
     DECISIONS,
+    END_WHOLE,
     ENDS,
     LOSSES,
+    LOST_COUNTS,
     MODEL,
     SESSION,
+    SHADOW_WHOLE,
     SHADOWS,
+    WITHDRAWAL_WHOLE,
     WITHDRAWALS,
     Frame,
     Skipped,
     frames_of,
+    log_files,
 )
-from sojourn.serving.decisions.log_rows import DECISION_WHOLE, END_WHOLE, LOST_COUNTS, SHADOW_WHOLE, WITHDRAWAL_WHOLE
 from sojourn.serving.inputs import counts_unix_s
 
 _LISTS = ("edges", "shares", "grid", "residuals", "thresholds")

@@ -2,19 +2,21 @@
 
 `filter` and `prioritize` take and give the types of `k8s.io/kube-scheduler/extender/v1`, which have no JSON tags: their
 fields go by their Go names, and Go's decoder ignores the case.
+
+Who works: one at a time; whoever works for long lets those who wait go first now and then.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sojourn.serving.extender.drains import Drains
-from sojourn.serving.extender.nodes import Nodes
+from sojourn.serving.extender.nodes import Drains, Nodes
 from sojourn.serving.pods import (
     listed_items,
     node_name,
@@ -26,11 +28,15 @@ from sojourn.serving.pods import (
 )
 
 _N_REASONS = 20
+
 _N_AT_ONCE = 64
 """Pods of a list that are taken in before others may go first: some 10 ms."""
+
 N_NODES_MAX = 100_000
 """Nodes of one call; kube-scheduler's own limits are below it."""
+
 _Element = TypeVar("_Element")
+
 REPORTS = frozenset({"/placed", "/ended", "/running"})
 """Calls that may be long, and pause: not to be mixed with one another."""
 
@@ -201,3 +207,28 @@ def _start_order(pod: Any) -> float:
     except ValueError:
         started_s = None
     return math.inf if started_s is None else float(started_s)
+
+
+class Turns:
+    """A lock, to be used with `with`, whose holder can let another one go first.
+
+    >>> turns = Turns()
+    >>> with turns:
+    ...     turns.pass_on()  # nobody waits
+    """
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()  # held by whoever is next
+        self._work = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._next:
+            self._work.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._work.release()
+
+    def pass_on(self) -> None:
+        """Let one who waits work first; called by the holder. A plain lock would mostly come back to its holder."""
+        self.__exit__()
+        self.__enter__()

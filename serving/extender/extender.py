@@ -21,14 +21,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
-from sojourn.serving.extender.connections import Limits
-from sojourn.serving.extender.drains import DEFAULT_ANNOTATION, Drains
-from sojourn.serving.extender.json_server import JsonServer
-from sojourn.serving.extender.nodes import Nodes
-from sojourn.serving.extender.pod_requests import PodRequests
-from sojourn.serving.extender.request_head import JSON_TYPE
-from sojourn.serving.extender.turns import Turns
+from sojourn.serving.extender.calls import REPORTS, ExtenderCalls, Turns
+from sojourn.serving.extender.http import JSON_TYPE, JsonServer, Limits
+from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
 from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics

@@ -1,4 +1,11 @@
-"""Nodes by their pods: when each will be empty, and what a further pod would add to that (NILAS' temporal cost)."""
+"""Nodes by their pods: when each will be empty, and what a further pod would add to that (NILAS' temporal cost).
+
+Nodes that are to be drained by a deadline, as their annotation says.
+
+From a pod to the request columns that a bundle reads.
+
+From pods to requests, in the columns of the version that is served now.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +19,33 @@ from typing import Any, Protocol
 import numpy as np
 
 from sojourn.serving import pods
-from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.inputs import Encoder
 from sojourn.serving.live import N_RUNNING_MAX
+from sojourn.serving.pods import (
+    POD_NAMES,
+    POD_SIZES,
+    field,
+    listed_items,
+    mapping,
+    node_name,
+    pod_resource,
+    quantity,
+    short_text,
+    shown_field,
+    unix_s,
+)
 from sojourn.serving.predictor import Predictor
+from sojourn.serving.served import Lifetime
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
 """Left-closed buckets of the seconds by which a pod would extend its node's exit: temporal cost 0 to 10 (NILAS)."""
+
 BEST_SCORE = 10
 """Kubernetes' MaxExtenderPriority; its least is 0."""
+
 ABSENT_GRACE_S = 60
 """A pod learnt of more recently than this is not taken to have ended for being absent from a list."""
+
 N_GONE = 65_536
 """How many uids of ended pods are remembered, so that a late or repeated report cannot bring one back."""
 
@@ -205,3 +229,185 @@ class Nodes:
             self._exits_s[name] = new_s
         elif old_s == latest_s:
             self._exits_s[name] = max((pod.exit_s for pod in self._nodes[name].values()), default=-math.inf)
+
+
+DEFAULT_ANNOTATION = "sojourn/drain-by"
+
+N_DRAINS_MAX = 100_000
+"""How many nodes may have a deadline."""
+
+
+class Drains:
+    """Deadlines, unix seconds, by node name: read from node objects, whose `annotation` holds an RFC 3339 time.
+
+    >>> drains = Drains("sojourn/drain-by")
+    >>> drains.told({"metadata": {"name": "n1", "annotations": {"sojourn/drain-by": "1970-01-01T01:00:00Z"}}})
+    {'nodes': 1, 'draining': 1}
+    >>> drains.deadline_s("n1"), drains.deadline_s("n2")
+    (3600, None)
+    """
+
+    def __init__(self, annotation: str) -> None:
+        self._annotation = annotation
+        self._deadlines: dict[str, int] = {}
+        self.n_unreadable = 0
+
+    def told(self, document: Any) -> dict[str, int]:
+        """Take in a Node, or a list of all nodes, which forgets the others; ValueError (nothing taken in) if wrong."""
+        listed = listed_items(document)
+        nodes = [document] if listed is None else listed
+        found = {node_name(node): self._read(node) for node in nodes}
+        others = self._deadlines if listed is None else {}
+        kept = {name: time_s for name, time_s in others.items() if name not in found}
+        deadlines = kept | {name: time_s for name, time_s in found.items() if time_s is not None}
+        if len(deadlines) > N_DRAINS_MAX:
+            raise ValueError(f"nodes with a deadline must be at most {N_DRAINS_MAX}, got {len(deadlines)}")
+        self._deadlines = deadlines
+        return {"nodes": len(found), "draining": sum(time_s is not None for time_s in found.values())}
+
+    def deadline_s(self, name: str) -> int | None:
+        """The deadline that was reported for a node, unix seconds."""
+        return self._deadlines.get(name)
+
+    def deadline_of(self, node: Any) -> int | None:
+        """The deadline in a node object; one that cannot be read is counted and passes as none."""
+        try:
+            return self._read(node)
+        except ValueError:
+            self.n_unreadable += 1
+            return None
+
+    def _read(self, node: Any) -> int | None:
+        time = mapping(node, "metadata", "annotations").get(self._annotation)
+        if time is None:
+            return None
+        try:
+            return unix_s(time)
+        except ValueError as error:
+            name = shown_field(node_name(node))
+            raise ValueError(f"annotation {self._annotation} of node {name}: {error}") from error
+
+
+DEFAULT_SOURCES: Mapping[str, str] = {
+    "cpu_cores": "requests.cpu",
+    "mem_gib": "requests.memory",
+    "disk_gib": "requests.ephemeral-storage",
+    "gpu": "requests.nvidia.com/gpu",
+    "user": "metadata.namespace",
+    "subscription": "metadata.namespace",
+    "tenant": "metadata.namespace",
+    "deployment": "label:app.kubernetes.io/name",
+    "app_name": "label:app.kubernetes.io/name",
+    "priority": "spec.priority",
+}
+"""Where a trace's columns are looked for in a pod, unless a mapping is given."""
+
+READER_SOURCES: Mapping[str, str] = {
+    **{column: f"pod.{column}" for column in (*POD_SIZES, *POD_NAMES)},
+    "requested_s": "spec.activeDeadlineSeconds",
+}
+"""The same for a bundle that was trained on pods (`--reader kubernetes`): what its columns were made from."""
+
+_READER_COLUMN = "controller"
+"""Such a bundle is known by this column."""
+
+_UNITS = {"_gib": 2.0**30, "_mib": 2.0**20}
+
+_LOCAL = "metadata.", "spec."
+
+
+@dataclass(frozen=True, slots=True)
+class PodColumns:
+    """Which request column comes from where in a pod.
+
+    sources: column -> `requests.RESOURCE` or `limits.RESOURCE` (of the whole pod; in the unit that the column's
+    name ends in, `_gib` or `_mib`, else cores, bytes or pieces), `label:KEY`, `annotation:KEY`, or a dotted path from
+    `metadata` or `spec`. numbers: the columns that the model reads as numbers; text there is read as a quantity.
+
+    >>> columns = PodColumns({"mem_gib": "requests.memory", "user": "label:app"}, frozenset({"mem_gib"}))
+    >>> pod = {"metadata": {"labels": {"app": "web"}},
+    ...        "spec": {"containers": [{"resources": {"requests": {"memory": "512Mi"}}}]}}
+    >>> columns.request(pod)
+    {'mem_gib': 0.5, 'user': 'web'}
+    """
+
+    sources: Mapping[str, str]
+    numbers: frozenset[str]
+
+    @classmethod
+    def of(cls, encoder: Encoder, sources: Any = None) -> PodColumns:
+        """The mapping for a bundle's encoder; without `sources`, what it has columns for of READER_SOURCES, where it
+        was trained on pods, or of DEFAULT_SOURCES.
+
+        ValueError for an unknown column or a source of no known form.
+        """
+        known = encoder.columns()
+        if sources is None:
+            default = READER_SOURCES if _READER_COLUMN in known else DEFAULT_SOURCES
+            sources = {column: source for column, source in default.items() if column in known}
+        if not isinstance(sources, Mapping):
+            raise ValueError(f"columns must be a JSON object from column to source, got {shown_field(sources)}")
+        for column, source in sources.items():
+            if column not in known:
+                raise ValueError(f"columns must be of {', '.join(known)}, got {column!r}")
+            if not isinstance(source, str) or not (source in READER_SOURCES.values() or source.startswith(
+                    ("requests.", "limits.", "label:", "annotation:", *_LOCAL))):
+                raise ValueError(f"{column} must come from requests.R, limits.R, label:KEY, annotation:KEY, "
+                                 f"metadata.PATH, spec.PATH or pod.COLUMN, got {shown_field(source)}")
+        return cls(dict(sources), frozenset(encoder.numbers))
+
+    def request(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """The pod's request: column -> number or text; what the pod does not say is left out.
+
+        ValueError naming the column where the pod's value is of a wrong type.
+        """
+        request: dict[str, Any] = {}
+        for column, source in self.sources.items():
+            try:
+                value = _value(pod, column, source)
+                if column in self.numbers and isinstance(value, str):
+                    value = quantity(value)
+                if value is not None:
+                    request[column] = value if isinstance(value, bool | int | float) else short_text(value)
+            except ValueError as error:
+                raise ValueError(f"{column} (from {source}): {error}") from error
+        return request
+
+
+def _value(pod: Mapping[str, Any], column: str, source: str) -> Any:
+    kind, _, name = source.partition(":")
+    if kind in ("label", "annotation"):
+        return mapping(pod, "metadata", f"{kind}s").get(name)
+    where, _, name = source.partition(".")
+    if where == "pod":
+        return POD_SIZES[name](pod) if name in POD_SIZES else POD_NAMES[name](pod)
+    if where not in ("requests", "limits"):
+        return field(pod, *source.split("."))
+    total = pod_resource(pod, where, name)
+    unit = next((size for ending, size in _UNITS.items() if column.endswith(ending)), 1.0)
+    return None if total is None else total / unit
+
+
+class PodRequests:
+    """Follows the predictor's reloads: another version may read other columns. For one thread at a time.
+
+    sources: as for `PodColumns.of`, which raises ValueError where they are wrong for the first version; of a later one,
+    columns that it does not read are left out.
+    """
+
+    def __init__(self, predictor: Predictor, sources: Any = None) -> None:
+        self._predictor = predictor
+        self._encoder = predictor.encoder
+        self._columns = PodColumns.of(self._encoder, sources)
+        self._sources = sources
+
+    def request(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """The pod's request; ValueError as `PodColumns.request`."""
+        encoder = self._predictor.encoder
+        if encoder is not self._encoder:
+            sources = self._sources
+            if sources is not None:
+                known = encoder.columns()
+                sources = {column: source for column, source in sources.items() if column in known}
+            self._columns, self._encoder = PodColumns.of(encoder, sources), encoder
+        return self._columns.request(pod)

@@ -3,13 +3,9 @@
 The kernel files need numba and are imported only where it is installed. May import: `inputs` and what lies below it.
 """
 
-from sojourn.serving.forest.age_features import NO_AGE_FEATURES, AgeFeatures
-from sojourn.serving.forest.bound_rows import BoundRows
-from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, ZERO, Forest
-from sojourn.serving.forest.leaf_masks import N_VARYING_MAX, AgeBins, LeafMasks
-from sojourn.serving.forest.onnx_reader import read_forest
-from sojourn.serving.forest.row_scores import row_scores
-from sojourn.serving.forest.varying_walk import MaskWalk, check_stepwise, varying_walk
+from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, ZERO, Forest, read_forest
+from sojourn.serving.forest.leaf_masks import N_VARYING_MAX, NO_AGE_FEATURES, AgeBins, AgeFeatures, LeafMasks
+from sojourn.serving.forest.walks import BoundRows, MaskWalk, check_stepwise, row_scores, varying_walk
 
 __all__ = [
     "LARGEST", "LEQ", "MEMBER", "NO_AGE_FEATURES", "N_VARYING_MAX", "ZERO", "AgeBins", "AgeFeatures", "BoundRows",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.forest.age_features import AgeScales
-from sojourn.serving.forest.walked_forest import WalkedForest
+from sojourn.serving.forest.leaf_masks import AgeScales, WalkedForest
 from sojourn.serving.kernel import kernel
 
 

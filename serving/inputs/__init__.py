@@ -3,15 +3,38 @@
 Training and serving share it, so that a row means the same in both. May import: `checks`, `errors`, `jitable`.
 """
 
-from sojourn.serving.inputs.clock_zero import clock_zero_s, counts_unix_s
-from sojourn.serving.inputs.encoder import CLOCK_FEATURES, FIRST_MONDAY_S, UNIX_PHASE_S, WEEK_S, Encoder, Parsed
-from sojourn.serving.inputs.history import Admission, HistoryCut, HistoryState
-from sojourn.serving.inputs.history_arrays import checked_array
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HISTORY_OF, HistoryDefinition, HistoryKey
-from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows, fill_category_features
-from sojourn.serving.inputs.history_terms import HistoryTerms
-from sojourn.serving.inputs.limit import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S, fill_limit_features, has_limit
-from sojourn.serving.inputs.lookup import ROW, Lookup, key_code
+from sojourn.serving.inputs.encoder import (
+    CLOCK_FEATURES,
+    FIRST_MONDAY_S,
+    LIMIT,
+    LIMIT_MAX_S,
+    LIMIT_MIN_S,
+    ROW,
+    UNIX_PHASE_S,
+    WEEK_S,
+    Encoder,
+    HistoryTerms,
+    Lookup,
+    Parsed,
+    clock_zero_s,
+    counts_unix_s,
+    fill_limit_features,
+    has_limit,
+    key_code,
+)
+from sojourn.serving.inputs.history import (
+    CATEGORY_FEATURES,
+    HISTORY_OF,
+    UNKNOWN,
+    Admission,
+    HistoryCut,
+    HistoryDefinition,
+    HistoryKey,
+    HistoryRows,
+    HistoryState,
+    checked_array,
+    fill_category_features,
+)
 from sojourn.serving.inputs.owner import LONGER_LOG10, OWNER_FEATURES, fill_owner_features
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
 

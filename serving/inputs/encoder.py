@@ -1,11 +1,23 @@
-"""From a request to the numbers that the forest reads; shared by training and serving."""
+"""From a request to the numbers that the forest reads; shared by training and serving.
+
+The limit that a request states (a batch job's requested time), and how its owners' habits stand to it.
+
+Which row of a lookup table a request reads: that of its finest history key that has one, found where it is parsed.
+
+The row is one more number of the request (`lookup:row`), so that all that keeps encoded requests keeps it, too.
+
+When a bundle's clock began.
+
+What the names and times of a live history mean: a model, or a predictor that starts from it, must mean the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from operator import itemgetter
@@ -14,29 +26,178 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs.history import HistoryState
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition
-from sojourn.serving.inputs.limit import LIMIT, OF_LIMIT, fill_limit_features, limit_feature_names
-from sojourn.serving.inputs.lookup import ROW, Lookup
+from sojourn.serving.inputs.history import CATEGORY_FEATURES, HistoryDefinition, HistoryState
 from sojourn.serving.inputs.owner import OWNER_FEATURES
+from sojourn.serving.jitable import register_jitable
+
+LIMIT = "requested_s"
+"""The number of a request that is read as its limit, seconds."""
+
+LIMIT_MIN_S, LIMIT_MAX_S = 60.0, 3.0 * 365.0 * 86_400.0
+"""Other limits are read as none. Kills come tens of seconds late: beside a shorter limit they tell nothing of it."""
+
+OF_LIMIT = ("mean", "last")
+"""Of each owner key, what is set against the limit: log10 of the lifetime over the limit, 0 = the whole of it."""
+
+_PLACES = tuple(OWNER_FEATURES.index(part) for part in OF_LIMIT)
+
+
+@register_jitable
+def has_limit(limit_s: float) -> bool:
+    """Whether a number of seconds is read as a limit; not NaN.
+
+    >>> has_limit(3_600.0), has_limit(math.nan), has_limit(1.0)
+    (True, False, False)
+    """
+    return LIMIT_MIN_S <= limit_s <= LIMIT_MAX_S
+
+
+@register_jitable
+def limit_log10(limit_s: float) -> float:
+    """log10 of a limit in seconds; NaN where it is none.
+
+    >>> limit_log10(1_000.0), limit_log10(1.0)
+    (3.0, nan)
+    """
+    return math.log10(limit_s) if has_limit(limit_s) else math.nan
+
+
+@register_jitable
+def fill_limit_features(limit_s: float, is_owner: Sequence[Any], n_owner: int, n_category: int, start: int,
+                        features: Any, at: int) -> int:
+    """Write what stands to the limit of each owner key into features[at:], from its history features; returns the end.
+
+    is_owner: of each history key, the others are categories; n_owner, n_category: how many features each has.
+    start: where the history features begin.
+    """
+    level = limit_log10(limit_s)
+    for idx in range(len(is_owner)):
+        if is_owner[idx]:
+            for place in _PLACES:
+                features[at] = features[start + place] - level
+                at += 1
+            start += n_owner
+        else:
+            start += n_category
+    return at
+
+
+def limit_feature_names(owners: Sequence[str]) -> tuple[str, ...]:
+    """Names of those features, of the owner keys in order.
+
+    >>> limit_feature_names(("user",))
+    ('user:mean/limit', 'user:last/limit')
+    """
+    return tuple(f"{owner}:{part}/limit" for owner in owners for part in OF_LIMIT)
+
+
+ROW = "lookup:row"
+"""The feature's name. It stands after the request's own numbers."""
+
+N_ROWS_MAX = 1 << 18
+"""Rows of a table at most. A row takes the 30 observed ends of its key, so that a trace of millions stays below it."""
+
+_N_CODE_BYTES = 7
+
+
+def key_code(key: Sequence[str]) -> int:
+    """The 56-bit code that stands for a key's text in any trace.
+
+    >>> key_code(("ann",))
+    55862035216343730
+    """
+    text = "\x1f".join(key).encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=_N_CODE_BYTES).digest(), "big")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """positions: of the history keys, coarse to fine. rows: for each of them the row of each key's code, from 1.
+
+    Row 0 is of all requests: who has no key with a row of its own reads it.
+
+    >>> lookup = Lookup((0, 1), ({key_code(("lab",)): 1}, {key_code(("ann",)): 2}))
+    >>> [lookup.row(keys) for keys in ((("lab",), ("ann",)), (("lab",), ("bob",)), (None, None))]
+    [2.0, 1.0, 0.0]
+    """
+
+    positions: tuple[int, ...]
+    rows: tuple[Mapping[int, int], ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table, that of all requests included."""
+        return 1 + sum(map(len, self.rows))
+
+    def row(self, keys: Sequence[tuple[str, ...] | None]) -> float:
+        """The row of a request with these history keys, None where one is missing."""
+        for position, rows in zip(reversed(self.positions), reversed(self.rows), strict=True):
+            key = keys[position]
+            if key is not None and rows and (found := rows.get(key_code(key))) is not None:
+                return float(found)
+        return 0.0
+
+    def rows_of(self, codes: Sequence[np.ndarray], n: int) -> np.ndarray:
+        """Rows of n requests, int64 (n,). codes: of each history key, int64 (n,), -1 where missing."""
+        chosen = np.zeros(n, np.int64)
+        for position, rows in zip(self.positions, self.rows, strict=True):  # finer keys come later and win
+            hit = np.array([rows.get(code, 0) for code in codes[position].tolist()], np.int64)
+            chosen = np.where(hit > 0, hit, chosen)
+        return chosen
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As plain arrays: of each row from 1 its key's place in `positions` and its code, int64."""
+        found = sorted((row, place, code) for place, rows in enumerate(self.rows) for code, row in rows.items())
+        return {"places": np.array([place for _, place, _ in found], np.int64),
+                "codes": np.array([code for _, _, code in found], np.int64)}
+
+    @classmethod
+    def from_arrays(cls, positions: tuple[int, ...], places: np.ndarray, codes: np.ndarray) -> Lookup:
+        """What `to_arrays` gave; ValueError where it is something else."""
+        for name, array in (("places", places), ("codes", codes)):
+            if array.ndim != 1 or array.dtype != np.int64 or len(array) != len(places):
+                raise ValueError(f"{name} must be whole numbers, one a row, got {array.dtype} of shape {array.shape}")
+        if len(codes) >= N_ROWS_MAX:
+            raise ValueError(f"rows must be at most {N_ROWS_MAX}, got {len(codes) + 1}")
+        if ((places < 0) | (places >= len(positions)) | (codes < 0) | (codes >= 1 << 8 * _N_CODE_BYTES)).any():
+            raise ValueError(f"places must be below {len(positions)} and codes of {8 * _N_CODE_BYTES} bits")
+        rows: list[dict[int, int]] = [{} for _ in positions]
+        for row, (place, code) in enumerate(zip(places.tolist(), codes.tolist(), strict=True), 1):
+            rows[place][code] = row
+        if sum(map(len, rows)) < len(codes):
+            raise ValueError("codes must name each key once")
+        return cls(positions, tuple(rows))
+
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
+
 SIZES = frozenset(("cpu_cores", "mem_gib", "gpu"))
 """Columns of every trace that are finite and not below 0: a host has room for no other."""
+
 _NAN = math.nan
+
 _DAY_S = 86_400
+
 WEEK_S = 7 * _DAY_S
+
 FIRST_MONDAY_S = 4 * _DAY_S
 """1970-01-05 00:00, the first Monday of Unix time."""
+
 UNIX_PHASE_S = WEEK_S - FIRST_MONDAY_S
 """`Encoder.phase_s` of a clock that counts Unix seconds: 1970-01-01 was a Thursday."""
+
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
+
 N_PARSED = 2_048
 """Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""
+
 _REAL = (float, int, np.float64)
+
 _N_MIXED_MAX = 4
+
 _plus_zero = (0.0).__add__  # a float of the number, and no negative zero: it is the same number but another text
+
 _Pick = Callable[[Any], tuple[Any, ...]]
 
 
@@ -62,7 +223,7 @@ class Encoder:
     phase_s: seconds from a Monday 00:00 to the clock's 0.
     lookup: of a model that has a lookup table.
 
-    >>> from sojourn.serving.inputs.history_definition import HistoryKey
+    >>> from sojourn.serving.inputs.history import HistoryKey
     >>> history = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),))
     >>> encoder = Encoder(("cpu_cores",), ("zone",), history, phase_s=0)
     >>> encoder.feature_names()
@@ -283,3 +444,63 @@ def _text(column: str, value: Any) -> str | None:
     except (TypeError, ValueError):  # ValueError: more digits than Python prints
         pass
     raise ValueError(f"{column} must be text or a whole number, got {shown(value)}")
+
+
+def clock_zero_s(phase_s: int) -> int:
+    """Unix time of the bundle clock's 0: 0 if the clock counts Unix seconds.
+
+    For a clock without dates it is the least time >= 0 at which hours and weekdays are right; all of the history then
+    looks long past. phase_s: see `Encoder`.
+
+    >>> clock_zero_s(UNIX_PHASE_S), clock_zero_s(0) == FIRST_MONDAY_S
+    (0, True)
+    """
+    return (FIRST_MONDAY_S + phase_s) % WEEK_S
+
+
+def counts_unix_s(phase_s: int, training: Mapping[str, Any]) -> bool:
+    """Whether a bundle's times are Unix seconds, since its training trace has dates; else its clock is its own.
+
+    training: what the bundle says of it. phase_s: see `Encoder`.
+
+    >>> counts_unix_s(UNIX_PHASE_S, {"start_unix_s": 1_704_067_200}), counts_unix_s(UNIX_PHASE_S, {})
+    (True, False)
+    """
+    return type(training.get("start_unix_s")) is int and phase_s % WEEK_S == UNIX_PHASE_S
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTerms:
+    """definition: as `HistoryDefinition.as_dict`, but for how instant ends are read. numbers: columns of its keys that
+    are read as numbers. phase_s: of the clock."""
+
+    definition: Mapping[str, Any]
+    numbers: frozenset[str]
+    phase_s: int
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> HistoryTerms:
+        """Those of a model."""
+        columns = {column for key in encoder.history.keys for column in key.columns}
+        kept = replace(encoder.history, instant_s=None)
+        return cls(kept.as_dict(), frozenset(columns.intersection(encoder.numbers)), encoder.phase_s)
+
+    def clash(self, other: HistoryTerms, whose: str) -> str:
+        """What makes a live history of these terms mean something else in others; "" where nothing does.
+
+        A history key's column that is read as a number here and as text there makes other keys ("2.0" and "2").
+        whose: where the live history is from, for the message.
+        """
+        for name, value in self.definition.items():
+            if other.definition[name] != value:
+                return (f"history must have the {name} of {whose}, whose live history goes on ({value!r}), "
+                        f"got {other.definition[name]!r}")
+        for key in self.definition["keys"]:
+            for column in key["columns"]:
+                if (column in self.numbers) != (column in other.numbers):
+                    kind = "a number" if column in self.numbers else "text"
+                    return (f"the history's column {column!r} must be {kind}, as in {whose}, whose live history goes "
+                            f"on, got the other")
+        if (other.phase_s - self.phase_s) % WEEK_S:
+            return f"phase_s must be {self.phase_s}, the clock of {whose} that live times are on, got {other.phase_s}"
+        return ""

@@ -2,32 +2,140 @@
 
 One piece of code for both sides: training replays a trace through it to build feature rows, and the live
 predictor keeps it up to date. Plain Python on purpose: the same floats in the same order on both sides.
+
+What of the past a model knows: the combinations of columns that history is kept for, and how.
+
+The parts of a history as plain arrays, as a bundle carries them: names, owners of whom requests ended, categories.
+
+What is read is checked before it is used; ValueError or KeyError where arrays do not fit together.
+
+The history as one table of numbers, a row for each owner and category: what compiled code reads.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
+from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving.inputs.history_arrays import (
-    category_moments,
-    ended_arrays,
-    ended_owners,
-    names_of,
-    overall_of,
-    packed_names,
+from sojourn.serving.inputs.owner import (
+    ALL_TOGETHER,
+    OWNER_FEATURES,
+    OWNER_FEATURES_APART,
+    UNKNOWN_OWNER,
+    Group,
+    OwnerState,
+    fill_owner_features,
 )
-from sojourn.serving.inputs.history_definition import CATEGORY_FEATURES, HistoryDefinition
-from sojourn.serving.inputs.history_rows import UNKNOWN, HistoryRows, fill_category_features
-from sojourn.serving.inputs.owner import OWNER_FEATURES, UNKNOWN_OWNER, OwnerState, fill_owner_features
+from sojourn.serving.jitable import register_jitable
+
+HISTORY_OF = "history of "
+
+CATEGORY_FEATURES = ("ended", "mean")
+"""Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryKey:
+    """A combination of request columns that history is kept for, and how: `owner` or `category`."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError(f"history key {self.name!r} must have at least one column, got none")
+        if self.kind not in ("owner", "category"):
+            raise ValueError(f"kind must be owner or category, got {self.kind!r}")
+
+    @property
+    def history_name(self) -> str:
+        """What its history is called beside the request's columns, which may have the key's name: `history of NAME`."""
+        return f"{HISTORY_OF}{self.name}"
+
+    def feature_names(self, is_apart: bool = False) -> tuple[str, ...]:
+        """Names of this key's features, in the order in which they are written. is_apart: of instant ends."""
+        owner_parts = OWNER_FEATURES_APART if is_apart else OWNER_FEATURES
+        parts = owner_parts if self.kind == "owner" else CATEGORY_FEATURES
+        return tuple(f"{self.name}:{part}" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryDefinition:
+    """All that decides what history a row sees; part of the bundle, equal in training and serving.
+
+    keys: the history keys, in feature order.
+    window: how many ended requests of an owner are remembered.
+    batch_gap_s: arrivals of an owner no further apart than this belong to one batch.
+    category_memory: the category mean moves by at least 1 / category_memory at each end.
+    prior_strength: how many requests the overall mean counts for in a category's mean.
+    n_keys_max: owners or categories kept per key. Beyond it the owner whose last arrival is oldest is forgotten, or
+        the category of which the last end is oldest, in training too. An owner takes 800 to 900 bytes in a full table
+        (1 to 16 ended requests), so one of the default size takes 120 to 136 MB.
+    instant_s: ends within so many seconds are instant: owners' habits are of the others, and their share among the last
+        is a feature (docs/lifetime.md). None = all lifetimes together. How the history is read, not what it keeps.
+    """
+
+    keys: tuple[HistoryKey, ...]
+    window: int = 16
+    batch_gap_s: int = 300
+    category_memory: int = 2_000
+    prior_strength: float = 20.0
+    n_keys_max: int = 150_000
+    instant_s: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("window", 1), ("n_keys_max", 1), ("category_memory", 1), ("batch_gap_s", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
+                raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        if self.instant_s is not None and (isinstance(self.instant_s, bool) or not isinstance(self.instant_s, int)
+                                           or not 0 <= self.instant_s < 2**31):
+            raise ValueError(f"instant_s must be None or a whole number of seconds >= 0, got {self.instant_s!r}")
+        if not isinstance(self.prior_strength, int | float) or not 0.0 <= self.prior_strength < math.inf:
+            raise ValueError(f"prior_strength must be finite and >= 0, got {self.prior_strength!r}")
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of all history features, in order."""
+        return tuple(name for key in self.keys for name in key.feature_names(self.instant_s is not None))
+
+    @property
+    def instant_log10(self) -> float:
+        """Log10 lifetimes (s) of at most this are instant ends; ALL_TOGETHER = none is. A lifetime is at least 1 s."""
+        return ALL_TOGETHER if self.instant_s is None else math.log10(max(self.instant_s, 1))
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form, as the bundle's schema holds it; no `instant_s` where there is none."""
+        apart = {} if self.instant_s is None else {"instant_s": self.instant_s}
+        return {
+            "keys": [{"name": key.name, "columns": list(key.columns), "kind": key.kind} for key in self.keys],
+            "window": self.window,
+            "batch_gap_s": self.batch_gap_s,
+            "category_memory": self.category_memory,
+            "prior_strength": self.prior_strength,
+            "n_keys_max": self.n_keys_max,
+            **apart,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> HistoryDefinition:
+        """The definition that `as_dict` wrote; KeyError or TypeError where it is not one."""
+        fields = dict(document)
+        keys = tuple(HistoryKey(str(key["name"]), tuple(map(str, key["columns"])), str(key["kind"]))
+                     for key in fields.pop("keys"))
+        return cls(keys, **fields)
+
 
 _NAN = math.nan
+
 _TOKEN_BITS = 63
 
 
@@ -75,7 +183,7 @@ class HistoryState:
 
     Callers keep time order: within one second ends first, then admissions in call order.
 
-    >>> from sojourn.serving.inputs.history_definition import HistoryKey
+    >>> from sojourn.serving.inputs.history import HistoryKey
     >>> definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
     >>> state = HistoryState(definition)
     >>> receipt = state.admit((("ann",),), now_s=0)
@@ -347,3 +455,188 @@ def _move(moments: list[float], value: float, memory: int) -> None:
     """Count one more value into (count, mean); the mean forgets with a memory of `memory` values."""
     moments[0] += 1.0
     moments[1] += (value - moments[1]) / min(moments[0], memory)
+
+
+LOG_LIFETIME_MAX = 20.0
+"""No lifetime has a larger log10 of its seconds."""
+
+Name = tuple[str, ...]
+
+
+def ended_arrays(prefix: str, owners: Mapping[Name, OwnerState]) -> dict[str, np.ndarray]:
+    """Owners of whom requests ended, by name, as arrays; what runs is left out."""
+    states = list(owners.values())
+    groups = [owner.batch_groups() for owner in states]
+    return packed_names(prefix, owners) | {
+        f"{prefix}:ended_n": np.array([owner.n_ended for owner in states], np.int64),
+        f"{prefix}:last": np.array([owner.last_ended_s for owner in states], np.int64),
+        f"{prefix}:group_n": np.array([len(each) for each in groups], np.int64),
+        f"{prefix}:group": np.array([group for each in groups for group in each], np.int64).reshape(-1, 3),
+        f"{prefix}:recent_n": np.array([len(owner.recent) // 8 for owner in states], np.int64),
+        f"{prefix}:recent": np.frombuffer(b"".join(owner.recent for owner in states), np.float64),
+    }
+
+
+def ended_owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name],
+                 definition: HistoryDefinition) -> dict[Name, OwnerState]:
+    """What `ended_arrays` packed."""
+    n = len(names)
+    ended_n, last, group_n, group, recent_n = (checked_array(arrays, f"{prefix}:{part}", np.int64)
+                                               for part in ("ended_n", "last", "group_n", "group", "recent_n"))
+    recent = checked_array(arrays, f"{prefix}:recent", np.float64)
+    if (any(array.shape != (n,) for array in (ended_n, last, group_n, recent_n)) or (ended_n < 1).any()
+            or (group_n < 0).any() or group.shape != (group_n.sum(), 3)
+            or (recent_n < 1).any() or (recent_n > np.minimum(ended_n, definition.window)).any()
+            or recent.shape != (recent_n.sum(),) or not (np.abs(recent) <= LOG_LIFETIME_MAX).all()):
+        raise ValueError(f"the arrays of history key number {prefix} must fit together")
+    owners = {}
+    groups = np.split(group, np.cumsum(group_n)[:-1]) if n else []
+    recents = np.split(recent, np.cumsum(recent_n)[:-1]) if n else []
+    for idx, name in enumerate(names):
+        owner = owners[name] = OwnerState(0)
+        links = [(latest_s, earliest_s, n_ended) for latest_s, earliest_s, n_ended in groups[idx].tolist()]
+        check_groups(prefix, links, int(ended_n[idx]), int(last[idx]), definition.batch_gap_s)
+        owner.restore(int(ended_n[idx]), int(last[idx]), links, recents[idx].tobytes(), definition.batch_gap_s)
+    return owners
+
+
+def check_groups(prefix: str, groups: Sequence[Group], n_ended: int, last_ended_s: int, batch_gap_s: int) -> None:
+    """ValueError unless these can be the groups of ended requests of an owner's batch."""
+    after_s = -math.inf
+    for latest_s, earliest_s, n in groups:
+        if not after_s < earliest_s <= latest_s or n < 1 or (n == 1 and earliest_s < latest_s):
+            raise ValueError(f"{prefix}:group must hold (latest, earliest, count) of groups apart, in order")
+        after_s = latest_s + batch_gap_s
+    if groups and (groups[-1][0] > last_ended_s or sum(n for _, _, n in groups) > n_ended):
+        raise ValueError(f"{prefix}:group must hold only requests that ended, none after the last of them")
+
+
+def category_moments(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name]) -> dict[Name, list[float]]:
+    """Count and mean of log10 lifetimes (s) of each category by name."""
+    moments = checked_array(arrays, f"{prefix}:moments", np.float64)
+    if moments.shape != (len(names), 2) or not np.isfinite(moments).all() or not (moments[:, 0] >= 1.0).all():
+        raise ValueError(f"{prefix}:moments must be counts >= 1 and means of {len(names)} names")
+    return dict(zip(names, moments.tolist(), strict=True))
+
+
+def overall_of(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Count and mean of log10 lifetimes (s) of all that ended."""
+    overall = checked_array(arrays, "overall", np.float64)
+    if overall.shape != (2,) or not np.isfinite(overall).all() or overall[0] < 0.0:
+        raise ValueError(f"overall must be a count and a mean, got {overall!r}")
+    return float(overall[0]), float(overall[1])
+
+
+def checked_array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
+    """The array of this name; ValueError where it has another type, KeyError where there is none."""
+    array = arrays[name]
+    if array.dtype != dtype:
+        raise ValueError(f"{name} must be {np.dtype(dtype)}, got {array.dtype}")
+    return array
+
+
+def names_of(prefix: str, arrays: Mapping[str, np.ndarray], key: HistoryKey,
+             definition: HistoryDefinition) -> list[Name]:
+    """The owners or categories of a history key, each once, no more than the definition allows."""
+    names = unpacked_names(prefix, arrays, len(key.columns))
+    if len(set(names)) < len(names):
+        raise ValueError(f"{prefix}:text must name each key once")
+    if len(names) > definition.n_keys_max:
+        raise ValueError(f"history key {key.name!r} must have at most {definition.n_keys_max} values, "
+                         f"got {len(names)}")
+    return names
+
+
+def packed_names(prefix: str, names: Iterable[Name]) -> dict[str, np.ndarray]:
+    """Names as UTF-8 one after the other, and how long each value of each is."""
+    parts = [value.encode(errors="surrogatepass") for name in names for value in name]
+    return {
+        f"{prefix}:text": np.frombuffer(b"".join(parts), np.uint8),
+        f"{prefix}:length": np.array([len(part) for part in parts], np.int64),
+    }
+
+
+def unpacked_names(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int) -> list[Name]:
+    """What `packed_names` packed."""
+    text = checked_array(arrays, f"{prefix}:text", np.uint8).tobytes()
+    length = checked_array(arrays, f"{prefix}:length", np.int64)
+    if (length.ndim != 1 or (length < 0).any() or (length > len(text)).any() or length.sum() != len(text)
+            or len(length) % n_columns):
+        raise ValueError(f"{prefix}:length must cover {prefix}:text in rows of {n_columns}")
+    ends = np.cumsum(length).tolist()
+    values = [text[end - size:end].decode(errors="surrogatepass")
+              for end, size in zip(ends, length.tolist(), strict=True)]
+    return [tuple(values[row:row + n_columns]) for row in range(0, len(values), n_columns)]
+
+
+UNKNOWN = 0
+"""The slot of all that is not known: of an owner that never arrived, a category of which none has ended."""
+
+_ROW = Struct(f"={len(OWNER_FEATURES)}d")
+
+_HEAD = Struct("=6d")
+
+_MOMENTS = Struct("=2d")
+
+_N_SLOTS = 64
+
+
+class HistoryRows:
+    """Rows by slot, with room that doubles and slots that are used again.
+
+    values: float64 (n, 15); an owner's row is its `OwnerState.head` and `OwnerState.ended_part`, a category's
+    begins with its count and its mean. order: by slot, which of two entries of a table is evicted first: the lower.
+    """
+
+    def __init__(self) -> None:
+        self.values = np.zeros((_N_SLOTS, len(OWNER_FEATURES)))
+        self.order = array("q", bytes(8 * _N_SLOTS))
+        self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
+        self._free: list[int] = []
+        self._n = UNKNOWN
+        self.write(self.new(), UNKNOWN_OWNER)
+
+    def new(self) -> int:
+        """A slot to write to."""
+        if self._free:
+            return self._free.pop()
+        if self._n == len(self.values):
+            grown = np.zeros((2 * self._n, len(OWNER_FEATURES)))  # not concatenated: rows not yet used take no memory
+            grown[:self._n] = self.values
+            self.values = grown
+            self.order.frombytes(bytes(8 * self._n))
+            self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
+        self._n += 1
+        return self._n - 1
+
+    def free(self, slot: int) -> None:
+        """Give a slot back."""
+        self._free.append(slot)
+
+    def of(self, slot: int) -> list[float]:
+        """The row of a slot."""
+        return list(_ROW.unpack_from(self._bytes, slot * _ROW.size))
+
+    def write(self, slot: int, row: Sequence[float]) -> None:
+        """Set an owner's row."""
+        _ROW.pack_into(self._bytes, slot * _ROW.size, *row)
+
+    def write_head(self, slot: int, head: Sequence[float]) -> None:
+        """Set the first 6 numbers of an owner's row."""
+        _HEAD.pack_into(self._bytes, slot * _ROW.size, *head)
+
+    def write_moments(self, slot: int, moments: Sequence[float]) -> None:
+        """Set a category's count and mean."""
+        _MOMENTS.pack_into(self._bytes, slot * _ROW.size, *moments)
+
+
+@register_jitable
+def fill_category_features(row: Sequence[float], overall: float, prior_strength: float, window: int, values: Any,
+                           at: int) -> None:
+    """Write a category's features into values[at:]: log1p of its count up to the window, its mean drawn to the overall.
+
+    row: begins with the count and the mean of log10 lifetimes (s).
+    """
+    n = row[0]
+    values[at] = math.log1p(min(n, window))
+    values[at + 1] = (n * row[1] + prior_strength * overall) / (n + prior_strength) if n > 0.0 else overall

@@ -1,7 +1,6 @@
 """A live history whole as plain arrays, what runs included: a predictor that starts from them goes on to the bit.
 
-What is read is checked before it is used: ValueError or KeyError where arrays do not fit together.
-"""
+What is read is checked before it is used: ValueError or KeyError where arrays do not fit together."""
 
 from __future__ import annotations
 
@@ -13,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.checks import LATEST_S
-from sojourn.serving.inputs.history import HistoryCut, HistoryState
-from sojourn.serving.inputs.history_arrays import (
+from sojourn.serving.inputs.history import (
     LOG_LIFETIME_MAX,
+    HistoryCut,
+    HistoryDefinition,
+    HistoryState,
     Name,
     category_moments,
     check_groups,
@@ -24,15 +25,16 @@ from sojourn.serving.inputs.history_arrays import (
     overall_of,
     packed_names,
 )
-from sojourn.serving.inputs.history_definition import HistoryDefinition
-from sojourn.serving.inputs.owner import OwnerState
-from sojourn.serving.inputs.running import Group, RunningRequests, Undo
+from sojourn.serving.inputs.owner import Group, OwnerState, RunningRequests, Undo
 
 _NEVER_S = -2**63
 """Stands for a time that there is none of."""
+
 _N_AT_ONCE = 256
+
 _OWNER = ("n_ended", "last_arrival_s", "last_ended_s", "batch", "batch_start_s", "n_recent", "n_running", "n_groups")
 """Columns of an owner's row; n_running is -1 where it holds nothing of running requests."""
+
 _UNDO = ("owner", "number", "last_arrival_s", "batch", "batch_start_s", "n_groups")
 """Columns of what undoes an owner's latest admission; n_groups is -1 where the groups are the owner's own."""
 

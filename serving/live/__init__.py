@@ -4,9 +4,8 @@ May import: `lifetime`, `bundle` and what lies below them.
 """
 
 from sojourn.serving.live.admitted import N_RUNNING_MAX, Admitted, LiveRequests, Refreshed, names_of_refresh
-from sojourn.serving.live.live_history import LiveHistory, content_of, live_history
 from sojourn.serving.live.recalibration import CurveNumbers, Recalibration
-from sojourn.serving.live.snapshot import read_snapshot, write_snapshot
+from sojourn.serving.live.snapshot import LiveHistory, content_of, live_history, read_snapshot, write_snapshot
 
 __all__ = [
     "N_RUNNING_MAX", "Admitted", "CurveNumbers", "LiveHistory", "LiveRequests", "Recalibration", "Refreshed",

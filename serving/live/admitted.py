@@ -10,7 +10,7 @@ import numpy as np
 
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import ROW, Admission
-from sojourn.serving.lifetime import Lifetime
+from sojourn.serving.served import Lifetime
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
 

@@ -6,35 +6,41 @@ folded by.
 May import: `bundle` and what lies below it.
 """
 
-from sojourn.serving.usage.day_clock import DAY_S, DayClock
-from sojourn.serving.usage.live_usage import LiveUsage
-from sojourn.serving.usage.observed_time import observed_s
-from sojourn.serving.usage.observed_use import N_REQUESTS_MAX
-from sojourn.serving.usage.pulse_wave import PulseWave
-from sojourn.serving.usage.usage_answer import UsageAnswer, answer_of
-from sojourn.serving.usage.usage_predictor import UsageFollower, UsagePredictor, serve_section
-from sojourn.serving.usage.usage_section import (
-    OBSERVED_S,
-    USAGE_FILES,
-    WAVE_COLUMNS,
-    UsageSection,
-    check_usage_files,
-    load_usage,
-    usage_files,
-)
-from sojourn.serving.usage.usage_waves import UsageWaves
-from sojourn.serving.usage.workload_classes import (
+from sojourn.serving.usage.observed_use import (
     BY_HOURS,
     CLASSES,
+    DAY_S,
     N_ENDS,
     N_HOURS,
+    N_REQUESTS_MAX,
     N_SLOTS,
     OWN_AFTER_S,
     SEEN_S,
     SLOT_S,
     SURPLUS_RULES,
+    DayClock,
     WorkloadClasses,
     nearest_centre,
+    observed_s,
+)
+from sojourn.serving.usage.usage_predictor import (
+    LiveUsage,
+    UsageAnswer,
+    UsageFollower,
+    UsagePredictor,
+    answer_of,
+    serve_section,
+)
+from sojourn.serving.usage.usage_section import (
+    OBSERVED_S,
+    USAGE_FILES,
+    WAVE_COLUMNS,
+    PulseWave,
+    UsageSection,
+    UsageWaves,
+    check_usage_files,
+    load_usage,
+    usage_files,
 )
 
 __all__ = [

@@ -1,19 +1,32 @@
-"""What running requests were seen to use, folded to slots of the day, in a fixed number of bytes a request."""
+"""What running requests were seen to use, folded to slots of the day, in a fixed number of bytes a request.
+
+How long a request was observed: what decides when it gets a class and when its own use stands alone.
+
+Workload classes as they are served: which class a request's day is nearest to, and what it may need next.
+
+Local time of day on a trace's clock: which day and which slot of the day a time falls in.
+
+Local time and its slot of the day of single times, fast: offsets of a time zone are kept by quarters of an hour.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from sojourn.serving.usage.workload_classes import N_SLOTS
-
 N_REQUESTS_MAX = 100_000
 """Requests that are observed at once: 1.2 kB each for CPU, and as much again once memory is observed."""
+
 WEEK_S = 604_800
 """A highest use counts in the week of the trace's clock in which it was seen, and in the next week with a sample."""
+
 _N_FIRST = 64
+
 _N_COUNTED = 32
 """From so many samples of a slot on, each new one weighs a thirty-second of its mean: use may change over the weeks."""
 
@@ -175,3 +188,277 @@ class ObservedUse:
             self._week.append(time_s // WEEK_S)
         self._rows[name] = row
         return row
+
+
+_HOUR_S = 3_600
+
+_N_HOURS_OF_DAY = 22
+"""Nine tenths of the hours: a day on which daylight saving begins has 23."""
+
+
+def observed_s(first_slot: Any, last_slot: Any, n_hours: Any) -> np.ndarray:
+    """Seconds of observation, int64, of the arguments' common shape.
+
+    From the begin of the first slot with a sample to the end of the last one, but at most an hour for each hour of the
+    day that has a sample, until 22 of them have one. So hourly samples count in full, two samples with half a day
+    between them count as two hours, and a wrong stamp adds an hour.
+
+    first_slot, last_slot: slots of 15 minutes, counted on without regard to days. n_hours: as of `hours_seen`.
+
+    >>> observed_s(0, np.array([11, 48, 95, 95]), np.array([3, 2, 8, 24])).tolist()
+    [10800, 7200, 28800, 86400]
+    """
+    span_s = (np.asarray(last_slot, np.int64) - first_slot + 1) * SLOT_S
+    return np.where(np.asarray(n_hours) >= _N_HOURS_OF_DAY, span_s, np.minimum(span_s, np.asarray(n_hours) * _HOUR_S))
+
+
+def hours_seen(is_seen: np.ndarray) -> np.ndarray:
+    """In how many hours of the local day there is a sample, int64 (n,); is_seen: bool (n, 96), by slot of the day.
+
+    >>> hours_seen(np.arange(96)[None, :] % 8 == 0).tolist()
+    [12]
+    """
+    return is_seen.reshape(len(is_seen), N_HOURS, N_SLOTS // N_HOURS).any(axis=2).sum(axis=1)
+
+
+DAY_S = 86_400
+
+_FIRST_S, _LAST_S = -62_135_510_400, 253_402_214_400
+"""Unix times from the second day of year 1 to the last of year 9999: the calendar has no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayClock:
+    """Turns seconds on a trace's clock into local days and slots of the day.
+
+    start_unix_s: unix time of the trace's second 0; where it is not known, 0 makes the trace begin at midnight.
+    timezone: an IANA name; the clock on the wall there decides the slot, so on the day that daylight saving begins one
+        hour of slots has no samples, and on the day that it ends one hour has twice as many.
+
+    Refused with ValueError: a name that is not a time zone. Times beyond the years 1 to 9999 have
+    the offset of that end.
+
+    >>> clock = DayClock(start_unix_s=3600)
+    >>> clock.slot(np.array([0, 82_800]), n_slots=24).tolist(), clock.day(np.array([0, 82_800])).tolist()
+    ([1, 0], [0, 1])
+    >>> DayClock(1_364_684_400, "Europe/Berlin").slot(np.array([0, 3600, 7200]), n_slots=24).tolist()
+    [0, 1, 3]
+    """
+
+    start_unix_s: int = 0
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"timezone must be an IANA name, got {self.timezone!r}") from error
+
+    def local_s(self, time_s: np.ndarray) -> np.ndarray:
+        """Local seconds since 1970 by the clock on the wall, int64, the shape of `time_s` (whole seconds)."""
+        unix_s = np.asarray(time_s, np.int64) + self.start_unix_s
+        if self.timezone == "UTC" or unix_s.size == 0:
+            return unix_s
+        zone, quarter_s = ZoneInfo(self.timezone), _HOUR_S // 4  # offsets change on whole quarters of an hour
+        quarters = unix_s // quarter_s
+        first, last = int(quarters.min()), int(quarters.max())
+        if last - first < quarters.size:
+            asked, place = np.arange(first, last + 1), quarters - first
+        else:
+            asked, place = np.unique(quarters, return_inverse=True)
+        offsets = np.array([_offset_s(zone, quarter * quarter_s) for quarter in asked.tolist()], np.int64)
+        return unix_s + offsets[place].reshape(unix_s.shape)
+
+    def day(self, time_s: np.ndarray) -> np.ndarray:
+        """Local day of each time, int64, 0 = the day of the trace's second 0."""
+        return self.local_s(time_s) // DAY_S - int(self.local_s(np.zeros(1, np.int64))[0]) // DAY_S
+
+    def slot(self, time_s: np.ndarray, n_slots: int) -> np.ndarray:
+        """Slot of the local day of each time, int64, 0 to n_slots - 1; n_slots must divide 86,400."""
+        if n_slots < 1 or DAY_S % n_slots:
+            raise ValueError(f"n_slots must divide {DAY_S}, got {n_slots!r}")
+        return self.local_s(time_s) % DAY_S // (DAY_S // n_slots)
+
+    def pieces(self, from_s: float, to_s: float) -> list[tuple[float, float, int]]:
+        """[from_s, to_s) cut where the clock on the wall is set: begin, end, and what makes a time within local.
+
+        >>> DayClock(0, "Europe/Zurich").pieces(1_711_843_200, 1_711_850_400)
+        [(1711843200, 1711846800, 3600), (1711846800, 1711850400, 7200)]
+        """
+        if self.timezone == "UTC":
+            return [(from_s, to_s, self.start_unix_s)]
+        begin, end = math.floor(from_s), math.ceil(to_s)
+        days = np.append(np.arange(begin, end, DAY_S, dtype=np.int64), end)  # no zone changes twice within a day
+        offsets = (self.local_s(days) - days).tolist()
+        cuts = [self._change(before, after) for before, after, old, new in zip(
+            days[:-1].tolist(), days[1:].tolist(), offsets[:-1], offsets[1:], strict=True) if old != new]
+        edges = [from_s, *(cut for cut in cuts if from_s < cut < to_s), to_s]
+        starts = np.array([math.floor(edge) for edge in edges[:-1]], np.int64)
+        return list(zip(edges[:-1], edges[1:], (self.local_s(starts) - starts).tolist(), strict=True))
+
+    def _change(self, before_s: int, after_s: int) -> int:
+        """The first time of (before_s, after_s] with the offset of after_s; a whole quarter of an hour."""
+        quarter_s = _HOUR_S // 4
+        low, high = ((time_s + self.start_unix_s) // quarter_s for time_s in (before_s, after_s))
+        wanted = _offset_s(ZoneInfo(self.timezone), high * quarter_s)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _offset_s(ZoneInfo(self.timezone), middle * quarter_s) == wanted:
+                high = middle
+            else:
+                low = middle
+        return high * quarter_s - self.start_unix_s
+
+
+def _offset_s(zone: ZoneInfo, unix_s: int) -> int:
+    since = timedelta(seconds=min(max(unix_s, _FIRST_S), _LAST_S))
+    offset = (datetime(1970, 1, 1, tzinfo=UTC) + since).astimezone(zone).utcoffset()
+    return int((offset or timedelta()).total_seconds())
+
+
+N_SLOTS = 96
+"""Slots of a local day, 15 minutes each (CTCL, section V-C)."""
+
+SLOT_S = DAY_S // N_SLOTS
+
+N_ENDS = 8
+"""Times of day at which windows of observation end when surpluses are learnt: every 3 hours."""
+
+SEEN_S = (10_800, 21_600, 43_200)
+"""Lengths of observation for which surpluses are learnt, seconds; more than the last counts as the last."""
+
+CLASSES, BY_HOURS = "classes", "hours"
+
+SURPLUS_RULES = (CLASSES, BY_HOURS)
+"""What a surplus is learnt of: the requests of a class, or all requests that were observed for as many hours."""
+
+OWN_AFTER_S = DAY_S
+"""From this much observation on, every slot has been seen, and the own maximum stands alone."""
+
+N_HOURS = 24
+
+_N_ELEMENTS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadClasses:
+    """Classes of one resource (CPU or memory), in shares of what a request reserved.
+
+    ids: int64 (k,), what a class is called; the same class keeps its id when classes are learnt again.
+    centres: float64 (k, 96), highest use in each slot of the local day, the mean over the class's requests.
+    means: float64 (k, 96), their mean use in each slot.
+    surplus: float64 (k, 3 * 8 * 24), how far a request that was observed as long as SEEN_S says, until one of N_ENDS
+        times of the day, then exceeded its own maximum, by hour of the local day; at least 0.
+    n_members: int64 (k,), requests that the class was learnt of.
+
+    Refused with ValueError: shapes that do not agree, numbers that are not finite or below 0, no class, an id twice.
+
+    >>> classes = WorkloadClasses(np.array([4, 7]), np.repeat([[0.1], [0.8]], 96, axis=1), np.full((2, 96), 0.1),
+    ...                           np.full((2, 576), 0.05), np.array([3, 2]))
+    >>> seen = np.full((1, 96), np.nan)
+    >>> seen[0, :12] = 0.6
+    >>> at = classes.nearest(seen)
+    >>> needs = classes.needs(at, np.array([0.6]), np.array([10_800]), 12, np.array([12, 13]))
+    >>> classes.ids[at].tolist(), needs.tolist()
+    ([7], [[0.65, 0.65]])
+    """
+
+    ids: np.ndarray
+    centres: np.ndarray
+    means: np.ndarray
+    surplus: np.ndarray
+    n_members: np.ndarray
+
+    def __post_init__(self) -> None:
+        k = len(self.ids)
+        if not k or len(np.unique(self.ids)) < k:
+            raise ValueError(f"ids must be at least one, each once, got {k}")
+        for name, width in (("centres", N_SLOTS), ("means", N_SLOTS), ("surplus", len(SEEN_S) * N_ENDS * N_HOURS)):
+            array = getattr(self, name)
+            if array.shape != (k, width):
+                raise ValueError(f"{name} must have the shape ({k}, {width}), got {array.shape}")
+            if not (np.isfinite(array) & (array >= 0.0)).all():
+                raise ValueError(f"{name} must be finite and at least 0, got others")
+        if self.n_members.shape != (k,) or (self.n_members < 0).any():
+            raise ValueError(f"n_members must have the shape ({k},) and be at least 0, got {self.n_members!r}")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def nearest(self, profiles: np.ndarray) -> np.ndarray:
+        """Position of the nearest centre over the slots seen so far, int64 (n,); O(slots x classes) a request.
+
+        profiles: (n, 96), highest use in each slot seen, NaN = not seen. One with no slot gets position 0.
+        """
+        return nearest_centre(profiles, self.centres)
+
+    def needs(self, at: np.ndarray, own: np.ndarray, seen_s: np.ndarray, now_slot: int,
+              slots: np.ndarray) -> np.ndarray:
+        """The most that each request is expected to use in each of `slots`, float64 (n, len(slots)), shares.
+
+        at: position of its class. own: its highest use so far. seen_s: for how long it was observed, at least
+        SEEN_S[0]. now_slot: the slot of now. Its own maximum and its class's surplus, at most the whole reservation;
+        never below the own maximum; after OWN_AFTER_S the own maximum alone.
+        """
+        length = np.clip(np.searchsorted(SEEN_S, seen_s, side="right") - 1, 0, len(SEEN_S) - 1)
+        end = now_slot * N_ENDS // N_SLOTS
+        hours = np.asarray(slots) * N_HOURS // N_SLOTS
+        table = self.surplus.reshape(len(self), len(SEEN_S), N_ENDS, N_HOURS)
+        surplus = table[at[:, None], length[:, None], end, hours[None, :]]
+        surplus = np.where((seen_s >= OWN_AFTER_S)[:, None], 0.0, surplus)
+        mine = np.asarray(own, np.float64)[:, None]
+        return np.maximum(np.minimum(mine + surplus, 1.0), mine)
+
+
+def nearest_centre(profiles: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Position of the nearest centre (Euclidean) over the slots that are not NaN, int64 (n,); the first of equals.
+
+    >>> nearest_centre(np.array([[np.nan, 1.0]]), np.array([[0.0, 0.0], [9.0, 0.9]])).tolist()
+    [1]
+    """
+    found = np.empty(len(profiles), np.int64)
+    n_chunk = max(1, _N_ELEMENTS // centres.size)
+    for first in range(0, len(profiles), n_chunk):
+        chunk = np.asarray(profiles[first:first + n_chunk], np.float64)
+        is_seen = ~np.isnan(chunk)
+        values = np.where(is_seen, chunk, 0.0)
+        # |x - c|^2 over the slots seen, without what does not depend on c
+        distance = is_seen @ (centres**2).T - 2.0 * (values @ centres.T)
+        found[first:first + n_chunk] = distance.argmin(axis=1)
+    return found
+
+
+_QUARTER_S = 900
+
+_N_KEPT = 1_024
+
+
+class SlotClock:
+    """Slots of the day of whole seconds on the trace's clock.
+
+    >>> SlotClock(DayClock(1_364_684_400, "Europe/Berlin")).slot(7200)
+    12
+    """
+
+    def __init__(self, clock: DayClock) -> None:
+        self.clock = clock
+        self._is_utc = clock.timezone == "UTC"
+        self._offsets: dict[int, int] = {}
+
+    def slot(self, time_s: int) -> int:
+        """0 to 95."""
+        return self.local_s(time_s) % DAY_S * N_SLOTS // DAY_S
+
+    def local_s(self, time_s: int) -> int:
+        """Local seconds since 1970 by the clock on the wall."""
+        unix_s = time_s + self.clock.start_unix_s
+        if self._is_utc:
+            return unix_s
+        quarter = unix_s // _QUARTER_S
+        offset = self._offsets.get(quarter)
+        if offset is None:
+            if len(self._offsets) >= _N_KEPT:
+                self._offsets.clear()
+            offset = int(self.clock.local_s(np.array([time_s], np.int64))[0]) - unix_s
+            self._offsets[quarter] = offset
+        return unix_s + offset

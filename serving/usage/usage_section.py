@@ -2,12 +2,17 @@
 
 `usage.json` the clock, the observation time and the names of requests; `usage.npz` classes and pulse waves (plain
 arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
+
+The pulse wave: use that is at its peak for a share of each period and at its trough for the rest.
+
+The sum of a request's pulse waves: one period, or a day's and a week's together.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,34 +20,44 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving import document_fields
+from sojourn.serving import checks as document_fields
 from sojourn.serving.bundle import MANIFEST, VouchedFiles, manifest_of, read_arrays, version_of, write_arrays
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.usage.day_clock import DAY_S, DayClock
-from sojourn.serving.usage.pulse_wave import PulseWave
-from sojourn.serving.usage.usage_waves import UsageWaves
-from sojourn.serving.usage.workload_classes import CLASSES, SEEN_S, SURPLUS_RULES, WorkloadClasses
+from sojourn.serving.usage.observed_use import CLASSES, DAY_S, SEEN_S, SURPLUS_RULES, DayClock, WorkloadClasses
 
 FORMAT_VERSION = 3
+
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
+
 N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 27}
 """The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
 0.9 GB."""
+
 USAGE_FILES = tuple(N_BYTES_MAX)
+
 N_ARRAY_BYTES_MAX = 1 << 27
 """Arrays take no more bytes in all: N_WAVES_MAX waves are 80 MB, N_CLASSES_MAX classes of both resources 4 MB."""
+
 N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
+
 WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
 """Of the array `waves`; once more for the wave that is added, all NaN where there is none; all of it for expected use,
 then for its upper level."""
+
 N_WAVE_NUMBERS = 4 * len(WAVE_COLUMNS)
+
 OBSERVED_S = SEEN_S[0]
 """A newcomer is observed for so long before it gets a class."""
+
 RESOURCES = ("cpu", "mem")
+
 _KIND = "usage"
+
 _LARGEST = 1e12
+
 _CLASS_ARRAYS = ("ids", "centres", "means", "surplus", "n_members")
+
 _FILES = VouchedFiles("usage section", FORMAT_VERSION, N_BYTES_MAX)
 
 
@@ -198,3 +213,148 @@ def _is_wave(rows: np.ndarray) -> np.ndarray:
     is_small = (np.abs(rows[:, [0, 1, 3]]) <= _LARGEST).all(axis=1)
     return is_small & (peak >= trough) & (period_s >= 1.0) & (duty > 0.0) & (duty < 1.0) \
         & ((period_s <= _LARGEST) | (period_s == np.inf))
+
+
+_INF = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class PulseWave:
+    """Expected use over time, by five numbers (period-aware placement, section III-A).
+
+    peak, trough: use within and without the busy window, as a share of the request's reservation; trough <= peak. A
+        wave that is added to another one has levels around 0.
+    period_s: seconds from one busy window to the next; infinite = aperiodic, `peak` at all times.
+    phase_s: when a busy window begins, seconds on the trace's clock modulo the period.
+    duty: share of the period that is busy, above 0 and below 1.
+
+    Refused with ValueError: what breaks one of these rules.
+
+    >>> wave = PulseWave(peak=0.8, trough=0.2, period_s=100.0, phase_s=10.0, duty=0.3)
+    >>> wave.at(np.array([0, 10, 39, 40, 110])).tolist()
+    [0.2, 0.8, 0.8, 0.2, 0.8]
+    >>> wave.largest(40, 100), wave.largest(40, 111), wave.next_busy(20), wave.next_busy(50)
+    (0.2, 0.8, (20, 40.0), (110.0, 140.0))
+    """
+
+    peak: float
+    trough: float
+    period_s: float = _INF
+    phase_s: float = 0.0
+    duty: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.peak) and math.isfinite(self.trough) and self.trough <= self.peak):
+            raise ValueError(f"peak and trough must be finite and trough at most peak, got {self.peak!r} and "
+                             f"{self.trough!r}")
+        if not self.period_s > 0.0:
+            raise ValueError(f"period_s must be above 0, got {self.period_s!r}")
+        if not math.isfinite(self.phase_s):
+            raise ValueError(f"phase_s must be finite, got {self.phase_s!r}")
+        if not 0.0 < self.duty < 1.0:
+            raise ValueError(f"duty must be above 0 and below 1, got {self.duty!r}")
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether it has a period."""
+        return self.period_s < _INF
+
+    def at(self, time_s: np.ndarray) -> np.ndarray:
+        """Use at each time, float64, the shape of `time_s` (seconds on the trace's clock)."""
+        times = np.asarray(time_s, np.float64)
+        if not self.is_periodic:
+            return np.full(times.shape, self.peak)
+        is_busy = np.mod(times - self.phase_s, self.period_s) < self.duty * self.period_s
+        return np.where(is_busy, self.peak, self.trough)
+
+    def largest(self, from_s: float, to_s: float) -> float:
+        """The largest use at any time of [from_s, to_s). An interval that ends before it begins is refused."""
+        check_interval(from_s, to_s)
+        return self.peak if not self.is_periodic or self.next_busy(from_s)[0] < to_s else self.trough
+
+    def next_busy(self, from_s: float) -> tuple[float, float]:
+        """Begin and end of the next busy window; one that is under way begins at `from_s`. Aperiodic: endless."""
+        if not self.is_periodic:
+            return from_s, _INF
+        since_s = (from_s - self.phase_s) % self.period_s
+        if since_s < self.duty * self.period_s:
+            return from_s, from_s - since_s + self.duty * self.period_s
+        begin_s = from_s - since_s + self.period_s
+        return begin_s, begin_s + self.duty * self.period_s
+
+
+def check_interval(from_s: float, to_s: float) -> None:
+    """ValueError unless both ends are finite and `to_s` is after `from_s`.
+
+    >>> check_interval(0.0, 1.0)
+    """
+    if not (math.isfinite(from_s) and math.isfinite(to_s) and from_s < to_s):
+        raise ValueError(f"to_s must be after from_s = {from_s!r} and both finite, got {to_s!r}")
+
+
+_EDGES_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWaves:
+    """Expected use over time: one or two pulse waves added, the second with levels around 0.
+
+    Two are enough for a day and a week, beyond the paper, which has one (section III-A, discussion).
+
+    >>> day = PulseWave(0.6, 0.2, period_s=24.0, phase_s=8.0, duty=0.5)
+    >>> week = PulseWave(0.1, -0.25, period_s=168.0, phase_s=0.0, duty=5 / 7)
+    >>> waves = UsageWaves((day, week))
+    >>> waves.at(np.array([0, 8, 128])).round(2).tolist()
+    [0.3, 0.7, 0.35]
+    >>> round(waves.largest(0, 8), 2), round(waves.largest(120, 168), 2), waves.next_busy(25)
+    (0.3, 0.35, (32.0, 44.0))
+    """
+
+    waves: tuple[PulseWave, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.waves) not in (1, 2):
+            raise ValueError(f"waves must be one or two, got {len(self.waves)}")
+        if len(self.waves) == 2 and not all(wave.is_periodic for wave in self.waves):
+            raise ValueError("waves must both have a period where there are two, got an infinite one")
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether it has a period."""
+        return self.waves[0].is_periodic
+
+    def at(self, time_s: np.ndarray) -> np.ndarray:
+        """Use at each time, float64, the shape of `time_s` (seconds on the trace's clock)."""
+        total = self.waves[0].at(time_s)
+        for wave in self.waves[1:]:
+            total = total + wave.at(time_s)
+        return total
+
+    def largest(self, from_s: float, to_s: float) -> float:
+        """The largest use at any time of [from_s, to_s), exact. An interval that ends before it begins is refused.
+
+        Between two edges nothing changes, so the use at `from_s` and at the begin of every busy window in the interval
+        is enough. It stops where every wave is at its peak together; until then the time grows with the number of
+        windows.
+        """
+        check_interval(from_s, to_s)
+        if len(self.waves) == 1:
+            return self.waves[0].largest(from_s, to_s)
+        bound = sum(wave.largest(from_s, to_s) for wave in self.waves)
+        best = float(self.at(np.array([from_s]))[0])
+        for wave, other in (self.waves, self.waves[::-1]):
+            begin_s = from_s - (from_s - wave.phase_s) % wave.period_s + wave.period_s
+            while begin_s < to_s and best < bound:
+                begins = begin_s + wave.period_s * np.arange(_EDGES_AT_ONCE)
+                begins = begins[begins < to_s]
+                best = max(best, wave.peak + float(other.at(begins).max()))
+                begin_s += wave.period_s * _EDGES_AT_ONCE
+        return best
+
+    def next_busy(self, from_s: float) -> tuple[float, float]:
+        """Begin and end of the next busy window; one that is under way begins at `from_s`. Aperiodic: endless.
+
+        Busy = above the middle between the least and the greatest sum. That is so exactly while the wave with the
+        greater distance from trough to peak is busy, whatever the other one does. At equal distances it is the first.
+        """
+        return max(self.waves, key=lambda wave: wave.peak - wave.trough).next_busy(from_s)

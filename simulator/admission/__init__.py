@@ -4,11 +4,21 @@ After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `
 """
 
 from sojourn.simulator.admission.admission import Admission, Answer, Job, Planned
-from sojourn.simulator.admission.admit import admit, cores_for
-from sojourn.simulator.admission.core_ends import CoreEnds
-from sojourn.simulator.admission.decisions import REASONS, Decisions
-from sojourn.simulator.admission.free_intervals import FreeIntervals
-from sojourn.simulator.admission.jobs import AdmissionJobs, deadlines_of, drawn_slacks
+from sojourn.simulator.admission.admit import (
+    ACCEPTANCES,
+    ALLOCATIONS,
+    REASONS,
+    CoreEnds,
+    Decisions,
+    FreeIntervals,
+    PredictedRun,
+    ThresholdConstants,
+    admit,
+    admit_predicted,
+    cores_for,
+    threshold_constants,
+)
+from sojourn.simulator.admission.jobs import AdmissionJobs, PowerProfile, deadlines_of, drawn_slacks, read_power_profile
 from sojourn.simulator.admission.measures import (
     accepted_load_s,
     competitive_bound,
@@ -18,10 +28,6 @@ from sojourn.simulator.admission.measures import (
     performance_ratio,
     ratio_of,
 )
-from sojourn.simulator.admission.power_profile import PowerProfile, read_power_profile
-from sojourn.simulator.admission.predicted import PredictedRun, admit_predicted
-from sojourn.simulator.admission.registry import ACCEPTANCES, ALLOCATIONS
-from sojourn.simulator.admission.threshold_constants import ThresholdConstants, threshold_constants
 
 __all__ = [
     "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",

@@ -1,21 +1,30 @@
-"""Admission one job at a time, for a gateway: an answer to each offer, and a state that survives a restart."""
+"""Admission one job at a time, for a gateway: an answer to each offer, and a state that survives a restart.
+
+The journal of an admission: a line for each answer, on disk before the answer is given; one process at a time.
+
+The state of an admission on disk: numbers and text only, checked by their hashes.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import os
 import threading
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.admission.admit import cores_for
-from sojourn.simulator.admission.decisions import REASONS
-from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs
-from sojourn.simulator.admission.journal import JOURNAL, Journal, read_journal
-from sojourn.simulator.admission.power_profile import PowerProfile
-from sojourn.simulator.admission.saved_state import MARK, Rules, journal_seed, read_state, write_state
+from sojourn.inflated import inflated_bytes
+from sojourn.publishing import naming, publish_files, sync
+from sojourn.simulator.admission.admit import REASONS, cores_for
+from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs, PowerProfile
 from sojourn.simulator.whole_numbers import is_whole
 
 N_NAME_MAX = 65_536
@@ -296,3 +305,244 @@ class Admission:
 
 
 _NO_POWER = PowerProfile(np.array([0]), np.array([0]), 1)
+
+JOURNAL = "journal.log"
+
+_CHANGES = ("ended", "extended", "cancel")
+
+N_LINE_MAX = 1 << 20
+"""Of a line, bytes: the job's name is the only part that may be long."""
+
+
+def line_of(entry: list[Any], before: int = 0) -> tuple[bytes, int]:
+    """A line: CRC-32, a space, the entry as JSON; and its CRC, which goes on from that of the line before.
+
+    >>> line_of(["ended", "a", 7])
+    (b'4c8e486c ["ended","a",7]\\n', 1284393068)
+    """
+    text = json.dumps(entry, separators=(",", ":")).encode()
+    crc = zlib.crc32(text, before)
+    return b"%08x %b\n" % (crc, text), crc
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """entries: of a journal. n_bytes: that they take. crc: of the last line."""
+
+    entries: list[list[Any]]
+    n_bytes: int
+    crc: int
+
+
+def read_journal(file: Path, seed: int) -> Read:
+    """What a journal holds. seed: CRC-32 of the saved state that it goes on from. No file is an empty journal.
+
+    A last line without its end was torn by a kill and is left out: its answer was not given. ValueError for anything
+    else: a line that does not match its CRC-32, which a line that is lost, doubled or moved does not either.
+    """
+    entries: list[list[Any]] = []
+    n_bytes, crc = 0, seed
+    if not file.exists():
+        return Read(entries, n_bytes, crc)
+    if not file.is_file():
+        raise ValueError(f"{file} must be a file, got something else")
+    with file.open("rb") as stream:
+        while line := stream.readline(N_LINE_MAX):
+            digest, _, text = line.rstrip(b"\n").partition(b" ")
+            found = zlib.crc32(text, crc)
+            is_whole = line.endswith(b"\n")
+            if not is_whole and len(line) < N_LINE_MAX and digest != b"%08x" % zlib.crc32(text[:-1], crc):
+                break
+            place = f"{file}: line {len(entries) + 1}"
+            if not is_whole or digest != b"%08x" % found:
+                raise ValueError(f"{place} must end and match its CRC-32, which goes on from the line before and the "
+                                 f"saved state, got {line[:60]!r}")
+            entries.append(_entry(text, place))
+            n_bytes, crc = n_bytes + len(line), found
+    return Read(entries, n_bytes, crc)
+
+
+def _entry(text: bytes, place: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+        if isinstance(found, list) and found[0] == "offer":
+            _, job, is_accepted, start_s = found
+            *numbers, name = job
+            is_good = len(numbers) == 4 and isinstance(is_accepted, bool) and _are_whole([start_s or 0])
+        else:
+            what, name, *numbers = found
+            is_good = what in _CHANGES and len(numbers) == 2
+    except (ValueError, TypeError, IndexError, RecursionError):
+        is_good = False
+    if not is_good or not isinstance(name, str) or not _are_whole(numbers):
+        raise ValueError(f"{place} must be an offer or a change, got {text[:60]!r}")
+    return list(found)
+
+
+def _are_whole(numbers: list[Any]) -> bool:
+    return all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
+
+
+class Journal:
+    """The open journal of a folder, which no other process may open meanwhile. The lock stands beside the folder, since
+    saving replaces the folder as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        import fcntl  # not on Windows, where the rest of this room works
+
+        self.file, self._descriptor, self._n_bytes, self._crc = folder / JOURNAL, -1, 0, 0
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise ValueError(f"{folder} must be open in one process, got another one that has it open") from error
+
+    def begin(self, n_bytes: int, crc: int) -> None:
+        """Append from here on; what follows n_bytes is torn and is cut off. crc: of the last line, or the seed."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._n_bytes, self._crc = n_bytes, crc
+        os.ftruncate(self._descriptor, n_bytes)
+        os.fsync(self._descriptor)
+        sync(self.file.parent)
+
+    def check(self) -> None:
+        """ValueError if nothing can be appended any more."""
+        if self._descriptor < 0:
+            raise ValueError(f"{self.file} must be open, got one that is closed or that failed; open the folder again")
+
+    def append(self, entry: list[Any]) -> None:
+        """Write a line and flush it to disk. OSError: it is not in the journal, or not surely, and nothing more is
+        taken until the folder is opened again."""
+        self.check()
+        line, crc = line_of(entry, self._crc)
+        view, length = memoryview(line), len(line)
+        try:
+            with naming(self.file):
+                while view:
+                    view = view[os.write(self._descriptor, view):]
+                os.fsync(self._descriptor)
+        except BaseException:
+            try:
+                os.ftruncate(self._descriptor, self._n_bytes)
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+            raise
+        self._n_bytes, self._crc = self._n_bytes + length, crc
+
+    def close(self) -> None:
+        """End it, and let others open the folder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+FORMAT, FORMAT_VERSION = "sojourn-admission", 2
+
+MARK, ARRAY = "admission.json", "state.npy"
+
+N_BYTES_MAX = 1 << 30
+
+COUNTS = ("now_s", "n_offered", "n_accepted")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an admission was made with. has_power: a power profile."""
+
+    n_cores: int
+    allocation: str
+    acceptance: str
+    slack: float | None
+    is_backfilling: bool
+    has_power: bool
+
+
+def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], jobs: Sequence[Sequence[Any]], state: np.ndarray,
+                journal: str | None) -> None:
+    """Writes all files at once; a folder that holds anything else is refused with ValueError.
+
+    jobs: that are accepted and not over, as rows that JSON can hold. journal: name of an empty file, if there is one.
+    """
+    with io.BytesIO() as stream:
+        np.save(stream, state, allow_pickle=False)
+        array = stream.getvalue()
+    header: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION, "rules": asdict(rules),
+                              "counts": dict(counts), "jobs": list(jobs), "sha256": {ARRAY: _sha256(array)}}
+    header["sha256"]["header"] = _header_hash(header)
+    text = json.dumps(header, indent=1, sort_keys=True) + "\n"
+    if max(len(text), len(array)) > N_BYTES_MAX:
+        raise ValueError(f"jobs must take at most {N_BYTES_MAX >> 20} MiB, got {max(len(text), len(array)) >> 20}")
+    empty = {} if journal is None else {journal: b""}
+    publish_files(folder, {ARRAY: array, MARK: text.encode(), **empty}, MARK, others=())
+
+
+def read_state(folder: Path) -> tuple[Rules, dict[str, int], list[list[Any]], np.ndarray]:
+    """Rules, counts, jobs and array. FileNotFoundError without one, ValueError where anything is damaged."""
+    mark, file = folder / MARK, folder / ARRAY
+    if not mark.is_file():
+        raise FileNotFoundError(f"{folder} must hold {MARK}, got none")
+    try:
+        header = json.loads(inflated_bytes(mark, N_BYTES_MAX))
+        version = (header["format"], header["format_version"])
+        hashes = header["sha256"]
+        found = _header_hash(header)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{mark} must be the header of an admission, got {type(error).__name__}: {error}") from error
+    if version != (FORMAT, FORMAT_VERSION):
+        raise ValueError(f"{mark} must be of {FORMAT} {FORMAT_VERSION}, got "
+                         f"{str(version[0])[:80]} {str(version[1])[:80]}")
+    if hashes.get("header") != found:
+        raise ValueError(f"{mark}: sha256 must be {str(hashes.get('header'))[:80]}, got {found}")
+    if not file.is_file():
+        raise FileNotFoundError(f"{folder} must hold {ARRAY}, got none")
+    content = inflated_bytes(file, N_BYTES_MAX)
+    if _sha256(content) != hashes.get(ARRAY):
+        raise ValueError(f"{file}: sha256 must be {str(hashes.get(ARRAY))[:80]} ({MARK}), got "
+                         f"{_sha256(content)}")
+    try:
+        with io.BytesIO(content) as stream:
+            state = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, MemoryError, EOFError, OverflowError) as error:
+        raise ValueError(f"{file} must be an array, got {error}") from error
+    try:
+        rules, jobs = Rules(**header["rules"]), header["jobs"]
+        counts = {name: header["counts"][name] for name in COUNTS}
+        is_good = all(is_whole(each, 0, 2**62) for each in counts.values()) and all(
+            _is_job(job, rules.n_cores) for job in jobs)
+        # each core that is always on stands in the array, so a lie about their number takes no memory
+        is_good = is_good and is_whole(rules.n_cores, 1, MAX_TIME_S) and (
+            rules.has_power or rules.n_cores <= state.shape[-1])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        is_good = False
+    if not is_good:
+        raise ValueError(f"{mark} must hold rules, counts and jobs that fit its array, got others")
+    return rules, counts, jobs, state
+
+
+def _is_job(row: Any, n_cores: int) -> bool:
+    name, start_s, end_s, cores, deadline_s = row
+    return isinstance(name, str) and all(is_whole(each, 0, 2**62) for each in (start_s, end_s, deadline_s)) and all(
+        is_whole(core, 0, n_cores) for core in cores)
+
+
+def journal_seed(folder: Path) -> int:
+    """What a journal goes on from, so that one of another state is refused: CRC-32 of the header."""
+    return zlib.crc32((folder / MARK).read_bytes())
+
+
+def _header_hash(header: Mapping[str, Any]) -> str:
+    """Of all but itself."""
+    others = {name: digest for name, digest in header["sha256"].items() if name != "header"}
+    return _sha256(json.dumps({**header, "sha256": others}, sort_keys=True).encode())
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

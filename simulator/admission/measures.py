@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.admission.decisions import Decisions
+from sojourn.simulator.admission.admit import Decisions
 from sojourn.simulator.admission.jobs import AdmissionJobs
 
 DELAYED = 0.3095

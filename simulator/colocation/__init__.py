@@ -3,10 +3,17 @@
 May import: `engine` and what lies below it.
 """
 
-from sojourn.simulator.colocation.colocation import UNITS, Colocation
+from sojourn.simulator.colocation.colocation import (
+    COLOCATION_POLICIES,
+    UNITS,
+    Colocation,
+    ColocationPolicy,
+    Violations,
+    host_loads,
+    place,
+    violations,
+)
 from sojourn.simulator.colocation.optimum import Optimum, optimum
-from sojourn.simulator.colocation.registry import COLOCATION_POLICIES, ColocationPolicy, place
-from sojourn.simulator.colocation.violations import Violations, host_loads, violations
 
 __all__ = [
     "COLOCATION_POLICIES", "UNITS", "Colocation", "ColocationPolicy", "Optimum", "Violations", "host_loads", "optimum",

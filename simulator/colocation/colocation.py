@@ -1,17 +1,35 @@
-"""What is placed by usage: what each request really uses, what a policy believes it uses, and the hosts."""
+"""What is placed by usage: what each request really uses, what a policy believes it uses, and the hosts.
+
+Placement by peaks: each request counts at all times as the most that it is expected to use.
+
+Placement by use over time: the least increase of violations above a virtual capacity, or of squared load.
+
+The policies that place by usage, by name.
+
+How often, and by how much, hosts are asked for more than they have: of a placement by usage.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as shortened
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 
+from sojourn.simulator.colocation._colocation_kernels import (
+    place_block,
+    place_by_peaks,
+    score_products,
+    score_violations,
+)
 from sojourn.simulator.whole_numbers import check_setting
 
 UNITS = 1 << 16
 """Of one host's capacity: use is counted in whole units of that size, so that sums are exact and ties are real."""
+
 MOST_CAPACITIES = 16
 """The most that one request may use, in hosts' capacities: its sum over a tile of slots stays within 32 bits."""
 
@@ -131,3 +149,305 @@ def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if found.dtype.kind not in "iu" or found.shape != shape:
         raise ValueError(f"{name} must be whole numbers of the shape {shape}, got {shortened(found.tolist())}")
     return found.astype(np.int64)
+
+
+def borg_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the greatest expected remaining capacity: capacity less the sum of the peaks of what is there.
+
+    A peak is the maximum of the request's model (period-aware placement, sections III-B and IV: "places the job on a
+    server to maximize the expected remaining capacity"); several resources are normalised by capacity and summed.
+
+    >>> three = Colocation(np.array([[3.0, 1.0], [1.0, 2.0], [1.0, 1.0]]), 2, 4.0)
+    >>> borg_peak(three, np.arange(3), np.random.default_rng(0)).tolist()
+    [0, 1, 1]
+    """
+    return _placed(_peaks(colocation.modelled, colocation.n_resources), colocation, order, is_packing=False)
+
+
+def best_fit_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the least remaining capacity on which the request's peak still fits; where none is, by the greatest.
+
+    >>> three = Colocation(np.array([[3.0, 1.0], [1.0, 2.0], [1.0, 1.0]]), 2, 4.0)
+    >>> best_fit_peak(three, np.arange(3), np.random.default_rng(0)).tolist()
+    [0, 1, 0]
+    """
+    return _placed(_peaks(colocation.modelled, colocation.n_resources), colocation, order, is_packing=True)
+
+
+def oracle_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As `borg_peak`, by the largest real use of each request. It is no bound: peaks say nothing of their time.
+
+    >>> two = Colocation(np.array([[3.0], [1.0]]), 2, 4.0, model=np.array([[1.0], [1.0]]))
+    >>> oracle_peak(two, np.arange(2), np.random.default_rng(0)).tolist()
+    [0, 1]
+    """
+    return _placed(_peaks(colocation.used, colocation.n_resources), colocation, order, is_packing=False)
+
+
+def random_host(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts drawn at random, each with the same probability.
+
+    >>> two = Colocation(np.array([[3.0], [1.0]]), 9, 4.0)
+    >>> random_host(two, np.arange(2), np.random.default_rng(0)).tolist()
+    [7, 5]
+    """
+    hosts = np.empty(len(colocation), np.int64)
+    hosts[order] = rng.integers(0, colocation.n_hosts, len(colocation))
+    return hosts
+
+
+def _peaks(series: np.ndarray, n_resources: int) -> np.ndarray:
+    return series.reshape(len(series), n_resources, -1).max(axis=2).astype(np.int64)
+
+
+def _placed(peaks: np.ndarray, colocation: Colocation, order: np.ndarray, is_packing: bool) -> np.ndarray:
+    chosen = np.empty(len(order), np.int64)
+    place_by_peaks(peaks[order], UNITS, is_packing, np.zeros((colocation.n_hosts, peaks.shape[1]), np.int64), chosen)
+    hosts = np.empty(len(order), np.int64)
+    hosts[order] = chosen
+    return hosts
+
+
+_MOST_BLOCK = 64
+"""Requests a block; see the kernels. A block never has more than a 32nd of the hosts."""
+
+
+def period_aware(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the least increase of aggregate violation severity (period-aware placement, Algorithm 1).
+
+    increase(i) = sum over t of max(0, L_i(t) + f(t) - C(t)) - max(0, L_i(t) - C(t)), with the virtual capacity C(t) =
+    the sum of f_k(t) of all requests so far and this one, over the number of hosts. The paper prints 1/m over the
+    requests: see `period_aware_per_request`.
+
+    >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
+    >>> period_aware(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 1, 0, 1]
+    """
+    return _greedy(colocation.modelled, colocation.n_hosts, order, "hosts")
+
+
+def period_aware_per_request(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As `period_aware`, with C(t) = the mean use of a request, as the paper prints it.
+
+    With several requests a host nearly all load is above that line, the increase is nearly the request's whole use on
+    every host, and what remains is noise.
+
+    >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
+    >>> period_aware_per_request(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 1, 0, 1]
+    """
+    return _greedy(colocation.modelled, colocation.n_hosts, order, "requests")
+
+
+def squares(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the least increase of the sum over time of squared load; ours.
+
+    increase(i) = sum over t of 2 L_i(t) f(t) + f(t)^2; the last term is the same for every host. It needs no capacity.
+
+    >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
+    >>> squares(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 1, 0, 1]
+    """
+    return _greedy(colocation.modelled, colocation.n_hosts, order, "squares")
+
+
+def violation_fit(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Hosts by the least increase of violations above the real capacity; ties go to the host with the greatest load.
+
+    increase(i) = sum over t of max(0, L_i(t) + f(t) - c) - max(0, L_i(t) - c). Most hosts tie at 0; the fullest of them
+    takes the request, so that hosts stay empty for requests that come later and need most of one.
+
+    >>> day = np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 0.0], [4.0, 0.0]])
+    >>> violation_fit(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 0, 0, 1]
+    """
+    return _greedy(colocation.modelled, colocation.n_hosts, order, "capacity")
+
+
+def oracle_series(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As `squares`, by the real use: what a greedy policy gains if its model is perfect.
+
+    >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
+    >>> blind = Colocation(day, 2, 4.0, model=np.full((4, 1), 4.0))
+    >>> oracle_series(blind, np.arange(4), np.random.default_rng(0)).tolist()
+    [0, 1, 0, 1]
+    """
+    return _greedy(colocation.used, colocation.n_hosts, order, "squares")
+
+
+def _greedy(series: np.ndarray, n_hosts: int, order: np.ndarray,
+            by: Literal["hosts", "requests", "squares", "capacity"]) -> np.ndarray:
+    """series: int32 (n, n_columns), in units of a host's capacity."""
+    n_columns = series.shape[1]
+    loads = np.zeros((n_hosts, n_columns), np.int32)
+    sums, is_changed = np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.bool_)
+    total = np.zeros(n_columns, np.int64)
+    hosts = np.empty(len(order), np.int64)
+    n_block = min(max(n_hosts // 32, 1), _MOST_BLOCK)
+    for start in range(0, len(order), n_block):
+        rows = order[start:start + n_block]
+        use = series[rows]
+        room = np.empty((0, n_columns), np.int32)
+        scores = np.zeros((len(rows), n_hosts), np.int64)
+        if by == "squares":
+            score_products(loads, use, scores)
+        else:
+            if by == "capacity":
+                room = np.int32(UNITS) - use
+            else:
+                sofar = total + np.cumsum(use, axis=0, dtype=np.int64)
+                total = sofar[-1]
+                among = np.int64(n_hosts) if by == "hosts" else np.arange(start + 1, start + len(rows) + 1)[:, None]
+                room = (sofar // among - use).astype(np.int32)
+            score_violations(loads, use, room, scores)
+        chosen = np.empty(len(rows), np.int64)
+        place_block(loads, sums, use, room, scores, is_changed, np.empty(len(rows), np.int64), by == "capacity",
+                    chosen)
+        hosts[rows] = chosen
+    return hosts
+
+
+Rule = Callable[[Colocation, np.ndarray, np.random.Generator], np.ndarray]
+"""Hosts, int64 (n,), of requests that come in an order, int64 (n,); ties go to the host with the least load by the
+rule's own reading, then to the lowest index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColocationPolicy:
+    """A rule and what it is. is_oracle: whether it reads the real use of the time that it is judged on."""
+
+    name: str
+    place: Rule
+    about: str
+    is_oracle: bool = False
+
+
+COLOCATION_POLICIES: Mapping[str, ColocationPolicy] = MappingProxyType({policy.name: policy for policy in (
+    ColocationPolicy("random", random_host, "any host, each with the same probability"),
+    ColocationPolicy("best-fit", best_fit_peak, "the fullest host on which the peak fits, else the emptiest"),
+    ColocationPolicy("borg-peak", borg_peak, "the greatest remaining capacity by the sum of peaks"),
+    ColocationPolicy("period-aware", period_aware,
+                     "the least increase of violations above the mean load of a host"),
+    ColocationPolicy("period-aware-per-request", period_aware_per_request,
+                     "the least increase of violations above the mean use of a request, as the paper prints it"),
+    ColocationPolicy("squares", squares, "the least increase of squared load over time; ours"),
+    ColocationPolicy("violation-fit", violation_fit,
+                     "the least increase of violations above the capacity, ties to the fullest host; ours"),
+    ColocationPolicy("oracle-peak", oracle_peak, "borg-peak by the largest real use", is_oracle=True),
+    ColocationPolicy("oracle-series", oracle_series, "squares by the real use", is_oracle=True),
+)})
+
+
+def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Host of each request, int64 (n,), by the policy of that name; `order`, int64 (n,), is how they come.
+
+    seed: of `random`. Refused with ValueError: an unknown name, an order that is not one of all requests, a seed that
+    is no whole number or below 0.
+
+    >>> day = np.array([[4.0, 0.0], [0.0, 4.0]])
+    >>> place(Colocation(day, 2, 4.0), "squares", np.array([1, 0])).tolist()
+    [1, 0]
+    """
+    if policy not in COLOCATION_POLICIES:
+        raise ValueError(f"policy must be one of {', '.join(COLOCATION_POLICIES)}, got {policy!r}")
+    check_setting(seed, 0, "seed", 2**31)
+    rows = whole_numbers(order, (len(colocation),), "order")
+    if (np.sort(rows) != np.arange(len(colocation))).any():
+        raise ValueError(f"order must hold each of the {len(colocation)} requests once, got {rows.tolist()[:10]!r}")
+    return COLOCATION_POLICIES[policy].place(colocation, rows, np.random.default_rng(seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """Of one placement, over all slots; lower is better but for used_pct.
+
+    host_rate_pct: share of hosts x slots in which a host's requests ask for more than it has (section III-B).
+    request_rate_pct: share of the slots in which a request's host is so, mean over requests (section V-B: "the average
+        job's violation rate").
+    severity_pct: what is asked for above capacity, of all that is asked for: aggregate severity over the total workload
+        (section III-B).
+    host_severity_pct: the same share of each host's own load, mean over the hosts that have requests.
+    request_severity_pct: the same of each request's own use, mean over requests that use something; a host's excess is
+        shared by its requests as their use at the time.
+    used_pct: mean utilisation of hosts: load x (1 - severity); what is above capacity is not served.
+    """
+
+    host_rate_pct: float
+    request_rate_pct: float
+    severity_pct: float
+    host_severity_pct: float
+    request_severity_pct: float
+    used_pct: float
+
+
+def checked_hosts(hosts: np.ndarray, n_requests: int, n_hosts: int, name: str = "hosts") -> np.ndarray:
+    """The host of each request, int64 (n_requests,); ValueError for another number of them, what is no whole number,
+    and a host that is not one of 0 .. n_hosts - 1.
+
+    >>> checked_hosts(np.array([0, -1]), 2, 2)
+    Traceback (most recent call last):
+    ValueError: hosts must be 0 .. n_hosts - 1, 1, got -1 of request 1
+    """
+    found = whole_numbers(hosts, (n_requests,), name)
+    for request in np.flatnonzero((found < 0) | (found >= n_hosts)).tolist():
+        raise ValueError(f"{name} must be 0 .. n_hosts - 1, {n_hosts - 1}, got {int(found[request])!r} of request "
+                         f"{request}")
+    return found
+
+
+def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
+    """Load of each host, int64 (n_hosts, n_columns), in the unit of `used` (n, n_columns).
+
+    Refused with ValueError: hosts that `checked_hosts` refuses, n_hosts below 1, and used that is no table of whole
+    numbers from 0 on.
+
+    >>> host_loads(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0, 1]), 3).tolist()
+    [[3, 4], [6, 8], [0, 0]]
+    """
+    check_setting(n_hosts, 1, "n_hosts", 2**31)
+    used = numbers(used, "used")
+    if used.dtype.kind not in "iu" or used.ndim != 2 or 0 in used.shape or used.min() < 0:
+        raise ValueError(f"used must be whole numbers, 0 or more, of the shape (n, n_columns), none of them 0, got "
+                         f"{used.dtype} {used.shape}, least {used.min(initial=0):g}")
+    loads = np.zeros((n_hosts, used.shape[1]), np.int64)
+    for request, host in enumerate(checked_hosts(hosts, len(used), n_hosts).tolist()):
+        loads[host] += used[request]
+    return loads
+
+
+def violations(used: np.ndarray, hosts: np.ndarray, n_hosts: int, n_resources: int = 1) -> Violations:
+    """Violations of a placement.
+
+    used: int (n, n_resources x n_slots), in 1/65,536 of a host's capacity: `Colocation.used`, or `modelled` to judge by
+        the model. hosts: int64 (n,).
+    Several resources: a slot is violated where one of them is; excess and load, in shares of capacity, are summed.
+
+    Refused with ValueError: what `host_loads` refuses, n_resources that does not divide the columns.
+
+    >>> half = UNITS // 2
+    >>> found = violations(np.array([[half, 3 * half], [half, half]]), np.array([0, 0]), 2)
+    >>> found.host_rate_pct, found.request_rate_pct, round(found.severity_pct, 2)  # load 1 and 2: excess 0 and 1
+    (25.0, 50.0, 33.33)
+    """
+    loads = host_loads(used, hosts, n_hosts)
+    used, hosts = np.asarray(used), np.asarray(hosts)
+    check_setting(n_resources, 1, "n_resources", 2**31)
+    if used.shape[1] % n_resources:
+        raise ValueError(f"n_resources must divide the {used.shape[1]} columns of used, got {n_resources!r}")
+    excess = np.maximum(loads - UNITS, 0)
+    is_violated = (excess > 0).reshape(n_hosts, n_resources, -1).any(axis=1)
+    total, host_total = int(loads.sum()), loads.sum(axis=1)
+    is_loaded = host_total > 0
+    severity = float(excess.sum()) / total if total else 0.0
+    unserved = np.divide(excess, loads, out=np.zeros(loads.shape), where=loads > 0)
+    own = used.sum(axis=1, dtype=np.int64)
+    lost = np.array([float(used[k] @ unserved[host]) for k, host in enumerate(hosts.tolist())])
+    load = total / (n_hosts * used.shape[1] * UNITS)
+    return Violations(
+        100.0 * float(is_violated.mean()), 100.0 * float(is_violated.mean(axis=1)[hosts].mean()), 100.0 * severity,
+        100.0 * _mean(excess.sum(axis=1)[is_loaded] / host_total[is_loaded]),
+        100.0 * _mean(lost[own > 0] / own[own > 0]), 100.0 * load * (1.0 - severity))
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS, Colocation
-from sojourn.simulator.colocation.violations import checked_hosts, host_loads
+from sojourn.simulator.colocation.colocation import UNITS, Colocation, checked_hosts, host_loads
 from sojourn.simulator.whole_numbers import check_setting
 
 

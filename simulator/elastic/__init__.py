@@ -4,26 +4,45 @@ co-location of services and batch jobs.
 May import: `engine` and what lies below it.
 """
 
-from sojourn.simulator.elastic.autoscaler import Autoscaler, ScaleOut, greedy, homogeneous, machines_for
-from sojourn.simulator.elastic.consolidation import Consolidation
-from sojourn.simulator.elastic.evictor import EVICTION_ORDERS, Evictor, evicted, rescheduling_cost_s, updated_demand
-from sojourn.simulator.elastic.least_requested import available, idle, least_requested_host
-from sojourn.simulator.elastic.machine_types import (
+from sojourn.simulator.elastic.mixed_replay import OUTCOMES, MixedResult, replay_mixed
+from sojourn.simulator.elastic.mixed_scheduler import (
+    SCHEDULERS,
+    BatchRequests,
+    MixedScheduler,
+    MixedWorkload,
+    Services,
+    Timing,
+    own_maximum,
+    true_needs,
+)
+from sojourn.simulator.elastic.pool import (
     DEFAULT_TYPE,
     MACHINE_TYPES,
     BootLag,
+    Consolidation,
+    ElasticPool,
     MachineType,
+    PoolResult,
     fits_a_type,
+    simulate_pool,
     type_capacities,
 )
-from sojourn.simulator.elastic.mixed_replay import replay_mixed
-from sojourn.simulator.elastic.mixed_result import OUTCOMES, MixedResult
-from sojourn.simulator.elastic.mixed_scheduler import SCHEDULERS, MixedScheduler, Timing
-from sojourn.simulator.elastic.mixed_workload import BatchRequests, MixedWorkload, Services
-from sojourn.simulator.elastic.pool import ElasticPool, simulate_pool
-from sojourn.simulator.elastic.pool_result import PoolResult
 from sojourn.simulator.elastic.recorded_runs import RecordedRuns, replay_recorded
-from sojourn.simulator.elastic.service_needs import own_maximum, true_needs
+from sojourn.simulator.elastic.rules import (
+    EVICTION_ORDERS,
+    Autoscaler,
+    Evictor,
+    ScaleOut,
+    available,
+    evicted,
+    greedy,
+    homogeneous,
+    idle,
+    least_requested_host,
+    machines_for,
+    rescheduling_cost_s,
+    updated_demand,
+)
 
 __all__ = [
     "DEFAULT_TYPE", "EVICTION_ORDERS", "MACHINE_TYPES", "OUTCOMES", "SCHEDULERS", "Autoscaler", "BatchRequests",

@@ -8,10 +8,9 @@ from sojourn.simulator.engine.composition import composed, is_packing_last
 from sojourn.simulator.engine.explanation import Explanation, explain
 from sojourn.simulator.engine.metrics import Metrics
 from sojourn.simulator.engine.policy_check import check_form
-from sojourn.simulator.engine.run import Run
 from sojourn.simulator.engine.simulate import Result, Samples, named_policy, simulate
 from sojourn.simulator.engine.upkeep import Defragmentation, Drain, Failure, Maintenance, Migration
-from sojourn.simulator.engine.world import PREDICTIONS, curves_for, tables_of
+from sojourn.simulator.engine.world import PREDICTIONS, Run, curves_for, tables_of
 
 __all__ = [
     "PREDICTIONS", "Defragmentation", "Drain", "Explanation", "Failure", "Loop", "Maintenance", "Metrics", "Migration",

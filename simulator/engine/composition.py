@@ -1,36 +1,51 @@
-"""A policy's filter, scorers and hooks composed with the event loop into the source of one module."""
+"""A policy's filter, scorers and hooks composed with the event loop into the source of one module.
+
+Whether scorers can tell empty hosts of one shape apart: if they can't, a ranked scan may end at the first of them.
+
+All that the engine keeps of such hosts is equal (`exit_s` too: it is reset when a host empties). So they score alike
+where a host's index does nothing but index the cluster's arrays. A scorer that does more with it, such as reading an
+array of its own, may score each host as it likes; then every empty host is looked at. What can't be proven is taken
+to do more.
+
+Names at the top level of modules that come to be one: no two of them may name different things.
+
+Python would let the later one take the earlier one's place without a word.
+
+Which functions a function calls: globals, those that it closes over, and those of modules that it names.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
 import inspect
-from collections.abc import Iterable
+import textwrap
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal
 
-from sojourn.simulator.engine.likeness import are_empty_hosts_alike
-from sojourn.simulator.engine.part_names import names_of_parts, top_level_names
-from sojourn.simulator.engine.reached import plain_function
 from sojourn.simulator.loop import EXPIRED, PARTS, violation
 from sojourn.simulator.policies import PACKING, PerResource, Policy, free_share_left
 
 _NAMED_BY_CHAINS = """
 import numpy as np
-from sojourn.simulator.loop.agenda import schedule
+from sojourn.simulator.loop.exits import schedule
 from sojourn.simulator.loop.exits import refresh, refresh_until
 from sojourn.simulator.loop.occupancy import sample_state
 from sojourn.simulator.loop.python_policy import ask_python, best_scored
-from sojourn.simulator.loop.ranking import first_position
+from sojourn.simulator.loop.occupancy import first_position
 """
 
 Extent = Literal["plain", "hooks", "full", "pool"]
 """Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
 happen is not compiled: the whole takes four times as long. `pool`: the loop of an elastic pool, given as parts."""
+
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1"),
          "resident": ("host, request, now", "request.row")}
 """A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
+
 _ASK_RESIDENTS = """
 @inner
 def ask_residents(world, host, now):
@@ -39,6 +54,7 @@ def ask_residents(world, host, now):
         resident(world, host, asked(world, row, now), now)
         row = world.requests[row].next
 """
+
 REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
                          "HAS_UPKEEP"})
 """Names of the parts that a composed chain may replace; it must leave all others alone."""
@@ -240,3 +256,156 @@ def _comparison(calls: list[str], are_empty_alike: bool, is_in_order: bool = Tru
     if are_empty_alike:  # the first in the ranking has the lowest index
         lines += ["        if cluster.n_running[host] == 0:", "            break"]
     return lines
+
+
+def are_empty_hosts_alike(policy: Policy) -> bool:
+    """Whether all scorers of the policy provably score empty hosts of one shape alike."""
+    scorers = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
+    return all(_only_indexes(plain_function(scorer), 0, frozenset({1})) for scorer in scorers)
+
+
+@functools.cache
+def _only_indexes(plain: Any, cluster_at: int, hosts_at: frozenset[int]) -> bool:
+    """Whether the arguments at `hosts_at` only index arrays of the one at `cluster_at`, here and in what is called."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return False
+    if not isinstance(tree, ast.FunctionDef) or tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
+        return False
+    arguments = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+    if max(cluster_at, *hosts_at) >= len(arguments):
+        return False
+    hosts = {arguments[k] for k in hosts_at}
+    clusters = _names_of_cluster(tree, arguments[cluster_at])
+    allowed: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and _is_of_cluster(node.value, clusters):
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            allowed |= {id(part) for part in parts if isinstance(part, ast.Name)}
+        elif isinstance(node, ast.Call) and _passes_on(node, plain, hosts, arguments[cluster_at]):
+            allowed |= {id(part) for part in node.args if isinstance(part, ast.Name)}
+    return all(isinstance(node.ctx, ast.Load) and id(node) in allowed
+               for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in hosts)
+
+
+def _passes_on(call: ast.Call, plain: Any, hosts: set[str], cluster: str) -> bool:
+    """Whether a call gives the host, with the cluster, to a function that does no more with it."""
+    names = [part.id if isinstance(part, ast.Name) else "" for part in call.args]
+    hosts_at = frozenset(k for k, name in enumerate(names) if name in hosts)
+    if not hosts_at or not isinstance(call.func, ast.Name) or names.count(cluster) != 1 or call.keywords:
+        return False
+    called = plain_function(named_values(plain).get(call.func.id))
+    return inspect.isfunction(called) and called is not plain and _only_indexes(called, names.index(cluster), hosts_at)
+
+
+def _names_of_cluster(tree: ast.FunctionDef, cluster: str) -> set[str]:
+    """The cluster's name, and local names that are only ever bound to parts of it: `state = cluster.state`."""
+    bound: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            bound.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.setdefault(node.id, []).append(None)
+    if cluster in bound:
+        return set()
+    found = {cluster}
+    while True:
+        more = {name for name, values in bound.items()
+                if all(_is_of_cluster(value, found) for value in values if value is not None)
+                and len(values) == 2 * sum(value is not None for value in values)}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _is_of_cluster(node: ast.expr | None, names: set[str]) -> bool:
+    """`cluster`, or `cluster.free`, `cluster.state.mode`, ..."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def names_of_parts(sources: Mapping[str, str]) -> dict[str, str]:
+    """Each top-level name of modules (name -> source) that come to be one, and what it stands for.
+
+    An imported name may stand in several modules if it is the same thing in all. ValueError where it is not, or where
+    two modules define one name.
+
+    >>> found = names_of_parts({"a": "import math\\ndef f(): ...", "b": "import math\\nfrom a import f\\nG = 1"})
+    >>> found
+    {'math': 'math', 'f': 'a.f', 'G': 'b.G'}
+    >>> names_of_parts({"a": "def f(): ...", "b": "F = 1\\ndef f(): ..."})
+    Traceback (most recent call last):
+    ValueError: f must name one thing in all parts, got a.f and b.f
+    """
+    found: dict[str, str] = {}
+    for module, source in sources.items():
+        for name, origin in top_level_names(module, source):
+            if found.setdefault(name, origin) != origin:
+                raise ValueError(f"{name} must name one thing in all parts, got {found[name]} and {origin}")
+    return found
+
+
+def top_level_names(module: str, source: str) -> Iterator[tuple[str, str]]:
+    """Each name that a module's source gives at its top level, and where the thing is from."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module != "__future__":
+                yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, f"{module}.{node.name}"
+        else:
+            yield from ((name.id, f"{module}.{name.id}") for name in ast.walk(node)
+                        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store))
+
+
+LIBRARIES = ("math", "numba", "numpy")
+"""Modules whose functions numba knows, and that change with a version."""
+
+
+def plain_function(function: Any) -> Any:
+    """The Python function that numba compiled."""
+    return getattr(function, "py_func", function)
+
+
+def named_values(plain: Any) -> dict[str, Any]:
+    """What the names in a function's code stand for outside of it, sorted by name."""
+    cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
+    known = plain.__globals__ | {name: cell.cell_contents for name, cell in cells.items()}
+    return {name: known[name] for name in sorted(set(names_in(plain.__code__)) & known.keys())}
+
+
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Names of globals, attributes and free variables in a function's code and in those nested in it."""
+    yield from code.co_names
+    yield from code.co_freevars
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from names_in(constant)
+
+
+def reached_functions(plain: Any) -> Iterator[Any]:
+    """Every Python function that it calls, and that these call, as they are named: compiled or not.
+
+    Those of LIBRARIES are left out.
+    """
+    waiting, seen = [plain], {plain}
+    while waiting:
+        own = waiting.pop()
+        values = named_values(own)
+        modules = [value for value in values.values() if isinstance(value, types.ModuleType)]
+        inside = [getattr(module, name) for module in modules if not _is_library(module.__name__)
+                  for name in sorted(set(names_in(own.__code__))) if hasattr(module, name)]
+        for value in [*values.values(), *inside]:
+            called = plain_function(value)
+            if isinstance(called, types.FunctionType) and called not in seen and not _is_library(called.__module__):
+                seen.add(called)
+                waiting.append(called)
+                yield value
+
+
+def _is_library(module: str | None) -> bool:
+    return module is not None and module.split(".")[0] in LIBRARIES

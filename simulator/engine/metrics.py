@@ -1,13 +1,35 @@
-"""What a replay is measured by; each figure is defined here once."""
+"""What a replay is measured by; each figure is defined here once.
+
+When which request held room on which host, in a replay or in its part so far; and when hosts were empty.
+
+The migrations of a replay: who planned each, and what a rectifier's were expected to free and freed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 
-from sojourn.simulator.workloads import Demand
+from sojourn.simulator.loop import (
+    DEFRAGMENTED,
+    DRAIN,
+    DRAINED,
+    FAIL,
+    FAILED,
+    MIGRATION_LOG,
+    NOT_PLACED,
+    OPEN,
+    REOPEN,
+    REPAIR,
+    UPDATED,
+    World,
+)
+from sojourn.simulator.rectification import DAY_S, MigrationGroup, PoolView, RefillRecord, Spells, Worth
+from sojourn.simulator.workloads import Demand, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +122,220 @@ def reason_names(reason: np.ndarray, resources: tuple[str, ...]) -> dict[str, in
         for code, count in zip(codes, counts, strict=True)
     }
     return dict(sorted(named.items(), key=lambda item: (-item[1], item[0])))
+
+
+NOBODY = -1
+"""Whose the stays are by which a failed or drained host counts as held."""
+
+
+class Stays:
+    """From when to when each request held room on each host, over all migrations and restarts.
+
+    A host that failed or is drained counts as held until it is open again: it is not empty, for nobody can use it.
+    """
+
+    def __init__(self, log: np.ndarray, requests: np.ndarray, duration_s: int, host_events: np.ndarray | None = None, *,
+                 from_s: int = 0, until_s: int | None = None) -> None:
+        """log: MIGRATION_LOG, all of it so far. requests: the loop's. host_events: HOST_EVENTS of the whole replay;
+        those after until_s are not looked at. from_s: requests that ended by then are left out. until_s: the time that
+        the replay has reached; None = its end.
+        """
+        ends_s = requests["ends_s"] if until_s is None else np.minimum(requests["ends_s"], until_s)
+        rows = np.flatnonzero((requests["first_host"] != NOT_PLACED) & (ends_s > from_s))
+        since_s = (requests["arrival_s"] + requests["wait_s"])[rows]
+        begun = np.stack([rows, requests["first_host"][rows], since_s, ends_s[rows]], axis=1)
+        log = log[np.isin(log["row"], rows)]
+        is_moved = np.isin(rows, log["row"])
+        moved = {row: [[row, host, since, to]] for row, host, since, to in begun[is_moved].tolist()}
+        for row, source, target, at_s, planner, _ in log.tolist():
+            _follow(moved[row], source, target, at_s, at_s if planner == FAILED else at_s + duration_s,
+                    int(ends_s[row]))
+        further = [stay for own in moved.values() for stay in own]
+        closed = [] if host_events is None else _closed(host_events, until_s)
+        whole = np.concatenate([begun[~is_moved], np.array([*further, *closed], np.int64).reshape(-1, 4)])
+        whole = whole[np.lexsort((whole[:, 2], whole[:, 1]))]
+        self._row, self._host, self._from_s, self._to_s = whole.T.copy()
+
+    def of(self, host: int, but: Sequence[int] = ()) -> np.ndarray:
+        """Stays on a host, int64 (n, 2), from and to, by the first; but: without those of these requests."""
+        own = slice(*np.searchsorted(self._host, [host, host + 1]))
+        stays = np.stack([self._from_s[own], self._to_s[own]], axis=1)
+        return np.asarray(stays[~np.isin(self._row[own], list(but))])
+
+    def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Host, begin and end of all stays, by host and then by begin; int64 (n,)."""
+        return self._host, self._from_s, self._to_s
+
+    def last_s(self, rows: Sequence[int]) -> int:
+        """When the last of these requests ran last: it ended, or a failure broke it off for good."""
+        return int(self._to_s[np.isin(self._row, list(rows))].max())
+
+    def empty_spells(self, now_s: int) -> Spells:
+        """When hosts that had been in use were empty, up to now."""
+        if len(self._host) == 0:
+            return Spells(self._host, self._host, self._host)
+        far_s = now_s + 1  # keeps hosts apart, so that one running maximum serves all
+        emptied_s = np.maximum.accumulate(self._host * far_s + self._to_s) - self._host * far_s
+        is_last = np.append(self._host[1:] != self._host[:-1], True)
+        used_s = np.where(is_last, now_s, np.append(self._from_s[1:], now_s))
+        is_spell = used_s > emptied_s
+        return Spells(self._host[is_spell], emptied_s[is_spell], used_s[is_spell])
+
+
+def gaps(stays: np.ndarray, from_s: int, to_s: int) -> list[tuple[int, int]]:
+    """The spans of a time in which no stay holds; stays by their begin, int64 (n, 2)."""
+    stays = stays[(stays[:, 1] > from_s) & (stays[:, 0] < to_s)]
+    ends = np.maximum.accumulate(np.append(from_s, stays[:, 1]))
+    begins = np.append(stays[:, 0], max(to_s, from_s))
+    return [(int(end), int(begin)) for end, begin in zip(ends, begins, strict=True) if begin > end]
+
+
+def _follow(own: list[list[int]], source: int, target: int, at_s: int, left_s: int, end_s: int) -> None:
+    """Bring one request's stays (row, host, from, to) up to date with an entry of the log.
+
+    left_s: when it has left the source. A request whose host fails while it migrates goes on where it holds room.
+    """
+    for stay in own:
+        if stay[1] == source and stay[3] > at_s:
+            stay[3] = min(end_s, left_s)
+    going_on = [stay for stay in own if stay[1] == target and stay[3] > at_s]
+    for stay in going_on:
+        stay[3] = end_s
+    if target != NOT_PLACED and not going_on:
+        own.append([own[0][0], target, at_s, end_s])
+
+
+def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int, int, int]]:
+    """Failures and drains as stays of NOBODY; those that last end at until_s, or never."""
+    found: list[tuple[int, int, int, int]] = []
+    open_s: dict[int, int] = {}
+    n_closing: dict[int, int] = {}
+    for time_s, what, host in host_events.tolist():
+        if until_s is not None and time_s > until_s:
+            break
+        if what in (FAIL, DRAIN):
+            n_closing[host] = n_closing.get(host, 0) + 1
+            open_s.setdefault(host, time_s)
+        elif what in (REPAIR, REOPEN):
+            n_closing[host] -= 1
+            if n_closing[host] == 0:
+                found.append((NOBODY, host, open_s.pop(host), time_s))
+    end_s = np.iinfo(np.int64).max if until_s is None else until_s
+    return [*found, *((NOBODY, host, from_s, end_s) for host, from_s in open_s.items())]
+
+
+NOT_BEGUN = -1
+
+NO_GROUP = -1
+"""The group of what no rectifier planned."""
+
+PLANNERS: Mapping[int, str] = MappingProxyType({DEFRAGMENTED: "defragmentation", UPDATED: "maintenance",
+                                                DRAINED: "drain"})
+"""Who planned what no rectifier did, by what the host was closed for."""
+
+_KINDS = {**dict.fromkeys(("planned_s", "group", "row", "source", "target"), np.int64),
+          **dict.fromkeys(("n_together", "remaining_s", "chance", "chance_without", "likely_s", "expected_h"),
+                          np.float64), "begun_s": np.int64, "planner": np.int64}
+
+
+class MigrationRecord:
+    """All migrations that began, as the loop logs them, and those that a rectifier planned, with their worth.
+
+    refills: what the pool has shown so far. rectifier: its name, or None. host_events: HOST_EVENTS of the replay.
+    """
+
+    def __init__(self, rectifier: str | None, host_events: np.ndarray, duration_s: int) -> None:
+        self.refills = RefillRecord()
+        self.rectifier = rectifier
+        self._host_events, self._duration_s = host_events, duration_s
+        self._log = [np.zeros(0, MIGRATION_LOG)]
+        self._planned: list[dict[str, float]] = []
+        self._of_row: dict[int, dict[str, float]] = {}  # what was planned last
+        self._n_groups = 0
+
+    def take_over(self, world: World) -> None:
+        """Take what the loop has logged out of its world."""
+        counts = world.counts[0]
+        entries = world.migration_log[:counts["n_logged"]].copy()
+        counts["n_logged"] = 0
+        for row, begun_s in entries[entries["planner"] == OPEN][["row", "at_s"]].tolist():
+            self._of_row[row]["begun_s"] = begun_s
+        self._log.append(entries)
+
+    def add(self, now_s: int, view: PoolView, rows: np.ndarray, groups: Sequence[MigrationGroup],
+            worths: Sequence[Worth]) -> None:
+        """A rectifier's migrations planned now; those before that have not begun never will. rows: of the view's
+        requests."""
+        self._of_row = {}
+        for group, own in zip(groups, worths, strict=True):
+            left_s = view.only(np.array(group.requests)).remaining_s()
+            for position, target, remaining_s in zip(group.requests, group.targets, left_s.tolist(), strict=True):
+                row = int(rows[position])
+                self._of_row[row] = {
+                    "planned_s": now_s, "group": self._n_groups, "row": row, "source": group.source,
+                    "target": target, "n_together": len(group), "remaining_s": remaining_s, "chance": own.chance,
+                    "chance_without": own.chance_without, "likely_s": own.likely_s, "expected_h": own.gain_h,
+                    "begun_s": NOT_BEGUN, "planner": OPEN}
+                self._planned.append(self._of_row[row])
+            self._n_groups += 1
+
+    def log(self) -> np.ndarray:
+        """All that was taken over, MIGRATION_LOG, in order of time."""
+        self._log = [np.concatenate(self._log)]
+        return self._log[0]
+
+    def stays(self, requests: np.ndarray, *, from_s: int = 0, until_s: int | None = None) -> Stays:
+        """Stays by all that was taken over; see `Stays`. requests: the loop's, or the first of them."""
+        return Stays(self.log(), requests, self._duration_s, self._host_events, from_s=from_s, until_s=until_s)
+
+    def table(self, workload: Workload, requests: np.ndarray) -> pd.DataFrame:
+        """One row a migration, the first planned first; see `Result.migrations`. requests: the loop's, at its end."""
+        found = pd.concat([pd.DataFrame(self._planned, columns=list(_KINDS)).astype(_KINDS), self._others()])
+        found = found.sort_values("planned_s", kind="stable", ignore_index=True)
+        empty_s, freed_h = self._results(found, requests, workload.trace.horizon_s)
+        hosts = workload.hosts["host_id"]
+        begun_s = found["begun_s"].to_numpy()
+        names = {**PLANNERS, OPEN: str(self.rectifier)}
+        return pd.DataFrame({
+            "planner": [names[planner] for planner in found["planner"].tolist()],
+            "planned_s": found["planned_s"], "group": found["group"],
+            "request_id": workload.request_ids[found["row"].to_numpy()],
+            "from_host": hosts.to_numpy()[found["source"]], "to_host": hosts.to_numpy()[found["target"]],
+            **{name: found[name] for name in ("n_together", "remaining_s", "chance", "chance_without", "likely_s",
+                                              "expected_h")},
+            "begun_s": np.where(begun_s == NOT_BEGUN, np.nan, begun_s), "empty_s": empty_s, "freed_h": freed_h})
+
+    def _others(self) -> pd.DataFrame:
+        """Migrations that began and were not planned by a rectifier."""
+        log = self.log()
+        log = log[(log["planner"] != OPEN) & (log["planner"] != FAILED)]
+        known = {"planned_s": log["planned_s"], "group": np.full(len(log), NO_GROUP), "row": log["row"],
+                 "source": log["from_host"], "target": log["to_host"], "begun_s": log["at_s"],
+                 "planner": log["planner"]}
+        return pd.DataFrame(known, columns=list(_KINDS)).astype(_KINDS)
+
+    def _results(self, found: pd.DataFrame, requests: np.ndarray, horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
+        """When the source of each migration was first empty, and the host-hours that its group freed; NaN where none,
+        and for what no rectifier planned."""
+        empty_s, freed_h = np.full(len(found), np.nan), np.full(len(found), np.nan)
+        begun = found[(found["group"] != NO_GROUP) & (found["begun_s"] != NOT_BEGUN)]
+        stays = self.stays(requests) if len(begun) else None
+        for _, group in begun.groupby("group"):
+            assert stays is not None
+            until_s = min(int(group["planned_s"].iloc[0]) + DAY_S, horizon_s)
+            empty_s[group.index], freed_h[group.index] = _freed(group, stays, self._duration_s, until_s)
+        return empty_s, freed_h
+
+
+def _freed(group: pd.DataFrame, stays: Stays, duration_s: int, until_s: int) -> tuple[float, float]:
+    """When the host that a group's migrations left was first empty, NaN if not by until_s; and host-hours freed."""
+    begun_s, done_s = int(group["begun_s"].min()), int(group["begun_s"].max()) + duration_s
+    rows, source = group["row"].tolist(), int(group["source"].iloc[0])
+    held_to_s = stays.last_s(rows)
+    spans = gaps(stays.of(source), done_s, until_s)
+    gained_s = sum(max(min(to_s, held_to_s) - from_s, 0) for from_s, to_s in spans)
+    for target in dict.fromkeys(group["target"].tolist()):
+        without = gaps(stays.of(target, rows), begun_s, until_s)
+        gained_s -= sum(to_s - from_s for from_s, to_s in without) - sum(
+            to_s - from_s for from_s, to_s in gaps(stays.of(target), begun_s, until_s))
+    return (float(spans[0][0]) if spans else np.nan), gained_s / 3_600

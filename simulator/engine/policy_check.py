@@ -18,8 +18,7 @@ import numpy as np
 from numba.core import types as nb_types
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.engine.composition import HOOKS
-from sojourn.simulator.engine.reached import plain_function, reached_functions
+from sojourn.simulator.engine.composition import HOOKS, plain_function, reached_functions
 from sojourn.simulator.jit import KERNEL_OPTIONS, is_kernel, is_own, what
 from sojourn.simulator.loop import read_only
 from sojourn.simulator.policies import PerResource, Policy

@@ -1,41 +1,62 @@
-"""A world made ready for one run of the loop."""
+"""A world made ready for one run of the loop.
+
+A compiled loop made ready to run, and what is said where it fails.
+
+Which scorer failed at the decision at which a replay stopped: asked again in plain Python, host by host.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster
-from sojourn.simulator.engine.compilation import compiled_loop, state_of
-from sojourn.simulator.engine.composition import Extent, is_packing_last
-from sojourn.simulator.engine.migration_record import MigrationRecord
-from sojourn.simulator.engine.rectifying import plan_migrations
-from sojourn.simulator.engine.run import Run
-from sojourn.simulator.engine.upkeep import ORDERS, Failure, Migration, Upkeep, defragmentation_of, host_events_of
+from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
+from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last, plain_function
+from sojourn.simulator.engine.metrics import MigrationRecord
+from sojourn.simulator.engine.policy_check import policy_functions
+from sojourn.simulator.engine.upkeep import (
+    ORDERS,
+    Failure,
+    Migration,
+    Upkeep,
+    defragmentation_of,
+    host_events_of,
+    plan_migrations,
+)
 from sojourn.simulator.loop import (
+    BAD_DEADLINE,
+    BAD_SCORE,
     COUNTS,
     CURRENT,
     EXPIRED,
     HOST_EVENTS,
     HOSTS,
     INITIAL,
+    LOG_FULL,
     MIGRATION_LOG,
     NO_PREDICTIONS,
     NOT_PLACED,
+    OPEN,
     PAUSED,
     PLAN,
     RECTIFY,
     REQUESTS,
     SETTINGS,
     SLOTS,
+    VIOLATIONS,
+    PythonScores,
     Timeline,
     World,
     no_ranking,
     ranking,
+    read_only,
 )
 from sojourn.simulator.policies import Policy
 from sojourn.simulator.policies.wrappers import is_outdated
@@ -43,10 +64,87 @@ from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, 
 from sojourn.simulator.rectification import Rectify, non_migratable
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, owner_numbers
 
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything that one run of a compiled loop reads and fills.
+
+    world: `loop.World`, or that of an elastic pool. arguments: of the loop besides it. host_ids: of the hosts in the
+    world, for errors. at_pause: what is done where the loop pauses, with its code, PAUSED or LOG_FULL; None where it
+    never does.
+    """
+
+    workload: Workload
+    policy: Policy
+    loop: Loop
+    world: Any
+    arguments: tuple[Any, ...]
+    host_ids: Sequence[Any]
+    at_pause: Callable[[int], None] | None = field(default=None, kw_only=True)
+
+    def run(self) -> float:
+        """Seconds that the loop took, with that of its pauses; ValueError where the policy or an invariant failed."""
+        python = None
+        if self.policy.host_scores is not None:
+            python = PythonScores(self.policy.host_scores, self.world)
+        started = time.perf_counter()
+        code = self._go_on()
+        while code in (PAUSED, LOG_FULL) and self.at_pause is not None:
+            self.at_pause(code)
+            code = self._go_on()
+        elapsed_s = time.perf_counter() - started
+        if python is not None and python.raised is not None:
+            raised = python.raised
+            if not isinstance(raised, Exception):
+                raise raised
+            raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
+        if code == BAD_SCORE:
+            found = self._fault()
+            raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN"
+                             f"{f': {found}' if found else ''}")
+        if code == BAD_DEADLINE:
+            raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
+                             f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
+        if code != 0:
+            raise ValueError(f"{VIOLATIONS[code]}; it did not after event {self.world.counts['n_events'][0]} "
+                             f"under policy {self.policy.name!r}")
+        return elapsed_s
+
+    def _go_on(self) -> int:
+        """The loop's code at its end, or at a pause."""
+        try:
+            return self.loop.replay(self.world, *self.arguments)
+        except IndexError as error:  # functions of others are compiled with bounds checks
+            rule = "must read arrays within their bounds"
+            raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
+        except Exception as error:
+            raise ValueError(f"{self._culprit()} must not raise, got {type(error).__name__}: {error}") from error
+
+    def _culprit(self) -> str:
+        counts = self.world.counts[0]
+        told = []
+        if counts["last_row"] >= 0:
+            told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
+        asked = "asked about"
+        if counts["hook"] > 0:
+            asked = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
+            told.append(f"host {self._host_id()!r}")
+        return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
+
+    def _fault(self) -> str:
+        return scorer_fault(self.policy, self.world, self.host_ids)
+
+    def _host_id(self) -> Any:
+        return self.host_ids[self.world.counts["last_host"][0]]
+
+
 N_BINS = 500
+
 N_SAMPLES = 96
+
 _LOGGED = 4
 """Entries a request in the log of migrations: twice what one step of the loop can add, for it is taken over at half."""
+
 PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
 """What a policy names by `predictions`, as the loop has it."""
 
@@ -210,3 +308,48 @@ def _record(kind: np.dtype[Any], **values: int) -> np.ndarray:
     for name, value in values.items():
         record[name] = value
     return record
+
+
+def scorer_fault(policy: Policy, world: World, host_ids: Sequence[Any]) -> str:
+    """Scorer, what it gave or raised, and the host; "" where none fails now, or it was no decision that failed."""
+    counts = world.counts[0]
+    row, now = int(counts["last_row"]), int(counts["last_s"])
+    if row < 0 or counts["hook"] > 0 or policy.host_scores is not None:
+        return ""
+    request, cluster = _request(world, row, now), world.cluster
+    is_asked = (cluster.free >= world.need[row]).all(axis=1) & (cluster.closed == OPEN)
+    n_resources = world.need.shape[1]
+    for host in np.flatnonzero(is_asked).tolist():
+        for kind, function in policy_functions(policy):
+            lasts = {"scorer": [now], "filter": [now], "scorer per resource": range(n_resources)}.get(kind, [])
+            for last in lasts:
+                given = _given(plain_function(function), _read_only(cluster), host, request, last, kind == "filter")
+                if given:
+                    return f"{given} from {kind.split()[0]} {function.__name__!r} for host {host_ids[host]!r}"
+    return ""
+
+
+def _given(plain: Any, cluster: Cluster, host: int, request: Request, last: int, is_filter: bool) -> str:
+    """What is wrong with what the function gives, or ""."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            score = plain(cluster, host, request, last)
+        except Exception as error:  # whatever it raises is what is to be told
+            return f"{type(error).__name__}: {error}"
+    return "" if is_filter or 0 <= score < np.inf else str(score)
+
+
+def _request(world: World, row: int, now: int) -> Request:
+    """The request as the chain saw it."""
+    own = world.requests[row]
+    curve = slice(int(own["curve_start"]), int(own["curve_end"]))
+    return Request(row, read_only(world.need[row]), int(own["exit_s"]), now - int(own["start_s"]),
+                   read_only(world.uptime_s[curve]), read_only(world.overhang_s[curve]))
+
+
+def _read_only(cluster: Cluster) -> Cluster:
+    state = cluster.state
+    kept = read_only(state) if isinstance(state, np.ndarray) else type(state)(*map(read_only, state))
+    arrays = {name: read_only(array) for name, array in cluster._asdict().items() if name != "state"}
+    return Cluster(**arrays, state=kept)

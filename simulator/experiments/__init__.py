@@ -3,17 +3,20 @@
 May import: `measures` and what lies below it.
 """
 
-from sojourn.simulator.experiments.ab_pool import SourceFor, ab_trial
-from sojourn.simulator.experiments.caveats import (
+from sojourn.simulator.experiments.ab_pool import SourceFor, ab_trial, batches, expected_exits, n_carried_out
+from sojourn.simulator.experiments.comparison import (
+    BASELINE,
     MORE_REJECTED,
+    Comparison,
+    Pairing,
     caveats,
+    compare,
     evidence_of,
     is_rejecting_more,
     knows_the_future,
+    pairing_label,
     rejection_words,
 )
-from sojourn.simulator.experiments.comparison import BASELINE, Comparison, Pairing, compare, pairing_label
-from sojourn.simulator.experiments.move_orders import batches, expected_exits, n_carried_out
 
 __all__ = [
     "BASELINE", "MORE_REJECTED", "Comparison", "Pairing", "SourceFor", "ab_trial", "batches", "caveats", "compare",

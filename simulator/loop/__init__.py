@@ -4,57 +4,60 @@ Compiled as well are the scorers of `policies`, and `measures/_stranding_kernels
 `tests/naive_replay.py`. Type checkers skip this room. May import: `cluster`, `jit`, `policies`.
 """
 
-from sojourn.simulator.loop.checks import VIOLATIONS, violation
-from sojourn.simulator.loop.fit import fits
 from sojourn.simulator.loop.host_events import DRAIN, FAIL, RECTIFY, REOPEN, REPAIR, WAVE
-from sojourn.simulator.loop.migration_order import AT_RANDOM, BY_ROW, LONGEST_FIRST, SHORTEST_FIRST
-from sojourn.simulator.loop.parts import PARTS, POOL_PARTS
-from sojourn.simulator.loop.pool_state import (
-    BOOTED,
-    CHEAPEST,
-    DRAINED_BY_CHOICE,
-    EFFICIENT,
-    LOG,
-    MOVES,
-    NO_RELEASE,
-    NODES,
-    OFF,
-    OPENED,
-    POOL,
-    REGRET,
-    RELEASE_EMPTY,
-    RELEASED,
-    TIMER,
-    TYPES,
-    PoolWorld,
+from sojourn.simulator.loop.migration_order import (
+    AT_RANDOM,
+    BY_ROW,
+    LONGEST_FIRST,
+    SHORTEST_FIRST,
+    VIOLATIONS,
+    violation,
 )
+from sojourn.simulator.loop.occupancy import first_position, fits, key_of, move, no_ranking, pool_ranking, ranking
+from sojourn.simulator.loop.parts import PARTS, POOL_PARTS
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
-from sojourn.simulator.loop.ranking import first_position, key_of, move, no_ranking, pool_ranking, ranking
 from sojourn.simulator.loop.state import (
     ALLOCATED,
     BAD_DEADLINE,
     BAD_SCORE,
+    BOOTED,
+    CHEAPEST,
     COUNTS,
     CURRENT,
     DEFRAGMENTED,
     DRAINED,
+    DRAINED_BY_CHOICE,
+    EFFICIENT,
     EMPTY_HOSTS,
     EXPIRED,
     FAILED,
     HOST_EVENTS,
     HOSTS,
     INITIAL,
+    LOG,
     LOG_FULL,
     MIGRATION_LOG,
+    MOVES,
     NO_PREDICTIONS,
+    NO_RELEASE,
+    NODES,
     NOT_PLACED,
+    OFF,
     OPEN,
+    OPENED,
     PAUSED,
     PLAN,
+    POOL,
+    REGRET,
+    RELEASE_EMPTY,
+    RELEASED,
     REQUESTS,
     SETTINGS,
     SLOTS,
+    TIMER,
+    TYPES,
     UPDATED,
+    PoolWorld,
     Ranking,
     Timeline,
     World,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sojourn.simulator.cluster import NEVER, Request
 from sojourn.simulator.jit import inlined, inner
-from sojourn.simulator.loop.agenda import schedule
-from sojourn.simulator.loop.fit import fits, is_allowed
+from sojourn.simulator.loop.exits import schedule
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
+from sojourn.simulator.loop.occupancy import fits, is_allowed
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
 from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NOT_PLACED, World
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from sojourn.simulator.cluster import Request
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.exits import enter, leave, link, predict_first, predict_now, unlink
-from sojourn.simulator.loop.fit import fits, is_allowed
-from sojourn.simulator.loop.occupancy import occupy
+from sojourn.simulator.loop.occupancy import fits, is_allowed, occupy
 from sojourn.simulator.loop.state import (
     CURRENT,
     DEFRAGMENTED,

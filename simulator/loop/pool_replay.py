@@ -11,12 +11,18 @@ from typing import Any
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inner
-from sojourn.simulator.loop.agenda import next_slot, schedule
-from sojourn.simulator.loop.consolidation import check, end_drain
+from sojourn.simulator.loop.consolidation import (
+    booting_with_room,
+    check,
+    close_host,
+    end_drain,
+    note_log,
+    open_host,
+    watch,
+)
+from sojourn.simulator.loop.exits import next_slot, schedule
 from sojourn.simulator.loop.placement import admit, asked, at_deadline, depart, give_back, remind, settle
-from sojourn.simulator.loop.pool_hosts import booting_with_room, close_host, note_log, open_host, watch
-from sojourn.simulator.loop.pool_state import BOOTED, BOOTING, DRAINING, OFF
-from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, NOT_PLACED, OPEN
+from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, BOOTED, BOOTING, DRAINING, NOT_PLACED, OFF, OPEN
 
 
 @inner

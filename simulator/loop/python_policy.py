@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.jit import inner
-from sojourn.simulator.loop.fit import fits, is_allowed
+from sojourn.simulator.loop.occupancy import fits, is_allowed
 from sojourn.simulator.loop.state import BAD_SCORE, NOT_PLACED, World
 
 MOST_LEVELS = 8

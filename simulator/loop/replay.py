@@ -12,12 +12,11 @@ import numpy as np
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
-from sojourn.simulator.loop.agenda import next_slot, schedule
-from sojourn.simulator.loop.fit import shortage
-from sojourn.simulator.loop.host_events import RECTIFY, apply_host_event
+from sojourn.simulator.loop.exits import next_slot, schedule
+from sojourn.simulator.loop.host_events import RECTIFY, apply_host_event, give_up, serve_queue, wait
 from sojourn.simulator.loop.migration import defragment, migrate, stop_migrating
 from sojourn.simulator.loop.migration_order import begin_plan, insert
-from sojourn.simulator.loop.occupancy import pass_time
+from sojourn.simulator.loop.occupancy import pass_time, shortage
 from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
 from sojourn.simulator.loop.state import (
     BAD_DEADLINE,
@@ -30,7 +29,6 @@ from sojourn.simulator.loop.state import (
     Timeline,
     World,
 )
-from sojourn.simulator.loop.waiting import give_up, serve_queue, wait
 
 HAS_AGENDA, HAS_UPKEEP = True, True
 """Whether anything but arrivals and departures can happen, and whether it is more than deadlines; what can't is left

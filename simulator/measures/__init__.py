@@ -5,14 +5,11 @@ May import: `engine` and what lies below it.
 
 from sojourn.simulator.measures.columns import COLUMNS
 from sojourn.simulator.measures.debt import Debt, debt
-from sojourn.simulator.measures.gap_closed import gap_closed_pct
-from sojourn.simulator.measures.host_classes import HostMap
-from sojourn.simulator.measures.host_map import host_map
-from sojourn.simulator.measures.measure import Column, Measure
+from sojourn.simulator.measures.hosts import HostMap, host_map
+from sojourn.simulator.measures.measure import Column, Measure, gap_closed_pct
 from sojourn.simulator.measures.registry import MEASURES
 from sojourn.simulator.measures.stranding import Stranding, stranding
-from sojourn.simulator.measures.usage import UsageMetrics, usage_metrics
-from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
+from sojourn.simulator.measures.usage import VIOLATION_SERIES, UsageMetrics, usage_metrics, usage_series
 
 __all__ = [
     "COLUMNS", "MEASURES", "VIOLATION_SERIES", "Column", "Debt", "HostMap", "Measure", "Stranding", "UsageMetrics",

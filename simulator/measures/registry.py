@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sojourn.simulator.measures.debt import DEBT
+from sojourn.simulator.measures.hosts import MIGRATIONS
 from sojourn.simulator.measures.measure import Measure
-from sojourn.simulator.measures.migrations import MIGRATIONS
 from sojourn.simulator.measures.stranding import STRANDING
 from sojourn.simulator.measures.usage import USAGE
 

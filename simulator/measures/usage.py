@@ -1,4 +1,9 @@
-"""What requests really use of their hosts, and where they use more than there is, for traces with usage series."""
+"""What requests really use of their hosts, and where they use more than there is, for traces with usage series.
+
+Hosts above their capacity over time, for traces with usage series.
+
+Use of each host over time by what its requests really use, as a step function.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.engine import Result
-from sojourn.simulator.measures.host_use import UNITS_PER_MILLI, HostUse, has_usage, host_use
 from sojourn.simulator.measures.measure import Column, Measure
-from sojourn.simulator.measures.usage_series import VIOLATION_SERIES, usage_series
 from sojourn.simulator.workloads import Workload
 
 
@@ -113,3 +116,140 @@ def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, ste
     now_s = np.clip(time_s, workload.warmup_s, workload.trace.horizon_s)
     begun_s = np.clip(step_s[k], workload.warmup_s, workload.trace.horizon_s)
     return upto[np.maximum(k, 0)] + np.where(is_within, np.minimum(now_s - begun_s, violated_s[k]), 0)
+
+
+VIOLATION_SERIES = ("violated_hosts_pct", "excess_pct")
+"""What a comparison keeps of a replay over time."""
+
+
+def usage_series(workload: Workload, result: Result, usage: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Violations of a replay over the bins of `result.series`, warm-up included; means over a bin, lower is better.
+
+    Columns: `time_s` (start of the bin), `violated_hosts_pct` (hosts whose requests use more cores than it has, of all
+    hosts), `excess_pct` (cores used above the hosts' capacity, of all hosts' capacity).
+
+    usage, and what is refused: see `usage_metrics`. Requests without a series count as using none.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [60], "cpu_cores": [8.0],
+    ...                       "mem_gib": [8.0]})
+    >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 2.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 100, usage=usage), cpu_cores=8, mem_gib=8, n_hosts=2)
+    >>> found = usage_series(workload, sim.simulate(workload)).set_index("time_s")
+    >>> found.loc[[39, 40, 59, 60], "excess_pct"].tolist(), found.at[40, "violated_hosts_pct"].item()
+    ([0.0, 50.0, 50.0, 0.0], 50.0)
+    """
+    steps = host_use(workload, result, usage)
+    begin_s = result.series["time_s"].to_numpy(np.int64)
+    edges = np.append(begin_s, workload.trace.horizon_s)
+    excess, end_s = steps.excess(workload), steps.end_s()
+    span_s, cpu = np.diff(edges), workload.resources.index("cpu_cores")
+    capacity = int(workload.capacity[:, cpu].sum()) * UNITS_PER_MILLI
+    return pd.DataFrame({
+        "time_s": begin_s,
+        "violated_hosts_pct": 100 * _held(excess > 0, steps.time_s, end_s, edges) / (span_s * len(workload.capacity)),
+        "excess_pct": 100 * _held(excess, steps.time_s, end_s, edges) / (span_s * max(capacity, 1)),
+    })
+
+
+def _held(value: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Sum of value x seconds in each bin; value holds over from_s <= t < to_s. float64 (n_bins,)."""
+    is_held = (value > 0) & (to_s > from_s)
+    change = value[is_held].astype(np.int64)
+    time_s = np.concatenate([edges, from_s[is_held], to_s[is_held]])
+    change = np.concatenate([np.zeros(len(edges), np.int64), change, -change])
+    order = np.argsort(time_s, kind="stable")
+    time_s, level = time_s[order], np.cumsum(change[order])
+    # as floats: micro-core-seconds of all hosts may pass 2^63
+    sofar = np.append(0.0, np.cumsum(level[:-1].astype(np.float64) * np.diff(time_s)))
+    return np.diff(sofar[np.searchsorted(time_s, edges)])
+
+
+UNITS_PER_MILLI = 1000
+"""Use is counted in whole micro-cores, so that sums are exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """Steps of all hosts, ordered by host and time; int64 (n_steps,).
+
+    host: row. time_s: from when. load: micro-cores in use from then until the host's next step; 0 at its last.
+    is_covered: bool (n_requests,), which requests have a usage series and were placed.
+    """
+
+    host: np.ndarray
+    time_s: np.ndarray
+    load: np.ndarray
+    is_covered: np.ndarray
+
+    def end_s(self) -> np.ndarray:
+        """When each step ends; a host's last ends when it begins."""
+        is_followed = np.append(self.host[1:] == self.host[:-1], False)
+        return np.where(is_followed, np.append(self.time_s[1:], 0), self.time_s)
+
+    def excess(self, workload: Workload) -> np.ndarray:
+        """Micro-cores above the host's capacity in each step."""
+        capacity = workload.capacity[self.host, workload.resources.index("cpu_cores")] * UNITS_PER_MILLI
+        return np.maximum(self.load - capacity, 0)
+
+
+def host_use(workload: Workload, result: Result, usage: pd.DataFrame | None) -> HostUse:
+    """Steps of a replay in which every request stayed on its first host; `usage_metrics` says what is refused."""
+    if result.is_disturbed:
+        raise ValueError("result must be of a replay in which requests are placed when they arrive and stay there, got "
+                         f"one of policy {result.policy!r} with migrations, waiting or failures")
+    row, start_s, end_s, use = _segments(workload, result, workload.trace.usage if usage is None else usage)
+    is_used = end_s > start_s
+    steps = _levels(result.host[row[is_used]], start_s[is_used], end_s[is_used], use[is_used])
+    return HostUse(*steps, np.isin(np.arange(len(workload.placed_s)), row))
+
+
+def has_usage(workload: Workload) -> bool:
+    """Whether the trace has usage of any of these requests."""
+    usage = workload.trace.usage
+    return usage is not None and bool(workload.request_ids.isin(usage["request_id"]).any())
+
+
+def _segments(workload: Workload, result: Result,
+              usage: pd.DataFrame | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Row, start, end and use (micro-cores) of every sample of a placed request; int64 (n_samples,)."""
+    if usage is None:
+        raise ValueError("usage must be given for a workload whose trace has none, got None")
+    row = workload.request_ids.get_indexer(pd.Index(usage["request_id"]))
+    is_placed = (row >= 0) & (result.host[row] >= 0)
+    if not is_placed.any():
+        raise ValueError(f"usage must be of requests that are placed, got {len(usage)} samples of none of them")
+    row, time_s = row[is_placed], usage["time_s"].to_numpy(np.int64)[is_placed]
+    share = usage["cpu_frac"].to_numpy(np.float64)[is_placed]
+    is_bad = ~np.isfinite(share) | (share < 0)
+    if is_bad.any():
+        k = int(np.argmax(is_bad))
+        raise ValueError(f"cpu_frac must be finite and >= 0, got {share[k]} "
+                         f"(request {_name(workload, row[k])} at {time_s[k]} s)")
+    order = np.lexsort((time_s, row))
+    row, time_s, share = row[order], time_s[order], share[order]
+    is_first = np.append(True, row[1:] != row[:-1])
+    if (~is_first[1:] & (time_s[1:] == time_s[:-1])).any():
+        k = int(np.argmax(~is_first[1:] & (time_s[1:] == time_s[:-1])))
+        raise ValueError(f"time_s must rise within a series, got {time_s[k]} twice "
+                         f"(request {_name(workload, row[k])})")
+    from_s, to_s = workload.placed_s[row], workload.departure_s[row]
+    start_s = np.clip(np.where(is_first, from_s, time_s), from_s, to_s)
+    end_s = np.clip(np.where(np.append(is_first[1:], True), to_s, np.append(time_s[1:], 0)), from_s, to_s)
+    need = workload.need[row, workload.resources.index("cpu_cores")]
+    use = np.rint(share * need * UNITS_PER_MILLI).astype(np.int64)
+    return row, start_s, end_s, use
+
+
+def _name(workload: Workload, row: int) -> str:
+    return repr(workload.request_ids[[row]].tolist()[0])
+
+
+def _levels(host: np.ndarray, start_s: np.ndarray, end_s: np.ndarray,
+            use: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Use of each host as a step function: host, time, and use from then on (0 at a host's last step)."""
+    hosts, times = np.concatenate([host, host]), np.concatenate([start_s, end_s])
+    order = np.lexsort((times, hosts))
+    hosts, times, level = hosts[order], times[order], np.cumsum(np.concatenate([use, -use])[order])
+    is_last = np.append((hosts[1:] != hosts[:-1]) | (times[1:] != times[:-1]), True)
+    return hosts[is_last], times[is_last], level[is_last]

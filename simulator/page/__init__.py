@@ -3,9 +3,8 @@
 May import: `experiments` and what lies below it.
 """
 
-from sojourn.simulator.page.colours import BOUND_COLOUR, COLOURS
-from sojourn.simulator.page.comparison_data import ComparisonData
-from sojourn.simulator.page.in_hosts import Pool, in_hosts
+from sojourn.simulator.page.comparison_data import ComparisonData, Pool, in_hosts
+from sojourn.simulator.page.figures import BOUND_COLOUR, COLOURS
 from sojourn.simulator.page.page import write_page
 from sojourn.simulator.page.static_figures import write_png
 

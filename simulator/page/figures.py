@@ -2,13 +2,19 @@
 
 Plain mappings: the page's script themes them and sets their size. Text from data is escaped, as plotly reads HTML
 tags in it; `meta` keeps a line's name as it is, for the legend beside the figure.
+
+Gain against one setting that a comparison varies: the load, the oracle's recall, its noise.
+
+Colours of figures, legible to the colour-blind.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,30 +22,27 @@ import pandas as pd
 
 from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.measures import HostMap
-from sojourn.simulator.page.colours import (
-    BOUND_COLOUR,
-    CLASS_COLOURS,
-    CLASS_NAMES,
-    COLOURS,
-    EMPTY_COLOUR,
-    line_styles,
-)
 from sojourn.simulator.page.comparison_data import ComparisonData
-from sojourn.simulator.page.sweeps import Sweep
 
 Figure = dict[str, Any]
 """`data` and `layout`, as plotly's JSON schema has them."""
 
 N_LINES = 6
 """Lines shown at first; the others are a click away."""
+
 MAX_HOSTS, MAX_MOMENTS = 300, 300
 """Rows and columns of a map; of more, evenly spaced ones are drawn."""
+
 CUT = "◀ "
 """Before the name of a bar that goes on beyond the axis."""
+
 MORE = "⚠ "
 """Before the name of one that rejects more than best-fit."""
+
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+
 _BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
 
 
@@ -287,3 +290,126 @@ def _short(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(str(text), quote=False)
+
+
+_FLAWED = re.compile(r"(?:one-shot:)?(?P<name>recall|noise)[: ](?P<value>[0-9]*\.?[0-9]+)")
+
+_TITLES = {"recall": "Gain against recall", "noise": "Gain against noise"}
+
+_AXES = {
+    "recall": "long requests known as such (%)",
+    "noise": "sigma of the lognormal noise on each lifetime",
+}
+
+_COLUMNS = ["policy", "x", "gain_pp", "gain_low_pp", "gain_high_pp"]
+
+_PERFECT = {"recall": 100.0, "noise": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Gains of several policies as one setting changes.
+
+    name: "load", "recall" or "noise", of the second workload "load-1" and so on. title, axis: of the figure and of its
+        x axis.
+    lines: by label, one row per setting in ascending order: `policy`, `x`, `gain_pp`, `gain_low_pp`, `gain_high_pp`
+        (empty hosts over best-fit, percentage points, higher is better; 95 % interval, NaN for one seed).
+    """
+
+    name: str
+    title: str
+    axis: str
+    lines: Mapping[str, pd.DataFrame]
+
+    @property
+    def policies(self) -> list[str]:
+        """The policy of each line."""
+        return [str(points["policy"].iloc[0]) for points in self.lines.values()]
+
+
+def sweeps(data: ComparisonData) -> list[Sweep]:
+    """What a summary varies on each workload: recall, noise (both at the main load), load; lines of 2 points or more.
+
+    Recall and noise are read off the predictors' names (`recall:0.8`, `noise:1`), of each policy asked anew or, as
+    `one-shot:recall:0.8`, once; there the oracle stands for full recall and for no noise, which it is.
+
+    >>> summary = pd.DataFrame({"workload": "trace", "load": 0.8, "policy": "nilas", "predictor": ["noise:1", "oracle"],
+    ...                         "label": "", "gain_pp": [1.0, 4.0], "gain_low_pp": 0.0, "gain_high_pp": 5.0})
+    >>> found, = sweeps(ComparisonData("noise", "", summary, summary, {}, {}, [], 0))
+    >>> found.name, found.lines["nilas"]["x"].tolist(), found.lines["nilas"]["gain_pp"].tolist()
+    ('noise', [0.0, 1.0], [4.0, 1.0])
+    """
+    workloads = list(dict.fromkeys(data.summary["workload"]))
+    found = []
+    for k, workload in enumerate(workloads):
+        own, which = (f"-{k}" if k else "", f": {workload}" if len(workloads) > 1 else "")
+        main = data.at_main_load(workload)
+        found += [Sweep(name + own, _TITLES[name] + which, axis, _flawed_lines(main, name))
+                  for name, axis in _AXES.items()]
+        every = data.summary[(data.summary["workload"] == workload) & (data.summary["policy"] != BASELINE)]
+        points = every.assign(line=every["label"], x=100 * every["load"])
+        found.append(Sweep(f"load{own}", f"Gain against load{which}", "peak load of the hosts (%)", _by_policy(points)))
+    return [sweep for sweep in found if sweep.lines]
+
+
+def _flawed_lines(rows: pd.DataFrame, name: str) -> dict[str, pd.DataFrame]:
+    x, line = np.full(len(rows), np.nan), rows["policy"].tolist()
+    for k, predictor in enumerate(rows["predictor"].tolist()):
+        match = _FLAWED.fullmatch(predictor)
+        if match is not None and match["name"] == name:
+            x[k] = float(match["value"]) * (100 if name == "recall" else 1)
+        elif predictor in ("oracle", "one-shot:oracle"):
+            x[k] = _PERFECT[name]
+        if predictor.startswith("one-shot:"):
+            line[k] += " (one-shot)"
+    return _by_policy(rows.assign(x=x, line=line))
+
+
+def _by_policy(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    points = points[points["x"].notna() & points["gain_pp"].notna()]
+    lines = {}
+    for line, rows in points.groupby("line", sort=False):
+        ordered = rows.sort_values("x").drop_duplicates("x")[_COLUMNS]
+        if len(ordered) > 1:
+            lines[str(line)] = ordered.reset_index(drop=True)
+    return lines
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933", "#661100",
+           "#44aa99", "#ee99aa", "#000000")
+"""Okabe and Ito's palette, and of Tol's muted one what differs from it; the last is the ink's colour."""
+
+BOUND_COLOUR = "#888888"
+
+CLASS_COLOURS = ("#fde725", "#5ec962", "#21918c", "#3b528b")
+"""Lifetime classes LC1..LC4, the longer the darker: viridis at 1, 3/4, 1/2, 1/4."""
+
+CLASS_NAMES = ("LC1, under 1 h", "LC2, 1 to 10 h", "LC3, 10 to 100 h", "LC4, 100 h and more")
+"""By the request that stays longest on a host (LAVA, section 4.3)."""
+
+EMPTY_COLOUR = "#ececec"
+
+
+def colours_of(policies: Iterable[str], baseline: str) -> dict[str, str]:
+    """A colour per policy in their order, the ink's for the baseline; more than twelve repeat.
+
+    >>> colours_of(["best-fit", "nilas", "lava"], "best-fit")
+    {'best-fit': '#000000', 'nilas': '#0072b2', 'lava': '#d55e00'}
+    """
+    others = [policy for policy in dict.fromkeys(policies) if policy != baseline]
+    hues = COLOURS[:-1]
+    return {baseline: COLOURS[-1], **{policy: hues[k % len(hues)] for k, policy in enumerate(others)}}
+
+
+def line_styles(policies: Iterable[str], colour_of: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Colour and dash of each line: the policy's colour, and how many lines of that policy came before, 5 dashes.
+
+    >>> line_styles(["nilas", "lava", "nilas"], {"nilas": "#0072b2", "lava": "#d55e00"})
+    [('#0072b2', 0), ('#d55e00', 0), ('#0072b2', 1)]
+    """
+    n_lines = dict.fromkeys(colour_of, -1)
+    styles = []
+    for policy in policies:
+        n_lines[policy] += 1
+        styles.append((colour_of[policy], n_lines[policy] % 5))
+    return styles

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from sojourn.simulator.experiments import BASELINE, evidence_of, is_rejecting_more, knows_the_future, rejection_words
-from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.comparison_data import ComparisonData, Pool, in_hosts
 from sojourn.simulator.page.figures import bound_gain_pp, gain_text
-from sojourn.simulator.page.in_hosts import Pool, in_hosts
 
 _MOST_LISTED = 5
 """Labels in a sentence."""

@@ -12,23 +12,21 @@ from typing import Any
 
 from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, evidence_of, knows_the_future
 from sojourn.simulator.measures import VIOLATION_SERIES
-from sojourn.simulator.page.colours import colours_of
 from sojourn.simulator.page.comparison_data import ComparisonData
-from sojourn.simulator.page.decisions import shown_decision
 from sojourn.simulator.page.figures import (
     CUT,
     MORE,
+    colours_of,
     distribution_figure,
     empty_hosts_figure,
     gain_figure,
     host_map_figure,
     sweep_figure,
+    sweeps,
     violations_figure,
 )
 from sojourn.simulator.page.headline import compared, count, headline
-from sojourn.simulator.page.migrations import WORDS, migration_sections
-from sojourn.simulator.page.sweeps import sweeps
-from sojourn.simulator.page.table import html_table
+from sojourn.simulator.page.table import WORDS, html_table, migration_sections, shown_decision
 
 
 def write_page(path: str | Path, data: ComparisonData) -> Path:

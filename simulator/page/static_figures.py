@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sojourn.simulator.experiments import BASELINE, Comparison
-from sojourn.simulator.page.colours import (
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.figures import (
     BOUND_COLOUR,
     CLASS_COLOURS,
     CLASS_NAMES,
@@ -17,9 +18,8 @@ from sojourn.simulator.page.colours import (
     EMPTY_COLOUR,
     colours_of,
     line_styles,
+    sweeps,
 )
-from sojourn.simulator.page.comparison_data import ComparisonData
-from sojourn.simulator.page.sweeps import sweeps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

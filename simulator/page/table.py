@@ -1,19 +1,29 @@
-"""Replays and their means as HTML tables, sortable by a click on a header."""
+"""Replays and their means as HTML tables, sortable by a click on a header.
+
+What migrations that free hosts were worth: a row a policy and rectifier, and the migrations of one replay each.
+
+Explained placements as the page's explorer shows them: best host first, the excluded ones counted by reason.
+"""
 
 from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.experiments import MORE_REJECTED, is_rejecting_more
+from sojourn.simulator.experiments import MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.measures import COLUMNS, Column
+from sojourn.simulator.page.comparison_data import ComparisonData
+from sojourn.simulator.page.headline import count
 
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
+
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
+
 _TEXT = ' class="text"'
 
 
@@ -82,3 +92,175 @@ def _with_interval(text: str, ends: Sequence[float]) -> str:
         return text
     is_sure = low > 0 or high < 0
     return f"{f'<b>{text}</b>' if is_sure else text} <small>[{low:+.2f}, {high:+.2f}]</small>"
+
+
+MAX_LISTS = 6
+"""Replays whose migrations are listed: the first that can be deployed, then the others."""
+
+MAX_MIGRATIONS = 300
+"""Listed of one replay: the first."""
+
+_HOUR_S = 3_600
+
+_SUMMARY: Mapping[str, Column] = {
+    "migrations_a_day": Column("migrations", "begun a day", "", 1),
+    "n_dropped": Column("dropped", "of all seeds", "lower", 0),
+    "n_freed_host": Column("freed their host", "migrations, all seeds", "higher", 0),
+    "n_freed_none": Column("did not", "migrations, all seeds", "lower", 0),
+    "expected_each_h": Column("expected", "host-hours each", "higher", 1),
+    "freed_each_h": Column("freed within the day", "host-hours each", "higher", 1),
+    "freed_h_per_migration": Column("freed in the whole replay", "host-hours each", "higher", 1),
+}
+
+_LIST: Mapping[str, Column] = {
+    "n_together": Column("together", "migrations", digits=0),
+    "remaining_h": Column("stays", "h, predicted", digits=1),
+    "chance_pct": Column("chance", "%", digits=0),
+    "chance_without_pct": Column("without", "%", digits=0),
+    "likely_h": Column("likely empty", "after h", digits=1),
+    "expected_h": Column("expected", "host-hours", digits=1),
+    "begun_min": Column("began", "after min", digits=0),
+    "empty_h": Column("was empty", "after h", digits=1),
+    "freed_h": Column("freed", "host-hours", digits=1),
+}
+
+_MIGRATION_TEXTS = {"planned": "planned", "request_id": "request", "from_host": "frees host", "to_host": "goes to"}
+
+WORDS = (
+    "Live migrations that a rectifier planned after the warm-up; those of all seeds together. Freed their host: it was "
+    "empty at some time before the day was over. Expected: host-hours that the source gains within a day, less what "
+    "the targets lose, by the predictions; freed within the day: what these were in the end, all other placements as "
+    "they were. Freed in the whole replay: host-hours in use without the rectifier less those with it, with all that "
+    "later placements make of it."
+)
+
+LIST_WORDS = (
+    "Migrations of the first seed, the first planned first. Chance: that the host is empty a day later, together with "
+    "the other migrations that leave it, and without them. Likely empty: when they are done and it is first as likely "
+    "empty as not. Chances, expected hours and those freed are of them together. –: not within the day, or dropped: "
+    "its target was empty, closed or full when its turn came."
+)
+
+
+def migration_sections(data: ComparisonData) -> str:
+    """The table of all replays with a rectifier, and lists; "" where there is none."""
+    rows = migration_rows(data)
+    if len(rows) == 0:
+        return ""
+    table = _table({"label": "label"}, _SUMMARY, rows.to_dict("records"))
+    lists = "".join(_list(label, data.migrations[label]) for label in _listed(data))
+    words = f"<p>{html.escape(LIST_WORDS)}</p>" if lists else ""
+    return f'<div class="wide">{table}</div>{words}{lists}'
+
+
+def migration_rows(data: ComparisonData) -> pd.DataFrame:
+    """One row a label with a rectifier, of the main workload and load: means a day and a migration, and sums of all
+    seeds; those that can be deployed first."""
+    if "migrations_a_day" not in data.cells:
+        return pd.DataFrame()
+    main = data.at_main_load()
+    is_main = ((data.cells["workload"] == main["workload"].iloc[0]) & (data.cells["load"] == main["load"].iloc[0])
+               & data.cells["migrations_a_day"].notna())
+    whole = main.set_index("label")
+    rows = []
+    for label, own in data.cells[is_main].groupby("label", sort=False):
+        n_begun = float(own["n_freed_host"].sum() + own["n_freed_none"].sum())
+        each = {f"{name}_each_h": float(own[f"moved_{name}_h"].sum()) / n_begun if n_begun else math.nan
+                for name in ("expected", "freed")}
+        rows.append({"label": label, "predictor": whole.loc[label, "predictor"],
+                     "migrations_a_day": float(own["migrations_a_day"].mean()),
+                     **{name: float(own[name].sum()) for name in ("n_dropped", "n_freed_host", "n_freed_none")}, **each,
+                     "freed_h_per_migration": whole.loc[label].get("freed_h_per_migration", math.nan)})
+    return pd.DataFrame(rows).sort_values("predictor", key=lambda names: names.map(knows_the_future), kind="stable")
+
+
+def _listed(data: ComparisonData) -> list[str]:
+    labels = [label for label in migration_rows(data)["label"] if len(data.migrations.get(label, ()))]
+    return labels[:MAX_LISTS]
+
+
+def _list(label: str, migrations: pd.DataFrame) -> str:
+    shown = migrations[:MAX_MIGRATIONS]
+    more = "" if len(shown) == len(migrations) else f", the first {MAX_MIGRATIONS} of them"
+    records = [_shown(row) for row in shown.to_dict("records")]
+    title = html.escape(f"{label}: {count(len(migrations), 'migration')}{more}")
+    shown_table = _table(_MIGRATION_TEXTS, _LIST, records)
+    return f'<details><summary>{title}</summary><div class="wide">{shown_table}</div></details>'
+
+
+def _shown(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of `Result.migrations` in the units of the list."""
+    day, second = divmod(int(row["planned_s"]), 86_400)
+    return {
+        "planned": f"day {day}, {second // _HOUR_S:02}:{second // 60 % 60:02}",
+        **{name: str(row[name]) for name in ("request_id", "from_host", "to_host")},
+        "n_together": row["n_together"], "remaining_h": row["remaining_s"] / _HOUR_S,
+        "chance_pct": 100 * row["chance"], "chance_without_pct": 100 * row["chance_without"],
+        "likely_h": row["likely_s"] / _HOUR_S, "expected_h": row["expected_h"],
+        "begun_min": (row["begun_s"] - row["planned_s"]) / 60, "empty_h": (row["empty_s"] - row["planned_s"]) / _HOUR_S,
+        "freed_h": row["freed_h"],
+    }  # fmt: skip
+
+
+def _table(texts: Mapping[str, str], numbers: Mapping[str, Column], records: list[dict[Any, Any]]) -> str:
+    head = "".join([*(header_cell(Column(title), True) for title in texts.values()),
+                    *(header_cell(column, False) for column in numbers.values())])
+    body = "".join("<tr>" + "".join([*(text_cell(str(row[name])) for name in texts),
+                                     *(value_cell(float(row[name]), column) for name, column in numbers.items())])
+                   + "</tr>" for row in records)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+MAX_HOSTS = 100
+"""Hosts shown of one placement; the others are counted."""
+
+
+def shown_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision of ComparisonData, its hosts in the order in which the policy prefers them.
+
+    hosts: of those not excluded the first 100, and the chosen one in any case, as (rank from 1, host id, scores); a
+        score that is not finite is None and comes last. n_hosts: all that were not excluded. excluded: (reason,
+        number of hosts), the most frequent first.
+
+    >>> shown = shown_decision({
+    ...     "policy": "nilas", "predictor": "oracle", "request": {"cpu_cores": 4.0}, "time_s": 90_061, "chosen": "b",
+    ...     "columns": [{"name": "overhang", "meaning": "bucket"}],
+    ...     "hosts": [["a", "", 3.0], ["b", "", 0.0], ["c", "cpu_cores", float("nan")]]})
+    >>> shown["hosts"], shown["excluded"], shown["n_hosts"], shown["time"]
+    ([[1, 'b', [0.0]], [2, 'a', [3.0]]], [['cpu_cores', 1]], 2, '1 d 01:01:01')
+    """
+    columns = [[str(column["name"]), str(column["meaning"])] for column in decision["columns"]]
+    left: list[tuple[str, list[float]]] = []
+    excluded: Counter[str] = Counter()
+    for host_id, reason, *scores in decision["hosts"]:
+        if reason:
+            excluded[str(reason)] += 1
+        elif len(scores) != len(columns):
+            raise ValueError(f"hosts must have {len(columns)} scores, got {len(scores)} for host {host_id!r}")
+        else:
+            left.append((str(host_id), [float(score) for score in scores]))
+    # Equal scores keep the hosts' own order: the lowest index wins.
+    left.sort(key=lambda host: [score if math.isfinite(score) else math.inf for score in host[1]])
+    chosen = None if decision["chosen"] is None else str(decision["chosen"])
+    policy, predictor = str(decision["policy"]), str(decision["predictor"])
+    return {
+        "label": f"{policy} ({predictor})" if predictor else policy,
+        "time": clock(int(decision["time_s"])),
+        "request": [[str(name), str(value)] for name, value in decision["request"].items()],
+        "chosen": chosen,
+        "columns": columns,
+        "excluded": [[reason, n] for reason, n in sorted(excluded.items(), key=lambda item: (-item[1], item[0]))],
+        "n_hosts": len(left),
+        "hosts": [[rank, host_id, [score if math.isfinite(score) else None for score in scores]]
+                  for rank, (host_id, scores) in enumerate(left, 1) if rank <= MAX_HOSTS or host_id == chosen],
+    }
+
+
+def clock(time_s: int) -> str:
+    """Days and the time of day since the start.
+
+    >>> clock(59), clock(172_800)
+    ('0 d 00:00:59', '2 d 00:00:00')
+    """
+    days, second = divmod(time_s, 86_400)
+    return f"{days} d {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"

@@ -4,16 +4,26 @@ May import: `jit` only; it knows no trace, host or policy.
 """
 
 from sojourn.simulator.planning._cp_sat import Limits
-from sojourn.simulator.planning.execution import Executed, Runs, drawn_runs, execute, executed
 from sojourn.simulator.planning.job import Instance, Job
-from sojourn.simulator.planning.peaks import peaks, usage_profile
-from sojourn.simulator.planning.planners import PLANNERS, Planner, PlanSettings, planner
-from sojourn.simulator.planning.projects import Project, least_makespan, read_project
-from sojourn.simulator.planning.recurring import RecurringDay, recurring_day, recurring_key
-from sojourn.simulator.planning.replanning import DayState, RestOfDay, rest_of_day
-from sojourn.simulator.planning.samples import ESTIMATORS
-from sojourn.simulator.planning.schedule import Schedule
-from sojourn.simulator.planning.synthetic_jobs import Reading, synthetic_day
+from sojourn.simulator.planning.planners import (
+    PLANNERS,
+    DayState,
+    Executed,
+    Planner,
+    PlanSettings,
+    RecurringDay,
+    RestOfDay,
+    Runs,
+    drawn_runs,
+    execute,
+    executed,
+    planner,
+    recurring_day,
+    recurring_key,
+    rest_of_day,
+)
+from sojourn.simulator.planning.problem import ESTIMATORS, Schedule, peaks, usage_profile
+from sojourn.simulator.planning.projects import Project, Reading, least_makespan, read_project, synthetic_day
 
 __all__ = [
     "ESTIMATORS", "PLANNERS", "DayState", "Executed", "Instance", "Job", "Limits", "PlanSettings", "Planner", "Project",

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.simulator.planning._cp_sat import Limits
-from sojourn.simulator.planning.problem import Problem
+from sojourn.simulator.planning.problem import Problem, easiest_windows
 from sojourn.simulator.planning.search import Searched
-from sojourn.simulator.planning.windows import easiest_windows
 
 MAX_JOBS = 100
 """The program has three variables for each pair of jobs; above this nothing is found within minutes."""

@@ -1,24 +1,47 @@
-"""The planners, by name."""
+"""The planners, by name.
+
+Planning again during the day: what has ended is out, what runs stays, what waits gets a new start.
+
+What a schedule does on real days: runs that were held out from planning, parents first.
+
+Recurring jobs out of a log: the same owner's same program comes again, and its past runs are its history.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 
 from sojourn.simulator.planning._cp_sat import Limits
 from sojourn.simulator.planning._mixed_integer import solve_mixed_integer
-from sojourn.simulator.planning.bounds import energetic_bound
-from sojourn.simulator.planning.greedy import Board, descend, even_out, one_pass
-from sojourn.simulator.planning.job import Instance
-from sojourn.simulator.planning.problem import MAX_CELLS, Problem
-from sojourn.simulator.planning.samples import ESTIMATORS, Samples, drawn_pairs, estimated
-from sojourn.simulator.planning.schedule import Schedule
-from sojourn.simulator.planning.search import Searched, held, search
-from sojourn.simulator.planning.windows import easiest_windows, windows_of
+from sojourn.simulator.planning.job import MAX_TIME, Instance, Job
+from sojourn.simulator.planning.problem import (
+    ESTIMATORS,
+    MAX_CELLS,
+    Problem,
+    Samples,
+    Schedule,
+    drawn_pairs,
+    easiest_windows,
+    estimated,
+    peaks,
+    windows_of,
+)
+from sojourn.simulator.planning.search import (
+    Board,
+    Searched,
+    descend,
+    energetic_bound,
+    even_out,
+    held,
+    one_pass,
+    search,
+)
 
 ALPHA_STEP = 0.1
 """By how much alpha is raised where no schedule exists."""
@@ -48,6 +71,7 @@ class PlanSettings:
 
 
 _Draw = Callable[[Instance, PlanSettings], Samples]
+
 _Search = Callable[[Problem, Limits, float], Searched]
 
 
@@ -191,3 +215,254 @@ def _floor(n_samples: int, alpha: float) -> int:
 
 def _kept(n_samples: int, alpha: float) -> str:
     return f"{n_samples - _floor(n_samples, alpha)} of {n_samples}"
+
+
+@dataclass(frozen=True, slots=True)
+class DayState:
+    """now: a step. started, ended: float64 (n,), whole steps, below 0 before the day's begin, NaN where a job has not
+    started or ended yet."""
+
+    now: int
+    started: np.ndarray
+    ended: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class RestOfDay:
+    """instance: of the jobs that have not ended. rows: int64, theirs in the whole day. is_running: bool, of them.
+    requested: int64, their requested starts in the whole day, steps: in `instance` nothing waiting starts before now.
+    n_before: int64, steps that each has run before the day's begin; in `instance` it starts at 0, so much shorter.
+    notes: deadlines that can no longer be met, histories that are outlived, and jobs that did not wait for a parent, a
+    sentence each."""
+
+    instance: Instance
+    rows: np.ndarray
+    is_running: np.ndarray
+    requested: np.ndarray
+    n_before: np.ndarray
+    notes: tuple[str, ...]
+
+
+def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
+    """The day that is left at `now`; any planner plans it.
+
+    A running job keeps its start, and its history is what is possible after the time that it has run: pairs with a
+    longer duration. Where none is longer, it has outlived its history: it is taken to run as long again, with the usage
+    of its longest run. A waiting job starts at `now` or later, within its flexibility; where that has passed, at once.
+    A start that was planned for it and has passed is now. Parents that have ended are dropped. A deadline that the
+    shortest runs break is moved to the earliest end, and said.
+
+    Refused with ValueError: times after `now`, an end without a start or not after it, a day in which all have ended.
+
+    >>> day = Instance((Job("a", 0, 5, 60, np.array([10, 30]), np.array([2.0, 3.0])),
+    ...                 Job("b", 0, 50, 99, np.array([5]), np.array([1.0]), ("a",))))
+    >>> rest = rest_of_day(day, DayState(20, np.array([0, np.nan]), np.full(2, np.nan)))
+    >>> [(job.requested_start, job.flexibility, job.durations.tolist()) for job in rest.instance.jobs]
+    [(0, 0, [30]), (20, 30, [5])]
+    """
+    _check(instance, state)
+    notes = [f"job {instance.jobs[row].name!r} started before its parent {instance.jobs[parent].name!r} ended"
+             for row in np.flatnonzero(~np.isnan(state.started)).tolist() for parent in instance.parents[row]
+             if not state.ended[parent] <= state.started[row]]
+    rows = np.flatnonzero(np.isnan(state.ended))
+    if not len(rows):
+        raise ValueError(f"jobs must not all have ended at {state.now}, got {len(instance)} that have")
+    left: dict[int, Job] = {}
+    earliest_end: dict[int, int] = {}
+    for row in (row for row in instance.order.tolist() if np.isnan(state.ended[row])):
+        job = instance.jobs[row]
+        if not np.isnan(state.started[row]):
+            job = _running(job, int(state.started[row]), state.now, notes)
+            start = job.requested_start
+        else:
+            waits_for = [parent for parent in instance.parents[row] if np.isnan(state.ended[parent])]
+            begin = max(job.requested_start, state.now)
+            start = max([begin, *(earliest_end[parent] for parent in waits_for)])
+            latest = job.requested_start + job.flexibility
+            if start > latest:
+                notes.append(f"job {job.name!r} can no longer start by {latest}: it may start until {start}")
+            planned = None if job.planned_start is None else max(job.planned_start, begin)
+            job = replace(job, requested_start=begin, flexibility=max(latest, start) - begin, planned_start=planned,
+                          parents=tuple(instance.jobs[parent].name for parent in waits_for))
+        earliest_end[row] = start + int(job.durations.min())
+        if earliest_end[row] > job.deadline:
+            notes.append(f"job {job.name!r} can no longer end by {job.deadline}: its deadline is now "
+                         f"{earliest_end[row]}")
+            job = replace(job, deadline=earliest_end[row])
+        left[row] = job
+    rest = replace(instance, jobs=tuple(left[row] for row in rows.tolist()))
+    begun = np.nan_to_num(np.minimum(state.started[rows], 0)).astype(np.int64)
+    return RestOfDay(rest, rows, ~np.isnan(state.started[rows]), np.minimum(instance.requested[rows], np.where(
+        begun < 0, begun, MAX_TIME)), -begun, tuple(notes))
+
+
+def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
+    is_longer = job.durations > now - started
+    durations, usage = job.durations[is_longer], job.usage[is_longer]
+    if not is_longer.any():
+        longest = int(job.durations.argmax())
+        durations, usage = np.array([max(2 * (now - started), 1)]), job.usage[longest:longest + 1]
+        notes.append(f"job {job.name!r} has run for {now - started}, longer than all of its past runs: it is taken to "
+                     "run as long again")
+    begin = max(started, 0)  # usage before the day's begin is nothing that a plan could change
+    return Job(job.name, begin, 0, job.deadline, durations - (begin - started), usage)
+
+
+def _check(instance: Instance, state: DayState) -> None:
+    if state.now < 0:
+        raise ValueError(f"now must be at least 0, got {state.now!r}")
+    for name, times in (("started", state.started), ("ended", state.ended)):
+        if times.shape != (len(instance),):
+            raise ValueError(f"{name} must have a time for each of the {len(instance)} jobs, got {times.shape}")
+        late = np.flatnonzero(times > state.now)
+        if len(late):
+            raise ValueError(f"{name} of job {instance.jobs[late[0]].name!r} must not lie after {state.now}, got "
+                             f"{times[late[0]]:g}")
+    odd = np.flatnonzero(~np.isnan(state.ended) & ~(state.ended > state.started))
+    if len(odd):
+        raise ValueError(f"ended of job {instance.jobs[odd[0]].name!r} must lie after its start "
+                         f"{state.started[odd[0]]:g}, got {state.ended[odd[0]]:g}")
+
+
+N_RUNS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """durations: int64 (n_runs, n), steps. usage: float64 (n_runs, n, n_resources)."""
+
+    durations: np.ndarray
+    usage: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.durations)
+
+
+def drawn_runs(held_out: Sequence[Job], rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
+    """Days with one pair of duration and usage a job, drawn from the histories of `held_out`: runs not planned with.
+
+    >>> runs = drawn_runs([Job("a", 0, 0, 9, np.array([3]), np.array([2.0]))], np.random.default_rng(0), 2)
+    >>> runs.durations.tolist(), runs.usage.tolist()
+    ([[3], [3]], [[[2.0]], [[2.0]]])
+    """
+    if n_runs < 1:
+        raise ValueError(f"n_runs must be at least 1, got {n_runs!r}")
+    if not len(held_out):
+        raise ValueError("held_out must hold at least one job, got none")
+    durations = np.empty((n_runs, len(held_out)), np.int64)
+    usage = np.empty((n_runs, len(held_out), held_out[0].usage.shape[1]))
+    for row, job in enumerate(held_out):
+        drawn = rng.integers(len(job.durations), size=n_runs)
+        durations[:, row], usage[:, row] = job.durations[drawn], job.usage[drawn]
+    return Runs(durations, usage)
+
+
+def executed(instance: Instance, starts: np.ndarray, runs: Runs) -> np.ndarray:
+    """Real starts, int64 (n_runs, n): as scheduled, or when the last parent ends, if that is later (section 4.2).
+
+    >>> from sojourn.simulator.planning.job import Job
+    >>> one = np.array([10]), np.array([2.0])
+    >>> day = Instance((Job("a", 0, 5, 20, *one), Job("b", 0, 30, 60, *one, ("a",))))
+    >>> executed(day, np.array([0, 10]), Runs(np.array([[8, 9], [14, 9]]), np.ones((2, 2, 1)))).tolist()
+    [[0, 10], [0, 14]]
+    """
+    real = np.broadcast_to(starts, runs.durations.shape).copy()
+    for row in instance.order.tolist():
+        for parent in instance.parents[row]:
+            real[:, row] = np.maximum(real[:, row], real[:, parent] + runs.durations[:, parent])
+    return real
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What was observed, one row a run (COSPiS, section 5.1).
+
+    peak: (n_runs, n_resources). reduction_pct: below the peak of the requested starts in the same run (of those that
+    an earlier plan gave, where it did), %; higher = better. under_pct: by how much the observed peak exceeds the
+    planned one, % of the planned, 0 where it does not; over_pct: the reverse; lower = better. late_s: sum over jobs of
+    the time that they ended after their deadline, seconds; late_pct: share of jobs that did; lower = better. Reductions
+    and errors are of the first resource.
+    """
+
+    peak: np.ndarray
+    reduction_pct: np.ndarray
+    under_pct: np.ndarray
+    over_pct: np.ndarray
+    late_s: np.ndarray
+    late_pct: np.ndarray
+
+
+def execute(instance: Instance, schedule: Schedule, runs: Runs) -> Executed:
+    """Run the schedule, and the baseline's starts, on the same days."""
+    real = executed(instance, schedule.starts, runs)
+    peak = peaks(real, runs.durations, runs.usage)
+    manual = peaks(executed(instance, instance.baseline, runs), runs.durations, runs.usage)
+    planned = max(float(schedule.peak[0]), 1e-12)
+    late = np.maximum(real + runs.durations - instance.deadlines, 0)
+    error = 100.0 * (peak[:, 0] - planned) / planned
+    return Executed(
+        peak, 100.0 * (1.0 - peak[:, 0] / np.maximum(manual[:, 0], 1e-12)), np.maximum(error, 0.0),
+        np.maximum(-error, 0.0), late.sum(axis=1) * instance.step_s, 100.0 * (late > 0).mean(axis=1))
+
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class RecurringDay:
+    """instance: what is known before the day begins. runs: one, of what the same jobs really took.
+    rows: int64 (n,), positions in the log."""
+
+    instance: Instance
+    runs: Runs
+    rows: np.ndarray
+
+
+def recurring_key(log: pd.DataFrame, columns: tuple[str, ...]) -> np.ndarray:
+    """A whole number for each request: equal where all columns are, int64 (n,)."""
+    return np.asarray(log.groupby(list(columns), sort=False, observed=True, dropna=False).ngroup(), np.int64)
+
+
+def recurring_day(log: pd.DataFrame, key: np.ndarray, begin_s: int, *, step_s: int = 60, flexibility_s: int = 3_600,
+                  least_runs: int = 5, most_runs: int = 50, max_jobs: int = 400) -> RecurringDay | None:
+    """The requests that are submitted in the day from `begin_s` on and have a history; None where there are none.
+
+    log: one row a request, with submit_s, arrival_s, departure_s, cpu_cores and requested_s (NaN where none was given).
+    key: int64 (n,), of `recurring_key`. A history is the runs of the same key that had ended by `begin_s`, the latest
+    `most_runs` of them, at least `least_runs`: nothing of the day or after it is read. The deadline is the submission,
+    the flexibility and the requested time, or the longest past run where none was requested; past runs above the
+    requested time could not be repeated and are left out. Where more than `max_jobs` qualify, those with the most work
+    in their histories are planned.
+    """
+    submit_s, arrival_s = log["submit_s"].to_numpy(np.int64), log["arrival_s"].to_numpy(np.int64)
+    departure_s = log["departure_s"].to_numpy(np.float64)
+    requested_s, cores = log["requested_s"].to_numpy(np.float64), log["cpu_cores"].to_numpy(np.float64)
+    took = departure_s - arrival_s
+    of_day = np.flatnonzero((submit_s >= begin_s) & (submit_s < begin_s + DAY_S) & (took > 0))
+    is_past = (departure_s <= begin_s) & (took > 0)
+    past = np.flatnonzero(is_past & np.isin(key, key[of_day]))
+    past = past[np.lexsort((departure_s[past], key[past]))]
+    first, last = (np.searchsorted(key[past], key[of_day], side) for side in ("left", "right"))
+    jobs, rows, work = [], [], []
+    for row, low, high in zip(of_day.tolist(), first.tolist(), last.tolist(), strict=True):
+        own = past[low:high][-most_runs:]
+        if np.isfinite(requested_s[row]):
+            own = own[took[own] <= requested_s[row]]
+        if len(own) < least_runs:
+            continue
+        durations = np.maximum(np.ceil(took[own] / step_s), 1).astype(np.int64)
+        limit_s = requested_s[row] if np.isfinite(requested_s[row]) else float(took[own].max())
+        start = int(submit_s[row] - begin_s) // step_s
+        flexibility = flexibility_s // step_s
+        jobs.append(Job(f"{row}", start, flexibility,
+                        start + flexibility + max(int(np.ceil(limit_s / step_s)), int(durations.min())), durations,
+                        cores[own]))
+        rows.append(row)
+        work.append(float((durations * cores[own]).mean()))
+    if not jobs:
+        return None
+    kept = np.sort(np.argsort(-np.array(work), kind="stable")[:max_jobs])
+    chosen = np.array(rows, np.int64)[kept]
+    real = np.maximum(np.ceil(took[chosen] / step_s), 1).astype(np.int64)
+    return RecurringDay(Instance(tuple(jobs[k] for k in kept.tolist()), float(step_s)),
+                        Runs(real[None], cores[chosen][None, :, None]), chosen)

@@ -1,17 +1,103 @@
-"""The problem that all planners solve: starts of jobs whose durations and usage are given by samples."""
+"""The problem that all planners solve: starts of jobs whose durations and usage are given by samples.
+
+Samples of a day: one duration and one usage of each job, drawn in pairs or estimated.
+
+Windows of starts in which given samples break no deadline and no dependency.
+
+What a planner gives.
+
+Peaks of usage, exact, from the starts and ends of jobs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from sojourn.simulator.planning.job import Instance
-from sojourn.simulator.planning.peaks import peaks
-from sojourn.simulator.planning.samples import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """durations: int64 (n_samples, n), steps. usage: int64 (n_samples, n, n_resources), in the instance's units."""
+
+    durations: np.ndarray
+    usage: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.durations)
+
+
+def in_units(instance: Instance, usage: np.ndarray) -> np.ndarray:
+    """Usage in whole units, rounded up, so that no plan understates it; int64."""
+    return np.ceil(np.asarray(usage, np.float64) / instance.unit - 1e-9).astype(np.int64)
+
+
+def drawn_pairs(instance: Instance, n_samples: int, rng: np.random.Generator) -> Samples:
+    """Pairs of duration and usage, each pair of one past run, drawn with equal chance (COSPiS, section 4.2).
+
+    Where a job has at least `n_samples` runs none of them is drawn twice; else each is drawn about equally often.
+
+    >>> from sojourn.simulator.planning.job import Job
+    >>> day = Instance((Job("a", 0, 0, 9, np.array([2, 3]), np.array([1.0, 5.0])),))
+    >>> pairs = drawn_pairs(day, 4, np.random.default_rng(0))
+    >>> sorted(zip(pairs.durations[:, 0].tolist(), pairs.usage[:, 0, 0].tolist()))
+    [(2, 1), (2, 1), (3, 5), (3, 5)]
+    """
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
+    durations = np.empty((n_samples, len(instance)), np.int64)
+    usage = np.empty((n_samples, len(instance), len(instance.resources)), np.int64)
+    for row, job in enumerate(instance.jobs):
+        n_runs = len(job.durations)
+        runs = np.concatenate([rng.permutation(n_runs) for _ in range(-(-n_samples // n_runs))])[:n_samples]
+        runs = rng.permutation(runs)  # else the first samples of all jobs would hold each run once
+        durations[:, row] = job.durations[runs]
+        usage[:, row] = in_units(instance, job.usage[runs])
+    return Samples(durations, usage)
+
+
+def _quantile(share: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda values: np.quantile(values, share, axis=0, method="inverted_cdf")
+
+
+def _mode(values: np.ndarray) -> np.ndarray:
+    """The value that stands most often, the lowest of equals."""
+    columns = values.reshape(len(values), -1).T
+    found = []
+    for column in columns:
+        distinct, counts = np.unique(column, return_counts=True)
+        found.append(distinct[counts.argmax()])
+    return np.array(found).reshape(values.shape[1:])
+
+
+ESTIMATORS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType({
+    "p50": _quantile(0.5), "p75": _quantile(0.75), "p100": _quantile(1.0), "mode": _mode})
+"""By name, the estimator of section 4.1: from values (n_runs, ...) to one of them, over the runs."""
+
+
+def estimated(instance: Instance, estimator: str) -> Samples:
+    """One sample: durations and usage by an estimator, each for itself.
+
+    >>> from sojourn.simulator.planning.job import Job
+    >>> day = Instance((Job("a", 0, 0, 9, np.array([2, 3, 9]), np.array([1.0, 5.0, 5.0])),))
+    >>> [(int(s.durations[0, 0]), int(s.usage[0, 0, 0])) for s in (estimated(day, e) for e in ESTIMATORS)]
+    [(3, 5), (9, 5), (9, 5), (2, 5)]
+    """
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
+    of = ESTIMATORS[estimator]
+    durations = np.array([[int(of(job.durations)) for job in instance.jobs]], np.int64)
+    usage = np.array([[of(job.usage) for job in instance.jobs]], np.float64)
+    return Samples(durations, in_units(instance, usage))
+
 
 MAX_CELLS = 50_000_000
 """Of samples x resources x steps that a plan may span, 400 MB: above it a coarser step is asked for."""
+
 _PRICE = 10_000
 
 
@@ -77,3 +163,120 @@ class Problem:
             for parent in own:
                 broken |= ends[:, parent] > starts[child]
         return np.asarray(broken)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """kept: int64, the samples that are respected, none where alpha is 1. longest: int64 (n,), a job's longest duration
+    in them, 0 where there are none. low, high: int64 (n,), starts that the jobs above and below allow."""
+
+    kept: np.ndarray
+    longest: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether some schedule respects all kept samples at once."""
+        return bool((self.low <= self.high).all())
+
+
+def windows_of(problem: Problem, kept: np.ndarray) -> Windows:
+    """The windows for the kept samples: constraints are differences of starts, so that bounds passed along the
+    dependencies are exact."""
+    instance = problem.instance
+    longest = problem.samples.durations[kept].max(axis=0, initial=0)
+    low, high = problem.low.copy(), np.minimum(problem.high, instance.deadlines - longest)
+    for row in instance.order.tolist():
+        for parent in instance.parents[row]:
+            low[row] = max(low[row], low[parent] + longest[parent])
+    for row in instance.order[::-1].tolist():
+        for parent in instance.parents[row]:
+            high[parent] = min(high[parent], high[row] - longest[parent])
+    return Windows(kept, longest, low, high)
+
+
+def easiest_windows(problem: Problem) -> Windows:
+    """Windows for as many samples as must be kept: those with the most slack in their tightest job, each for itself.
+
+    >>> from sojourn.simulator.planning.job import Instance, Job
+    >>> from sojourn.simulator.planning.problem import Samples
+    >>> day = Instance((Job("a", 0, 9, 9, np.array([2, 8]), np.array([1.0, 5.0])),))
+    >>> found = easiest_windows(Problem(day, Samples(np.array([[8], [2]]), np.ones((2, 1, 1), int)), 1))
+    >>> found.kept.tolist(), found.high.tolist()
+    ([1], [7])
+    """
+    n_kept = len(problem.samples) - problem.n_ignored
+    if problem.n_ignored == 0:
+        return windows_of(problem, np.arange(n_kept))
+    slack = [windows_of(problem, np.array([sample])) for sample in range(len(problem.samples))]
+    tightest = np.array([int((own.high - own.low).min()) for own in slack])
+    return windows_of(problem, np.sort(np.argsort(-tightest, kind="stable")[:n_kept]))
+
+
+STATUSES = ("optimal", "feasible", "heuristic", "requested")
+"""optimal: proved for these samples. feasible: the best that a solver found in its time. heuristic: no solver was
+asked. requested: the requested starts, planned by nobody or for want of a schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Starts, and what the planner knows about them.
+
+    planner: its name. starts: int64 (n,), steps. peak: float64 (n_resources,), the planned peak in cores and so on: the
+    highest in any of the planner's samples. status: one of `STATUSES`. objective: what was minimised: the peak in units
+    where there is one resource, else the priced sum. bound: no schedule has a lower objective on these samples;
+    gap_pct: objective less bound over objective, %, 0 = proved. alpha: share of samples that may break deadlines and
+    dependencies, as used; None where the planner has one sample. broken_pct: of the samples that this schedule breaks.
+    moved: the sum of delays behind requested starts, steps. seconds: taken. reason: why it is not what was asked for:
+    alpha was raised, or requested starts were kept; else "".
+    """
+
+    planner: str
+    starts: np.ndarray
+    peak: np.ndarray
+    status: str
+    objective: int
+    bound: float
+    gap_pct: float
+    alpha: float | None
+    broken_pct: float
+    moved: int
+    seconds: float
+    reason: str = ""
+
+
+def peaks(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray) -> np.ndarray:
+    """The most that is used at once in each sample, of each resource: (n_samples, n_resources), in the unit of `usage`.
+
+    starts: int (n,) or (n_samples, n), steps. durations: (n_samples, n). usage: (n_samples, n, n_resources).
+    A job that ends when another starts does not overlap it.
+
+    >>> peaks(np.array([0, 2]), np.array([[2, 1], [3, 1]]), np.array([[[4], [5]], [[4], [5]]])).tolist()
+    [[5], [9]]
+    """
+    from_ = np.broadcast_to(starts, durations.shape)
+    times = np.concatenate((from_ + durations, from_), axis=1) * 2
+    times[:, durations.shape[1]:] += 1  # ends come before starts of the same time
+    order = np.argsort(times, axis=1, kind="stable")
+    steps = np.concatenate((-usage, usage), axis=1)
+    running = np.cumsum(np.take_along_axis(steps, order[:, :, None], axis=1), axis=1)
+    return np.asarray(running.max(axis=1))
+
+
+def usage_profile(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """What is used at each of `times` in each sample, of one resource: (n_samples, n_times).
+
+    starts: (n,) or (n_samples, n). durations, usage: (n_samples, n). times: int (n_times,), rising.
+
+    >>> usage_profile(np.array([0, 2]), np.array([[3, 2]]), np.array([[4, 5]]), np.arange(5)).tolist()
+    [[4, 4, 9, 5, 0]]
+    """
+    from_ = np.broadcast_to(starts, durations.shape)
+    found = np.zeros((len(durations), len(times)), usage.dtype)
+    for row in range(len(durations)):
+        change = np.zeros(len(times) + 1, usage.dtype)
+        np.add.at(change, np.searchsorted(times, from_[row]), usage[row])
+        np.subtract.at(change, np.searchsorted(times, from_[row] + durations[row]), usage[row])
+        found[row] = np.cumsum(change)[:-1]
+    return found

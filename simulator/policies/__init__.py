@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sojourn.simulator.policies.aligned_fit import ALIGNED_FIT
-from sojourn.simulator.policies.best_fit import BEST_FIT
+from sojourn.simulator.policies.baselines import BEST_FIT, FIRST_FIT, RANDOM, WASTE_MIN, WORST_FIT
 from sojourn.simulator.policies.classify_departure import CLASSIFY_DEPARTURE
 from sojourn.simulator.policies.dapp import (
     DAPP,
@@ -22,38 +21,47 @@ from sojourn.simulator.policies.dapp import (
     DAPP_UNGROUPED,
     DAPP_UNGROUPED_EVENTS,
     DAPP_WEIGHTED,
+    DappRules,
+    GroupRules,
     dapp_policy,
 )
-from sojourn.simulator.policies.dapp_rules import DappRules, GroupRules
-from sojourn.simulator.policies.first_fit import FIRST_FIT
 from sojourn.simulator.policies.hybrid import HYBRID
-from sojourn.simulator.policies.joint_exact import JOINT_EXACT
-from sojourn.simulator.policies.joint_fit import JOINT_FIT
-from sojourn.simulator.policies.la import LA
-from sojourn.simulator.policies.la_binary import LA_BINARY
-from sojourn.simulator.policies.lava import LAVA, LAVA_ANY_CLASS, LAVA_NO_CLASS_DOWN, LAVA_NO_CLASS_UP, UPPER_S
-from sojourn.simulator.policies.lava_readings import (
+from sojourn.simulator.policies.joint import ALIGNED_FIT, JOINT_EXACT, JOINT_FIT
+from sojourn.simulator.policies.la import LA, LA_BINARY
+from sojourn.simulator.policies.lava import (
+    LAVA,
     LAVA_95,
+    LAVA_ANY_CLASS,
     LAVA_FROM_OPENING,
+    LAVA_NO_CLASS_DOWN,
+    LAVA_NO_CLASS_UP,
     LAVA_SOFT,
     LAVA_SOFT_EXPECTED,
     LAVA_SOFT_JOINT,
+    UPPER_S,
 )
 from sojourn.simulator.policies.move_to_front import MOVE_TO_FRONT
 from sojourn.simulator.policies.nilas import (
     NILAS,
     NILAS_60S,
+    NILAS_EXPECTED,
     NILAS_LAST,
     NILAS_ONE_SHOT,
     NILAS_SECOND,
     NILAS_UNBUCKETED,
 )
-from sojourn.simulator.policies.nilas_expected import NILAS_EXPECTED
-from sojourn.simulator.policies.packing import PACKING, free_share_left, opens_host
-from sojourn.simulator.policies.policy import Filter, Hooks, HostScores, PerResource, Policy, ResourceScorer, Scorer
-from sojourn.simulator.policies.random_fit import RANDOM
-from sojourn.simulator.policies.waste_min import WASTE_MIN
-from sojourn.simulator.policies.worst_fit import WORST_FIT
+from sojourn.simulator.policies.policy import (
+    PACKING,
+    Filter,
+    Hooks,
+    HostScores,
+    PerResource,
+    Policy,
+    ResourceScorer,
+    Scorer,
+    free_share_left,
+    opens_host,
+)
 
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "aligned-fit": ALIGNED_FIT,

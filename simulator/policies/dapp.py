@@ -3,22 +3,213 @@ Alibaba, OSDI'26, sections 4.3 and 5).
 
 A long request on a host of short ones keeps that host in use for its sake alone: a debt. So a host has a class, its
 tag, and a host of a shorter class than the request's has an affinity below 1. Rules and what is kept: `dapp_rules`.
+
+What DAPP's switches are, and the arrays that it keeps (DVLA, OSDI'26, sections 4.2 and 4.3).
+
+The paper's formulas were known to us as prose, so each switch is a reading that it leaves open, or a part that its own
+ablation removes. Switches are data, so that all readings run in one compiled loop.
+
+DAPP's group of lifetime classes, and the detector that says when it is to change (DVLA, OSDI'26, section 4.2 and
+appendix B, algorithm 1).
+
+A day's shares are those of the classes of remaining time in the cores of all running requests. The error of a day is 1
+minus the cosine of its shares and their EWMA; its score is (error - EWMA of the error) / EWMA of the distance from it,
+at least 0. `models.drift.ClassShares` is the same detector for the pipeline; it stands in another part of the house.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.jit import inner
-from sojourn.simulator.policies.dapp_groups import pass_day
-from sojourn.simulator.policies.dapp_rules import SHORT_BOUNDS_S, DappRules, DappState, GroupRules, dapp_state
-from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Hooks, Policy, kernel
+from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel
+
+DVLA_BOUNDS_S = (3_600, 86_400, 604_800, 2_592_000, 31_536_000)
+"""Upper bounds of classes 1 to 5, each in its class: an hour, a day, a week, a month, a year; what is longer is of
+class 6."""
+
+SHORT_BOUNDS_S = (600, 3_600, 21_600, 86_400, 259_200)
+"""The same for traces of a few weeks: 10 min, 1, 6, 24 and 72 h."""
+
+OFF, ALGORITHM_1, TIMER = range(3)
+"""How groups are updated."""
+
+_UPDATES = {"off": OFF, "algorithm-1": ALGORITHM_1, "timer": TIMER}
+
+NEVER_LEFT = -1
+
+RULES = np.dtype([
+    ("is_symmetric", np.int64), ("is_on_events", np.int64), ("is_daily", np.int64), ("is_exact", np.int64),
+    ("is_switched", np.int64),  # the weighted mean begins with the first update, or in a pool that runs already
+    ("long_class", np.int64), ("day_s", np.int64), ("empty_cost", np.float64), ("omega", np.float64),
+    ("omega_long", np.float64),
+])  # fmt: skip
+
+GROUPS = np.dtype([
+    ("update", np.int64), ("window_days", np.int64), ("warmup_days", np.int64), ("cooldown_days", np.int64),
+    ("timer_days", np.int64), ("n_least", np.int64), ("is_as_printed", np.int64), ("alarm", np.float64),
+    ("confirm", np.float64), ("alpha", np.float64), ("beta", np.float64), ("coverage", np.float64),
+])  # fmt: skip
+
+POOL = np.dtype([
+    ("is_weighted", np.int64),  # the rule of tags now; else the longest class
+    ("next_midnight_s", np.int64), ("n_in_use", np.int64),
+    ("n_seen", np.int64),  # hosts whose midnight has been
+    ("n_days", np.int64), ("n_in_window", np.int64), ("phase", np.int64), ("n_phase_days", np.int64),
+    ("n_learnt", np.int64),  # -1: not even a first day
+    ("n_updates", np.int64), ("error", np.float64), ("spread", np.float64),
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """How the group of classes is kept up to date, once a day.
+
+    update: `off`, all classes; `algorithm-1`, when the paper's detector confirms a drift; `timer`, every timer_days.
+    With both, the first group comes at the end of warmup_days; it counts as no update. window_days: of an observation,
+    and whose mean shares make a group. alarm, confirm: thresholds of the score. alpha, beta: factors of the EWMA.
+    coverage: a group's share of the cores. n_least: classes in it. is_as_printed: the day of an alarm is learnt twice,
+    nothing is learnt in the cooldown, and averages begin at 0 without correction.
+
+    >>> GroupRules(coverage=1.5)
+    Traceback (most recent call last):
+    ValueError: coverage must be above 0 and at most 1, got 1.5
+    """
+
+    update: Literal["off", "algorithm-1", "timer"] = "algorithm-1"
+    window_days: int = 20
+    alarm: float = 2.0
+    confirm: float = 3.0
+    alpha: float = 0.1
+    beta: float = 0.1
+    warmup_days: int = 12
+    cooldown_days: int = 14
+    timer_days: int = 28
+    coverage: float = 0.95
+    n_least: int = 2
+    is_as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.update not in _UPDATES:
+            raise ValueError(f"update must be one of {', '.join(_UPDATES)}, got {self.update!r}")
+        for name in ("window_days", "warmup_days", "cooldown_days", "timer_days", "n_least"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)!r}")
+        for name in ("alpha", "beta", "coverage"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must be above 0 and at most 1, got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class DappRules:
+    """One reading of DAPP.
+
+    base: `one-sided`, only a request of a longer class than its host's is penalised; `symmetric`, one of a shorter
+        class as well.
+    tag_rule: of a host's class, from the classes of its requests: `weighted`, their mean by cores, to the nearest class
+        of the group; `max`, the longest; `switch-over`, max until the group is first updated, then weighted. A pool
+        that runs already when the replay begins is weighted from the start.
+    tags: when it is found anew: `paper`, when a host's first request comes, its last one goes or its last long one
+        migrates away, and once a day; `daily`, only the latter; `events`, only the former; `exact`, whenever it can
+        have changed.
+    empty: `last`, any host in use comes before an empty one; `scored`, an empty one's affinity is 0.15.
+    bounds_s: upper bounds of all classes but the last, ascending. long_class: requests of this class or above are long.
+    day_s: between two midnights, at which known classes are predicted anew.
+
+    >>> DappRules(bounds_s=(60, 30))
+    Traceback (most recent call last):
+    ValueError: bounds_s must ascend from above 0, got (60, 30)
+    """
+
+    base: Literal["one-sided", "symmetric"] = "one-sided"
+    tag_rule: Literal["weighted", "max", "switch-over"] = "switch-over"
+    tags: Literal["paper", "daily", "events", "exact"] = "paper"
+    empty: Literal["last", "scored"] = "last"
+    bounds_s: tuple[int, ...] = DVLA_BOUNDS_S
+    long_class: int = 5
+    day_s: int = 86_400
+    groups: GroupRules = field(default_factory=GroupRules)
+
+    def __post_init__(self) -> None:
+        for name, known in (("base", ("one-sided", "symmetric")), ("tag_rule", ("weighted", "max", "switch-over")),
+                            ("tags", ("paper", "daily", "events", "exact")), ("empty", ("last", "scored"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if not self.bounds_s or any(a >= b for a, b in zip((0, *self.bounds_s), self.bounds_s, strict=False)):
+            raise ValueError(f"bounds_s must ascend from above 0, got {self.bounds_s!r}")
+        n_classes = len(self.bounds_s) + 1
+        if not 1 <= self.long_class <= n_classes or self.groups.n_least > n_classes:
+            raise ValueError(f"long_class and n_least must be at most {n_classes}, the number of classes, got "
+                             f"{self.long_class!r} and {self.groups.n_least!r}")
+        if self.day_s < 2:
+            raise ValueError(f"day_s must be 2 or more, got {self.day_s!r}")
+
+
+class DappState(NamedTuple):
+    """What DAPP keeps; int64 unless stated. K classes, numbered from 1; class c stands at c - 1.
+
+    Per host, (n_hosts,): tag, its class, 0 where it has none; deadline_s; change_s, when a known class next changes
+    (exact tags). cores, n_of (n_hosts, K): of its requests by known class. Per request, (n_requests,): class_of, the
+    class last known; cores_of; left_host, left_s: where and when it last left. pool_cores (K,): of all hosts. idx_cpu
+    (1,). rules, groups, pool (1,): RULES, GROUPS, POOL. bounds_s (K - 1,).
+
+    Groups, float64: shares (K,), means of the detector; sums (K,), of the warm-up's days, and then of a group's window;
+    window (window_days, K), the last days' shares in order of time. is_member (K,): classes of the group.
+    """
+
+    tag: np.ndarray
+    deadline_s: np.ndarray
+    change_s: np.ndarray
+    cores: np.ndarray
+    n_of: np.ndarray
+    class_of: np.ndarray
+    cores_of: np.ndarray
+    left_host: np.ndarray
+    left_s: np.ndarray
+    pool_cores: np.ndarray
+    idx_cpu: np.ndarray
+    rules: np.ndarray
+    groups: np.ndarray
+    pool: np.ndarray
+    bounds_s: np.ndarray
+    shares: np.ndarray
+    sums: np.ndarray
+    window: np.ndarray
+    is_member: np.ndarray
+
+
+def dapp_state(rules: DappRules, n_hosts: int, n_requests: int) -> DappState:
+    """All hosts empty, before the first day.
+
+    >>> dapp_state(DappRules(), 2, 9).cores.shape
+    (2, 6)
+    """
+    n_classes = len(rules.bounds_s) + 1
+    by_class = np.zeros((2, n_hosts, n_classes), np.int64)
+    by_request = np.zeros((3, n_requests), np.int64)
+    own, groups, pool = np.zeros(1, RULES), np.zeros(1, GROUPS), np.zeros(1, POOL)
+    own["is_symmetric"], own["is_exact"] = rules.base == "symmetric", rules.tags == "exact"
+    own["is_on_events"], own["is_daily"] = rules.tags in ("paper", "events"), rules.tags in ("paper", "daily")
+    own["is_switched"], own["long_class"] = rules.tag_rule == "switch-over", rules.long_class
+    own["day_s"], own["empty_cost"] = rules.day_s, 2.0 if rules.empty == "last" else 0.85
+    own["omega"], own["omega_long"] = 0.8, 0.2
+    for name in ("window_days", "warmup_days", "cooldown_days", "timer_days", "n_least", "is_as_printed", "alarm",
+                 "confirm", "alpha", "beta", "coverage"):
+        groups[name] = getattr(rules.groups, name)
+    groups["update"] = _UPDATES[rules.groups.update]
+    pool["is_weighted"], pool["n_learnt"] = rules.tag_rule == "weighted", -1
+    return DappState(
+        np.zeros(n_hosts, np.int64), np.full(n_hosts, NEVER), np.full(n_hosts, NEVER), by_class[0], by_class[1],
+        by_request[0], by_request[1], by_request[2], np.full(n_requests, NEVER_LEFT), np.zeros(n_classes, np.int64),
+        np.zeros(1, np.int64), own, groups, pool, np.array(rules.bounds_s, np.int64), np.zeros(n_classes),
+        np.zeros(n_classes), np.zeros((rules.groups.window_days, n_classes)), np.ones(n_classes, np.int64),
+    )  # fmt: skip
 
 
 @kernel
@@ -227,27 +418,211 @@ def dapp_policy(name: str, rules: DappRules, about: str = "") -> Policy:
 
 
 _SHORT = DappRules(bounds_s=SHORT_BOUNDS_S, long_class=5)
+
 DAPP = dapp_policy("dapp", DappRules(), "long requests keep off hosts of short ones, by tags renewed daily (DVLA)")
+
 DAPP_SHORT = dapp_policy("dapp-short", _SHORT, "dapp: classes of 10 min to 72 h, for traces of a few weeks")
+
 DAPP_WEIGHTED = dapp_policy("dapp-weighted", replace(_SHORT, tag_rule="weighted"),
                             "dapp-short: a host's class is always the mean by cores")
+
 DAPP_MAX = dapp_policy("dapp-max", replace(_SHORT, tag_rule="max"),
                        "dapp-short: a host's class is always the longest on it")
+
 DAPP_SYMMETRIC = dapp_policy("dapp-symmetric", replace(_SHORT, base="symmetric"),
                              "dapp-short: hosts of a longer class are penalised, too")
+
 DAPP_EXACT = dapp_policy("dapp-exact", replace(_SHORT, tags="exact"),
                          "dapp-short: tags are right at every decision")
+
 DAPP_DAILY = dapp_policy("dapp-daily", replace(_SHORT, tags="daily"), "dapp-short: tags change at midnight only")
+
 DAPP_EVENTS = dapp_policy("dapp-events", replace(_SHORT, tags="events"),
                           "dapp-short: tags are not renewed at midnight")
+
 DAPP_UNGROUPED = dapp_policy("dapp-ungrouped", replace(_SHORT, tag_rule="weighted", groups=GroupRules("off")),
                              "dapp-weighted: without groups")
+
 DAPP_UNGROUPED_EVENTS = dapp_policy(
     "dapp-ungrouped-events", replace(_SHORT, tag_rule="weighted", tags="events", groups=GroupRules("off")),
     "dapp-ungrouped: tags are not renewed at midnight")
+
 DAPP_TIMER = dapp_policy("dapp-timer", replace(_SHORT, tag_rule="weighted", groups=GroupRules("timer", timer_days=1,
                          window_days=1, warmup_days=1)), "dapp-weighted: a new group every day")
+
 DAPP_FIGURE_9 = dapp_policy("dapp-figure-9", replace(_SHORT, groups=GroupRules(window_days=14)),
                             "dapp-short: an observation takes 14 days, as the paper's figure 9 tells")
+
 DAPP_OPENS = dapp_policy("dapp-opens", replace(_SHORT, empty="scored"),
                          "dapp-short: a long request opens a host rather than join much shorter ones")
+
+WARMUP, STABLE, OBSERVATION, COOLDOWN = range(4)
+
+LEAST_SPREAD = 1e-6
+
+
+@kernel
+def pass_day(state: DappState) -> bool:
+    """Take in the shares of a midnight; whether the group has been updated. The group at the end of the warm-up is no
+    update. A midnight without running requests is no day.
+
+    >>> from sojourn.simulator.policies.dapp import DappRules, GroupRules, dapp_state
+    >>> always = GroupRules(window_days=14, alarm=-1.0, confirm=0.0)  # the constants of the paper's figure 9
+    >>> state = dapp_state(DappRules(groups=always), 1, 1)
+    >>> state.pool_cores[:] = 1, 0, 0, 0, 2, 3
+    >>> [day for day in range(60) if pass_day(state)]
+    [25, 53]
+    """
+    groups, pool = state.groups[0], state.pool[0]
+    if groups.update == OFF or not _push_day(state):
+        return False
+    pool.n_days += 1
+    pool.n_phase_days += 1
+    today = pool.n_in_window - 1
+    is_warm = pool.phase == WARMUP
+    if is_warm:
+        for c in range(len(state.sums)):
+            state.sums[c] += state.window[today, c]
+        if pool.n_phase_days == groups.warmup_days:
+            choose_group(state, pool.n_phase_days)
+    is_updated = False
+    if groups.update == TIMER:
+        if is_warm and pool.n_phase_days == groups.warmup_days:
+            _enter(state, STABLE)
+        is_updated = pool.n_days % groups.timer_days == 0
+    elif is_warm:
+        learn(state, today)
+        if pool.n_phase_days == groups.warmup_days:
+            _enter(state, STABLE)
+    elif pool.phase == COOLDOWN:
+        if groups.is_as_printed == 0:
+            learn(state, today)
+        if pool.n_phase_days == groups.cooldown_days:
+            _enter(state, STABLE)
+    else:
+        is_updated = _look_for_drift(state, today)
+    if is_updated:
+        _group_by_window(state)
+        pool.n_updates += 1
+    return is_updated
+
+
+@inner
+def _push_day(state: DappState) -> bool:
+    """Today's shares at the end of the window; whether there are any."""
+    pool, window = state.pool[0], state.window
+    total = 0
+    for c in range(len(state.pool_cores)):
+        total += state.pool_cores[c]
+    if total == 0:
+        return False
+    n_days, n_classes = window.shape
+    if pool.n_in_window == n_days:
+        for day in range(n_days - 1):
+            for c in range(n_classes):
+                window[day, c] = window[day + 1, c]
+    else:
+        pool.n_in_window += 1
+    for c in range(n_classes):
+        window[pool.n_in_window - 1, c] = state.pool_cores[c] / total
+    return True
+
+
+@inner
+def _look_for_drift(state: DappState, today: int) -> bool:
+    """STABLE and OBSERVATION: whether the mean score of a whole observation confirms a drift."""
+    groups, pool = state.groups[0], state.pool[0]
+    if pool.phase == STABLE:
+        is_suspicious = score(state, today) > groups.alarm
+        if not is_suspicious or groups.is_as_printed == 1:
+            learn(state, today)
+        if not is_suspicious:
+            return False
+        _enter(state, OBSERVATION)
+        pool.n_phase_days = 1
+    if pool.n_phase_days < groups.window_days:
+        return False
+    first, total = today + 1 - groups.window_days, 0.0
+    for day in range(first, today + 1):
+        total += score(state, day)
+    for day in range(first, today + 1):
+        learn(state, day)
+    is_confirmed = total / groups.window_days >= groups.confirm
+    _enter(state, COOLDOWN if is_confirmed else STABLE)
+    return is_confirmed
+
+
+@inner
+def _enter(state: DappState, phase: int) -> None:
+    state.pool[0].phase = phase
+    state.pool[0].n_phase_days = 0
+
+
+@inner
+def distance(state: DappState, day: int) -> float:
+    """1 minus the cosine of a day's shares, by its row in the window, and the detector's means."""
+    product, own, other = 0.0, 0.0, 0.0
+    for c in range(len(state.shares)):
+        product += state.window[day, c] * state.shares[c]
+        own += state.window[day, c] * state.window[day, c]
+        other += state.shares[c] * state.shares[c]
+    lengths = math.sqrt(own * other)
+    return 1.0 - product / lengths if lengths > 0.0 else 0.0
+
+
+@inner
+def score(state: DappState, day: int) -> float:
+    """By how many mean distances the day's error lies above its mean, at least 0."""
+    pool = state.pool[0]
+    return max(0.0, (distance(state, day) - pool.error) / max(pool.spread, LEAST_SPREAD))
+
+
+@inner
+def learn(state: DappState, day: int) -> None:
+    """The error against the old means first, then the means."""
+    groups, pool = state.groups[0], state.pool[0]
+    pool.n_learnt += 1
+    if pool.n_learnt == 0:
+        for c in range(len(state.shares)):
+            state.shares[c] = state.window[day, c]
+        return
+    alpha, beta = groups.alpha, groups.beta
+    if groups.is_as_printed == 0:  # the mean of what there is, until there is more than an EWMA remembers
+        alpha, beta = max(alpha, 1.0 / (pool.n_learnt + 1)), max(beta, 1.0 / pool.n_learnt)
+    error = distance(state, day)
+    pool.spread += beta * (abs(error - pool.error) - pool.spread)
+    pool.error += beta * (error - pool.error)
+    for c in range(len(state.shares)):
+        state.shares[c] += alpha * (state.window[day, c] - state.shares[c])
+
+
+@inner
+def _group_by_window(state: DappState) -> None:
+    """The group of the window's mean shares."""
+    n_days = state.pool[0].n_in_window
+    for c in range(len(state.sums)):
+        state.sums[c] = 0.0
+        for day in range(n_days):
+            state.sums[c] += state.window[day, c]
+    choose_group(state, n_days)
+
+
+@kernel
+def choose_group(state: DappState, n_days: int) -> None:
+    """Classes by their mean share, descending, until the group covers enough and has enough; of equal ones the longer.
+
+    n_days: whose shares are in `state.sums`.
+    """
+    groups = state.groups[0]
+    n_classes, covered = len(state.sums), 0.0
+    for c in range(n_classes):
+        state.is_member[c] = 0
+    for n_in in range(n_classes):
+        if covered >= groups.coverage and n_in >= groups.n_least:
+            return
+        best = -1
+        for c in range(n_classes):
+            if state.is_member[c] == 0 and (best < 0 or state.sums[c] >= state.sums[best]):
+                best = c
+        state.is_member[best] = 1
+        covered += state.sums[best] / n_days

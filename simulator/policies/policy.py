@@ -1,4 +1,10 @@
-"""What a policy is: a name, a filter, and scorers compared in order."""
+"""What a policy is: a name, a filter, and scorers compared in order.
+
+The packing score: non-empty hosts first, then the least free share left, binding resource first.
+
+These scorers end the chains of best-fit, la-binary and nilas. On hosts of one shape their order does not
+depend on the request, which is what lets the engine keep hosts sorted (simulator/loop/occupancy.py).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +22,10 @@ __all__ = ["Filter", "Hooks", "HostScores", "PerResource", "Policy", "ResourceSc
 Scorer = Callable[[Cluster, int, Request, int], float]
 """Score of one host for a request at `now`: finite, >= 0, lower is better, 0 the best there is. Compiled by
 numba; reads the arrays only, so hosts that are alike in them score alike."""
+
 ResourceScorer = Callable[[Cluster, int, Request, int], float]
 """As a Scorer, but its last argument is the resource dimension instead of `now`."""
+
 Filter = Callable[[Cluster, int, Request, int], bool]
 """Whether a host on which the request fits may take it. Compiled by numba."""
 
@@ -117,3 +125,33 @@ class Policy:
         if self.host_scores is not None and (self.scorers or self.filter is not None or self.hooks is not None):
             raise ValueError(f"host_scores must stand alone, got scorers, a filter or hooks with it in policy "
                              f"{self.name!r}")
+
+
+@kernel
+def opens_host(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """1 for an empty host, 0 for one in use.
+
+    >>> import numpy as np
+    >>> two = Cluster(np.array([[8], [8]]), np.array([[8], [3]]), np.array([0, 1]), np.array([0, 0]))
+    >>> opens_host(two, 0, Request(0, np.array([2]), 0), 0)
+    1.0
+    """
+    return 1.0 if cluster.n_running[host] == 0 else 0.0
+
+
+@kernel
+def free_share_left(cluster: Cluster, host: int, request: Request, dimension: int) -> float:
+    """Share of the host's capacity that is free after the placement, 0..1; 0 where it has none of it.
+
+    >>> import numpy as np
+    >>> one = Cluster(np.array([[8]]), np.array([[4]]), np.array([1]), np.array([0]))
+    >>> free_share_left(one, 0, Request(0, np.array([2]), 0), 0)
+    0.25
+    """
+    capacity = cluster.capacity[host, dimension]
+    if capacity == 0:
+        return 0.0
+    return (cluster.free[host, dimension] - request.need[dimension]) / capacity
+
+
+PACKING = (opens_host, PerResource(free_share_left))

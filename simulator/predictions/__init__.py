@@ -4,10 +4,17 @@ held answers and flawed oracles.
 May import: `workloads`. Imports no model: whoever has one wraps it in a `LifetimeSource`.
 """
 
-from sojourn.simulator.predictions.asked_curves import asked_curves
-from sojourn.simulator.predictions.flawed import LongAsShort, NoisyOracle
-from sojourn.simulator.predictions.one_shot import OneShot
-from sojourn.simulator.predictions.sources import Curves, Held, LifetimeSource, Oracle, one_step
+from sojourn.simulator.predictions.sources import (
+    Curves,
+    Held,
+    LifetimeSource,
+    LongAsShort,
+    NoisyOracle,
+    OneShot,
+    Oracle,
+    asked_curves,
+    one_step,
+)
 
 __all__ = [
     "Curves", "Held", "LifetimeSource", "LongAsShort", "NoisyOracle", "OneShot", "Oracle", "asked_curves", "one_step",

@@ -1,13 +1,23 @@
-"""Predictions as the simulator takes them: curves of predicted total lifetime against uptime."""
+"""Predictions as the simulator takes them: curves of predicted total lifetime against uptime.
+
+A source asked for the curves of a workload's requests, and what is said where it gives none that can be used.
+
+Only what a predictor says at a request's start.
+
+The oracle with flaws of known size: noise on every lifetime, or long requests taken for short ones.
+"""
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+
+from sojourn.simulator.workloads import Workload
 
 TOTAL_MAX_S = 2**52
 """Longest total lifetime that is accepted, so that no sum of times overflows."""
@@ -233,3 +243,195 @@ def _numbers(name: str, values: Any) -> np.ndarray:
 
 def _is_whole(array: np.ndarray) -> np.ndarray:
     return np.isfinite(array) & (np.floor(array) == array)
+
+
+def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Curves:
+    """One curve per request; else ValueError that names the policy, the first request without one, and its arrival."""
+    requests = workload.trace.requests
+    try:
+        curves = source.curves(requests)
+    except Exception as error:
+        row = error.row if isinstance(error, BadCurve) else _first_raising(source, requests)
+        raise ValueError(f"source must predict every request, but {_told(workload, policy, row)} it raised "
+                         f"{type(error).__name__}: {error}") from error
+    if not isinstance(curves, Curves):
+        raise ValueError(f"source must give Curves for policy {policy!r}, got {type(curves).__name__}")
+    if len(curves) != len(requests):
+        row = min(len(curves), len(requests) - 1)
+        raise ValueError(f"curves must be one per request ({len(requests)}), got {len(curves)}: see "
+                         f"{_told(workload, policy, row)[:-1]}")
+    return curves
+
+
+def _told(workload: Workload, policy: str, row: int) -> str:
+    if not 0 <= row < len(workload.placed_s):
+        return f"for policy {policy!r}, asked for all requests together,"
+    name = workload.request_ids[[row]].tolist()[0]
+    return f"for policy {policy!r}, request {name!r} that arrives at {workload.placed_s[row]} s,"
+
+
+def _first_raising(source: LifetimeSource, requests: pd.DataFrame) -> int:
+    """The first row for which the source raises when asked for it alone, found by halves; -1 where there is none."""
+    first, end = 0, len(requests)
+    while end - first > 1:
+        middle = (first + end) // 2
+        if _is_raising(source, requests.iloc[first:middle]):
+            end = middle
+        elif _is_raising(source, requests.iloc[middle:end]):
+            first = middle
+        else:
+            return -1
+    return first
+
+
+def _is_raising(source: LifetimeSource, requests: pd.DataFrame) -> bool:
+    try:
+        source.curves(requests)
+    except Exception:
+        return True
+    return False
+
+
+class OneShot:
+    """The prediction at uptime 0 of another source, never asked again; an outlived one doubles.
+
+    What it says there of the whole distribution (`overhang_s`) stays.
+
+    >>> from sojourn.simulator.predictions.sources import Held
+    >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
+    >>> OneShot(Held(["a"], curves)).curves(pd.DataFrame({"request_id": ["a"]})).total_at(0, 1000)
+    1800
+    """
+
+    def __init__(self, source: LifetimeSource, *, is_distribution_kept: bool = True) -> None:
+        """is_distribution_kept: False leaves `overhang_s` out, for policies that do not read it: one breakpoint a
+        curve, and the same totals at every uptime."""
+        self._source = source
+        self._is_distribution_kept = is_distribution_kept
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """The source's curves with the totals of their first breakpoints."""
+        whole = self._source.curves(requests)
+        if whole.overhang_s is not None and self._is_distribution_kept:
+            return _doubling(whole, whole.overhang_s)
+        first = whole.offsets[:-1]
+        return Curves(np.arange(len(first) + 1), whole.uptime_s[first], whole.total_s[first], whole.index)
+
+
+def _doubling(whole: Curves, overhang_s: np.ndarray) -> Curves:
+    """The distribution's breakpoints, and among them those at which the first total and its doubles are outlived."""
+    first, last = whole.offsets[:-1], whole.offsets[1:] - 1
+    total_s = np.maximum(whole.total_s[first], 1)
+    n_outlived = _bit_length(np.maximum(whole.uptime_s[last] - 1, 0) // total_s)
+    outlived = np.repeat(np.arange(len(first)), n_outlived)
+    power = np.arange(len(outlived)) - np.repeat(np.cumsum(n_outlived) - n_outlived, n_outlived)
+
+    curve = np.append(np.repeat(np.arange(len(first)), last - first + 1), outlived)
+    uptime_s = np.append(whole.uptime_s, total_s[outlived] << power)
+    is_own = np.arange(len(curve)) < len(overhang_s)
+    order = np.lexsort((~is_own, uptime_s, curve))
+    curve, uptime_s, is_own = curve[order], uptime_s[order], is_own[order]
+
+    before = np.cumsum(is_own) - 1
+    after = np.minimum(before + 1, len(overhang_s) - 1)
+    span_s = np.maximum(whole.uptime_s[after] - whole.uptime_s[before], 1)
+    share = np.where(is_own, 0.0, (uptime_s - whole.uptime_s[before]) / span_s)
+    between_s = np.rint(overhang_s[before] - share * (overhang_s[before] - overhang_s[after])).astype(np.int64)
+    is_kept = np.append(True, (np.diff(curve) != 0) | (np.diff(uptime_s) != 0))
+    curve, uptime_s = curve[is_kept], uptime_s[is_kept]
+    return Curves(np.searchsorted(curve, np.arange(len(first) + 1)), uptime_s,
+                  total_s[curve] << _bit_length(uptime_s // total_s[curve]), whole.index, between_s[is_kept])
+
+
+def _bit_length(numbers: np.ndarray) -> np.ndarray:
+    """Of whole numbers from 0 to 2^53: the fewest doublings of 1 that exceed each, int64."""
+    return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
+
+
+LONG_S = 7_200
+"""A request of at least this lifetime is long, unless stated (LAVA, section 2.3: 2 h)."""
+
+
+class NoisyOracle:
+    """True lifetimes times exp(sigma x a standard normal number), right in the median; one number per request.
+
+    The same seed gives the same flaws to every policy. An outlived prediction doubles.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [5, 6], "departure_s": [1005, 1006],
+    ...                       "cpu_cores": [1.0, 1.0], "mem_gib": [4.0, 4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 2000), cpu_cores=8, mem_gib=32)
+    >>> NoisyOracle(workload, sigma=0.0).curves(workload.trace.requests).total_s.tolist()
+    [1000, 1000]
+    >>> len(set(NoisyOracle(workload, sigma=1.0).curves(workload.trace.requests).total_s.tolist()))
+    2
+    """
+
+    def __init__(self, workload: HasTotals, sigma: float, seed: int = 0) -> None:
+        if not 0.0 <= sigma < math.inf:
+            raise ValueError(f"sigma must be finite and >= 0, got {sigma!r}")
+        factor = np.exp(sigma * np.random.default_rng(seed).standard_normal(len(workload.total_s)))
+        self._oracle = Oracle(_Totals(workload.request_ids, np.maximum(workload.total_s, 1) * factor))
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One step per request; an id that the workload does not have is refused with KeyError."""
+        return self._oracle.curves(requests)
+
+
+class LongAsShort:
+    """The oracle, but of the long requests only a share `recall` is known; the others get a short one's lifetime.
+
+    long_s: from which lifetime on a request is long. The lifetimes of the mistaken ones are drawn from the workload's
+    short requests; ValueError where it has none. owners: numbers int64 (n,), below 0 = none: whole owners are known or
+    mistaken, in a drawn order, as a model knows some owners and not others; the share is then met to within one owner.
+
+    >>> import sojourn.simulator as sim
+    >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [5, 6], "departure_s": [65, 80_006],
+    ...                       "cpu_cores": [1.0, 1.0], "mem_gib": [4.0, 4.0]})
+    >>> workload = sim.build_workload("trace", sim.Trace(table, 90_000), cpu_cores=8, mem_gib=32)
+    >>> [LongAsShort(workload, recall).curves(workload.trace.requests).total_s.tolist() for recall in (1.0, 0.0)]
+    [[60, 80000], [60, 60]]
+    """
+
+    def __init__(self, workload: HasTotals, recall: float, *, long_s: int = LONG_S, seed: int = 0,
+                 owners: np.ndarray | None = None) -> None:
+        if not 0.0 <= recall <= 1.0:
+            raise ValueError(f"recall must be in 0..1, got {recall!r}")
+        rng, total_s = np.random.default_rng(seed), workload.total_s.copy()
+        is_long = total_s >= long_s
+        if is_long.all():
+            raise ValueError(f"long_s must leave some of the requests short, got {long_s!r}")
+        n_long = int(is_long.sum())
+        # a higher recall knows all that a lower one does
+        ranks = rng.permutation(n_long) if owners is None else _ranks_by_owner(owners[is_long], rng)
+        drawn = rng.choice(total_s[~is_long], len(ranks))
+        total_s[is_long] = np.where(ranks < round(recall * len(ranks)), total_s[is_long], drawn)
+        self._oracle = Oracle(_Totals(workload.request_ids, total_s))
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """One step per request; an id that the workload does not have is refused with KeyError."""
+        return self._oracle.curves(requests)
+
+
+def _ranks_by_owner(owners: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """For each request how many stand before its owner's last one, int64 (n,), owners in a drawn order; a request
+    without an owner stands for itself.
+
+    >>> _ranks_by_owner(np.array([4, 4, 9, -1]), np.random.default_rng(0)).tolist()
+    [2, 2, 3, 0]
+    """
+    lone = owners < 0
+    units = np.where(lone, owners.max(initial=-1) + np.cumsum(lone), owners)
+    _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(sizes))
+    last = np.empty(len(sizes), np.int64)
+    last[order] = np.cumsum(sizes[order]) - 1
+    return np.asarray(last[unit])
+
+
+class _Totals:
+    """Request ids and whole seconds, as the oracle reads them."""
+
+    def __init__(self, request_ids: pd.Index, total_s: np.ndarray) -> None:
+        self.request_ids = request_ids
+        self.total_s = np.clip(np.rint(total_s), 1, TOTAL_MAX_S).astype(np.int64)

@@ -3,12 +3,19 @@
 May import: `workloads` and what lies below it. A planner knows nothing of the loop that carries out its moves.
 """
 
-from sojourn.simulator.rectification.cells import edges_s
 from sojourn.simulator.rectification.exact_plan import exact_plan
-from sojourn.simulator.rectification.migration_group import MigrationGroup
 from sojourn.simulator.rectification.planners import RECTIFIERS, Planner
-from sojourn.simulator.rectification.pool_view import PoolView
-from sojourn.simulator.rectification.refill import SAMPLE_S, Refill, RefillRecord, Spells, count_left, count_still
+from sojourn.simulator.rectification.pool_view import (
+    SAMPLE_S,
+    MigrationGroup,
+    PoolView,
+    Refill,
+    RefillRecord,
+    Spells,
+    count_left,
+    count_still,
+    edges_s,
+)
 from sojourn.simulator.rectification.settings import BUDGET_MAX, DAY_S, Rectify, non_migratable
 from sojourn.simulator.rectification.worth import Worth, worth
 

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.rectification.migration_group import MigrationGroup
-from sojourn.simulator.rectification.pool_view import PoolView
-from sojourn.simulator.rectification.refill import weights_s
+from sojourn.simulator.rectification.pool_view import MigrationGroup, PoolView, weights_s
 from sojourn.simulator.rectification.value import SHORTEST_S, chances
 
 MAX_HOSTS, MAX_REQUESTS, MAX_BUDGET = 8, 24, 4

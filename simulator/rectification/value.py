@@ -13,16 +13,16 @@ import heapq
 import numpy as np
 
 from sojourn.simulator.rectification._value_kernels import fill_ended, fill_values
-from sojourn.simulator.rectification.cells import (
+from sojourn.simulator.rectification.pool_view import (
     HORIZON_S,
     MIGRATION_S,
     N_CELLS,
+    MigrationGroup,
+    PoolView,
     edges_s,
     share_after,
+    weights_s,
 )
-from sojourn.simulator.rectification.migration_group import MigrationGroup
-from sojourn.simulator.rectification.pool_view import PoolView
-from sojourn.simulator.rectification.refill import weights_s
 
 SHORTEST_S = 6 * MIGRATION_S
 """A request predicted to end within this is not moved."""

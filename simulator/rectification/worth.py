@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.simulator.rectification._value_kernels import fill_ended
-from sojourn.simulator.rectification.cells import share_after
-from sojourn.simulator.rectification.migration_group import MigrationGroup
-from sojourn.simulator.rectification.pool_view import PoolView
-from sojourn.simulator.rectification.refill import weights_s
+from sojourn.simulator.rectification.pool_view import MigrationGroup, PoolView, share_after, weights_s
 from sojourn.simulator.rectification.settings import DAY_S
 from sojourn.simulator.rectification.value import chances
 

@@ -12,12 +12,17 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import RESOURCES, Trace
-from sojourn.simulator.workloads.amounts import UNITS_PER, demand, n_hosts_for, whole_amounts
-from sojourn.simulator.workloads.completion import true_totals
-from sojourn.simulator.workloads.host_shape import USUAL, host_shape
-from sojourn.simulator.workloads.left_out import LeftOut
-from sojourn.simulator.workloads.parts import SPANS_HOSTS, fits_in_parts, in_parts
-from sojourn.simulator.workloads.workload import Workload, fits_somewhere
+from sojourn.simulator.workloads.host_shape import SPANS_HOSTS, USUAL, fits_in_parts, host_shape, in_parts
+from sojourn.simulator.workloads.workload import (
+    UNITS_PER,
+    LeftOut,
+    Workload,
+    demand,
+    fits_somewhere,
+    n_hosts_for,
+    true_totals,
+    whole_amounts,
+)
 
 DAY_S = 86_400
 OPENB_START_S = 10_065_600

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.features.augment import LANDMARKS_S, UPTIME_SHARES, augment_landmarks, augment_uptime
+from sojourn.features.creation import LANDMARKS_S, UPTIME_SHARES, augment_landmarks, augment_uptime
 
 
 def test_shares_are_those_of_the_paper() -> None:

@@ -234,7 +234,7 @@ def test_a_window_takes_who_still_runs_from_the_age_it_has_there() -> None:
 def test_a_window_does_not_count_the_time_before_it() -> None:
     """Requests of 10 or 10,000 s, one pair each 10 s: a window of the last 2,000 s holds all that are young, and of the
     old ones those that still run. Counted from their start, they would make every age look safer than it is."""
-    from sojourn.simulator.workloads.completion import kaplan_meier
+    from sojourn.simulator.workloads.workload import kaplan_meier
 
     starts = np.arange(0, 40_000, 10)
     table = pd.DataFrame({

@@ -13,7 +13,7 @@ from made_instants import instant_trace
 from made_limits import limited_trace
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, build_rows, default_encoder
-from sojourn.features.instant_habits import apart_rows, with_instants_apart
+from sojourn.features.refreshed import apart_rows, with_instants_apart
 from sojourn.features.synthetic import synthesize
 from sojourn.serving.inputs import Encoder, HistoryDefinition, HistoryKey, HistoryState
 

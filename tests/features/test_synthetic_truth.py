@@ -6,8 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sojourn.features import Trace
-from sojourn.features.synthetic import SyntheticParameters, synthesize, synthesize_with_truth
-from sojourn.features.synthetic_truth import LifetimeMixtures
+from sojourn.features.synthetic import LifetimeMixtures, SyntheticParameters, synthesize, synthesize_with_truth
 
 TWO_WAYS = LifetimeMixtures(np.array([[0.3, 0.7], [1.0, 0.0]]), np.log([[86_400.0, 330.0], [600.0, 600.0]]),
                             np.array([0.7, 0.55]))

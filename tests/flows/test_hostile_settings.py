@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mutations import TOML_VALUES
-from sojourn.features.readers._declaration import Declaration
+from sojourn.features.readers._parts import Declaration
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import plain_errors
 from sojourn.flows.compare.compare_config import CompareConfig

@@ -11,7 +11,7 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.inputs import HistoryState

@@ -11,9 +11,8 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.models.curve_cost import N_WARM, CurveCost, at_all_ages, curve_cost
 from sojourn.models.lifetime import Scores
-from sojourn.models.parity import learner_scores
+from sojourn.models.parity import N_WARM, CurveCost, at_all_ages, curve_cost, learner_scores
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.inputs import HistoryState

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import HazardTable, online_factors, online_table
 from sojourn.models.measures import CalibrationByAge, Pit
 from sojourn.models.measures.calibration import DECILES, pit_deviation
-from sojourn.models.online_table import online_factors, online_table
 
 EDGES = np.unique([0.0, *(np.floor(np.geomspace(2.0, 200_000.0, 30)) + 0.5)])
 N = 24_000

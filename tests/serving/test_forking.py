@@ -14,7 +14,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from made_bundles import Made, refreshing
 from made_usage import made_section
 from sojourn.serving import forking
-from sojourn.serving.reload_gate import ReloadGate
+from sojourn.serving.watch import ReloadGate
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 

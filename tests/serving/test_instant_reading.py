@@ -12,7 +12,7 @@ import pytest
 from made_bundles import Made, publish, rewrite_schema
 from made_curves import check_curve
 from sojourn.features.creation import build_rows
-from sojourn.features.instant_habits import with_instants_apart
+from sojourn.features.refreshed import with_instants_apart
 from sojourn.serving import BundleError, Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from made_bundles import Made, rewrite_schema
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import lifetime_class

@@ -195,6 +195,6 @@ def test_without_numba_the_same_bits(made: Made, kind: str, monkeypatch: pytest.
     compiled = Predictor.load(made.folders[kind], recalibrate=True)
     ends = [vm.curve for vm in _run(compiled, made, range(40))]
     with monkeypatch.context() as patch:
-        patch.setattr("sojourn.serving.curves.recalibrated_curve.KERNELS", None)
+        patch.setattr("sojourn.serving.curves.curve.KERNELS", None)
         plain = Predictor.load(made.folders[kind], recalibrate=True)
         assert [vm.curve for vm in _run(plain, made, range(40))] == ends

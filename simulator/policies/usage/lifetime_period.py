@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.joint_fit import joint_cost
-from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy, kernel
+from sojourn.simulator.policies.joint import joint_cost
+from sojourn.simulator.policies.policy import PACKING, Policy, kernel
 from sojourn.simulator.policies.usage.usage_scores import violating_share
 from sojourn.simulator.policies.usage.usage_state import UsageProfile
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import Policy, kernel
+from sojourn.simulator.policies.policy import PACKING, Policy, kernel
 from sojourn.simulator.policies.usage.usage_state import UsageProfile
 
 

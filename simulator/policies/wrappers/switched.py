@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.packing import PACKING
-from sojourn.simulator.policies.policy import PerResource, Policy, Scorer, kernel
+from sojourn.simulator.policies.policy import PACKING, PerResource, Policy, Scorer, kernel
 
 
 @functools.cache

@@ -12,7 +12,8 @@ from made_files import CONTAINER_USAGE, CONTAINERS, container_folder
 from mutations import EDITS, Edits, check_read_or_refused, mutated
 from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
-from sojourn.features.readers import alibaba_2018_containers, read_trace
+from sojourn.features.readers import alibaba_2018 as alibaba_2018_containers
+from sojourn.features.readers import read_trace
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "alibaba-2018" / "alibaba2018_container_meta_sample.csv.gz"
 NAME = "alibaba-2018-containers"
@@ -67,7 +68,7 @@ def test_usage_is_the_mean_of_each_step(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_allclose(usage["cpu_frac"], [0.15, 1.0, 0.03])
     np.testing.assert_allclose(usage["mem_frac"], [0.5, 0.4, np.nan])
     monkeypatch.setattr(alibaba_2018_containers, "_MAX_PENDING", 1)
-    monkeypatch.setattr("sojourn.features.readers._text_rows.BLOCK_LINES", 1)
+    monkeypatch.setattr("sojourn.features.readers._rows.BLOCK_LINES", 1)
     again = read_trace(NAME, folder)[0].usage
     assert again is not None
     pd.testing.assert_frame_equal(again, usage)

@@ -77,7 +77,7 @@ def test_a_sample_is_refused_by_its_rule(tmp_path: Path, column: str, value: flo
 
 
 def test_order_is_kept_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.features.readers._parquet_rows.record_batches.__defaults__", (2,))
+    monkeypatch.setattr("sojourn.features.readers._rows.record_batches.__defaults__", (2,))
     usage = bitbrains_usage()
     usage.loc[2, "ts"] = 1_000_300  # as the sample above, which stands in the block before
     report = read_trace("bitbrains", bitbrains_folder(tmp_path / "b", usage=usage))[1]

@@ -26,7 +26,8 @@ from made_growing import (
     write_rows,
 )
 from sojourn.features import Trace
-from sojourn.features.readers import KeptParts, _parts, parquet_days, read_trace
+from sojourn.features.readers import KeptParts, _parts, read_trace
+from sojourn.features.readers import parquet as parquet_days
 from sojourn.features.readers import sql as sql_reader
 
 ORIGIN_S = 1_793_491_200

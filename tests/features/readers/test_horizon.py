@@ -14,7 +14,7 @@ import pytest
 from made_files import DLRM_HEADER, TASK_TAIL, flavors_folder, packing_file
 from sojourn.features import Trace
 from sojourn.features.readers import READERS, read_trace
-from sojourn.features.readers._horizon import LatestTimes, horizon_of, since_start
+from sojourn.features.readers._ending import LatestTimes, horizon_of, since_start
 
 N = 300
 FAR_S = 90_000_000

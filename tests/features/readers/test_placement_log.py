@@ -16,9 +16,7 @@ from sojourn.features.split import split_by_time
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Predictor
 from sojourn.serving.extender.calls import ExtenderCalls
-from sojourn.serving.extender.drains import Drains
-from sojourn.serving.extender.nodes import Nodes
-from sojourn.serving.extender.pod_columns import PodColumns
+from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
 from sojourn.serving.inputs import HistoryState, clock_zero_s
 
 HOURS = 8

@@ -13,7 +13,7 @@ from mutations import EDITS, Edits, mutated
 from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import read_trace
-from sojourn.features.readers._tres import counts, requested_gib, tres
+from sojourn.features.readers.slurm import counts, requested_gib, tres
 
 RECORDED = Path(__file__).parents[2] / "data" / "slurm"
 FIELDS = ("JobID", "JobName", "User", "Account", "Submit", "Start", "End", "Elapsed", "Suspended", "State", "ExitCode",

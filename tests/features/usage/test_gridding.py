@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_usage_grid import naive_grid
-from sojourn.features.usage.gridding import Series, Take, gridded, median_intervals_s
+from sojourn.features.usage.usage_grid import Series, Take, gridded, median_intervals_s
 
 NAN = float("nan")
 

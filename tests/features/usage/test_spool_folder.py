@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.features.usage.spool_folder import spool_folder
+from sojourn.features.usage.usage_store import spool_folder
 
 _WRITER = """
 import sys, time
 from pathlib import Path
-from sojourn.features.usage.spool_folder import spool_folder
+from sojourn.features.usage.usage_store import spool_folder
 with spool_folder(Path(sys.argv[1])) as fresh:
     (fresh / "part-0000.raw").write_bytes(b"half")
     print("ready", flush=True)

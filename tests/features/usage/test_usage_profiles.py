@@ -10,8 +10,8 @@ import pytest
 from naive_usage_grid import naive_profile
 from sojourn.features.synthetic import START_UNIX_S
 from sojourn.features.usage import UsageGrid, UsageProfiles, UsageStream, profiles_of, store_usage, streamed_profiles
-from sojourn.features.usage.streamed_profiles import TOLERANCE, TOLERANCE_ABOVE
 from sojourn.features.usage.trace_usage import stream_synthetic
+from sojourn.features.usage.usage_grid import TOLERANCE, TOLERANCE_ABOVE
 from sojourn.serving.usage import DAY_S, DayClock
 
 

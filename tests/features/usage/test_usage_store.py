@@ -11,8 +11,7 @@ import pytest
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.usage import UsageStore, UsageStream, profiles_of, store_usage
-from sojourn.features.usage.usage_block import RequestTable
-from sojourn.features.usage.usage_stream import RULES, RawSamples
+from sojourn.features.usage.usage_stream import RULES, RawSamples, RequestTable
 from sojourn.serving.usage import DayClock
 
 Row = tuple[int, float, float]
@@ -227,7 +226,7 @@ def test_local_slots_follow_daylight_saving(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full is Linux's")
 def test_a_full_disk_is_named_and_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_usage(made_stream([(7, 0, 0.5)]), tmp_path / "usage")
-    monkeypatch.setattr("sojourn.features.usage.spooled_parts._spool", lambda fresh, part, tag: Path("/dev/full"))
+    monkeypatch.setattr("sojourn.features.usage.usage_store._spool", lambda fresh, part, tag: Path("/dev/full"))
     with pytest.raises(OSError, match="No space left on device"):
         store_usage(made_stream([(8, 0, 0.5)]), tmp_path / "usage")
     assert [path.name for path in tmp_path.iterdir()] == ["usage"]

@@ -41,7 +41,7 @@ from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
 from sojourn.flows.stages.windows import windows
 from sojourn.models import LIFETIME_MODELS, FitSettings
-from sojourn.models.lifetime.km import KaplanMeierModel
+from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
 from sojourn.simulator.measures import COLUMNS, HostMap
 from sojourn.simulator.page import ComparisonData

@@ -46,12 +46,11 @@ from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
 from sojourn.flows.stages.windows import windows
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
+from sojourn.models.bundle_writer import training_reference
 from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
-from sojourn.models.training_reference import training_reference
 from sojourn.serving import Predictor
 from sojourn.serving.decisions import LOSS_WORDS, read_log
-from sojourn.serving.decisions.log_files import log_files
-from sojourn.serving.decisions.log_frames import ENDS, MARK, frames_of
+from sojourn.serving.decisions.log_rows import ENDS, MARK, frames_of, log_files
 from sojourn.serving.inputs import HistoryState
 
 NAME = "sojourn-lifetime"

@@ -17,7 +17,7 @@ from sojourn.flows.outside import boost_shard, dask_boosting
 from sojourn.flows.outside.dask_boosting import Rank, dask_learner, every, run_rank
 from sojourn.flows.outside.dask_workers import cluster, dask_client
 from sojourn.models.lifetime import Rows
-from sojourn.models.lifetime.boosting import Boosted, boost
+from sojourn.models.lifetime.gbdt import Boosted, boost
 from sojourn.models.parity import n_different_bits
 from sojourn.serving import Predictor
 from sojourn.serving.forest import row_scores

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import sojourn.simulator as sim
-from sojourn.features.synthetic import synthesize_with_truth
-from sojourn.features.synthetic_truth import LifetimeMixtures
+from sojourn.features.synthetic import LifetimeMixtures, synthesize_with_truth
 from sojourn.flows.placement.truth_source import UPTIMES_S, mixture_curves, truth_source
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.usage import UsageStore, UsageStream
-from sojourn.features.usage.usage_block import RequestTable
-from sojourn.features.usage.usage_stream import RawSamples
+from sojourn.features.usage.usage_stream import RawSamples, RequestTable
 from sojourn.flows.reports.usage_figures import classes_figure, errors_figure, examples_figure
 from sojourn.flows.reports.usage_report import summary_lines, usage_tables
 from sojourn.flows.stages.describe_usage import UsageDescription, describe_usage

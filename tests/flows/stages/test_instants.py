@@ -11,8 +11,8 @@ import pytest
 from made_instants import SPAN_S, instant_trace
 from sojourn.features import Trace
 from sojourn.features.creation import build_rows, default_encoder
-from sojourn.features.instant_habits import with_instants_apart
 from sojourn.features.later_file import TEST_FROM
+from sojourn.features.refreshed import with_instants_apart
 from sojourn.flows.config import RetrainConfig
 from sojourn.flows.stages import instants
 from sojourn.flows.stages.build_features import Features

@@ -13,7 +13,7 @@ from sojourn.flows.gates.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.stages.promotion_gates import with_stumps
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.lifetime.lightgbm_forest import forest_from_text
+from sojourn.models.lifetime.gbdt import forest_from_text
 from sojourn.models.measures import BrierOverAges, coarsest_owner, mae_log10
 
 EDGES = np.array([0.0, 60.5, 600.5, 3_600.5, 14_400.5, 86_400.5])

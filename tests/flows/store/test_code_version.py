@@ -21,11 +21,11 @@ from sojourn.flows.store.code_version import source_commit, source_hash
 from sojourn.source_closure import NoSource, SourceTree, installed
 
 READS = (
-    "features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py",
-    "features/readers/swf.py", "features/readers/_text_rows.py", "features/readers/openb.py", "features/read_report.py",
+    "features/describe.py", "features/synthetic.py", "features/synthetic.py", "features/trace.py",
+    "features/readers/swf.py", "features/readers/_rows.py", "features/readers/openb.py", "features/read_report.py",
     "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
     "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
-    "simulator/page/static_figures.py", "simulator/page/colours.py", "simulator/page/comparison_data.py",
+    "simulator/page/static_figures.py", "simulator/page/figures.py", "simulator/page/comparison_data.py",
     "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py",
     "flows/stages/configured_trace.py", "flows/stages/windows.py", "flows/compare/learning.py",
     "flows/compare/replay.py", "flows/stages/build_features.py", "flows/cli.py", "flows/progress.py",
@@ -70,7 +70,7 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
     return next(cell for cell in config.cells() if cell.predictor is not None and cell.predictor.name == predictor)
 
 
-SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/synthetic_truth.py", "features/trace.py"}
+SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/trace.py"}
 ROWS = {"features/trace.py", "features/creation.py", "serving/inputs/owner.py"}
 REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/compare/replay.py"}
 
@@ -85,7 +85,7 @@ def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
     (tmp_path / "log.swf").write_text("; a log")
     config = RetrainConfig(trace=tmp_path / "log.swf", reader="swf")
     assert stale(edit, lambda: input_hash(config.source)) == {
-        "features/readers/swf.py", "features/readers/_text_rows.py", "features/read_report.py", "features/trace.py",
+        "features/readers/swf.py", "features/readers/_rows.py", "features/read_report.py", "features/trace.py",
         "flows/stages/configured_trace.py"}
 
 

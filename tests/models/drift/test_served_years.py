@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from sojourn.features import Trace
-from sojourn.features.synthetic import SyntheticParameters, synthesize
-from sojourn.features.synthetic_drift import Drift
+from sojourn.features.synthetic import Drift, SyntheticParameters, synthesize
 from sojourn.models.drift import DAY_S, DETECTORS, MONITOR_DETECTOR
 
 

@@ -13,7 +13,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, LifetimeModel, score_model
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import NetworkModel, Rows, person_periods
-from sojourn.models.lifetime.boosting import boost
+from sojourn.models.lifetime.gbdt import boost
 from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.models.lifetime.survival import SurvivalModel
 

@@ -9,8 +9,8 @@ from sksurv.nonparametric import kaplan_meier_estimator
 
 from sojourn.features.split import Examples
 from sojourn.models import FitSettings
+from sojourn.models.lifetime.baselines import N_EVENTS_MIN, KaplanMeierModel
 from sojourn.models.lifetime.intervals import interval_hazards
-from sojourn.models.lifetime.km import N_EVENTS_MIN, KaplanMeierModel
 
 
 def _examples(n: int, seed: int = 0) -> Examples:

@@ -16,12 +16,11 @@ from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, def
 from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.flows.monitor.joined_table import logged_table
 from sojourn.models import FitSettings, write_bundle
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime import HazardModel, limit_text, person_periods
-from sojourn.models.lifetime.intervals import fit_intervals
-from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.models.lifetime.limit_periods import LIMIT_SHARES, limit_periods, wants_limit
+from sojourn.models.lifetime.baselines import KaplanMeierModel
+from sojourn.models.lifetime.intervals import LIMIT_SHARES, fit_intervals, limit_periods, wants_limit
 from sojourn.serving import CurvePool, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.c import c_source

@@ -12,13 +12,12 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import FitSettings, write_bundle
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime import HazardModel
-from sojourn.models.lifetime.axis import Axis
-from sojourn.models.lifetime.intervals import Intervals
-from sojourn.models.lifetime.km import KaplanMeierModel
-from sojourn.models.lifetime.mixture import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
+from sojourn.models.lifetime.baselines import KaplanMeierModel
+from sojourn.models.lifetime.hazard import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
+from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder

@@ -12,7 +12,7 @@ from sojourn.features.refreshed import RefreshedRows, refreshed_rows
 from sojourn.features.split import Split, split_by_time
 from sojourn.models import FitSettings
 from sojourn.models.lifetime import AgeGain, Refresh, fit_refresh
-from sojourn.models.lifetime.km import KaplanMeierModel
+from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.serving.inputs import Encoder
 
 N_BURSTS, N_SIBLINGS = 700, 6

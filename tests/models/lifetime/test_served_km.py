@@ -22,12 +22,11 @@ from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.gates.bundle_gates import table_latency_gate, table_parity_gate
 from sojourn.models import FitSettings, write_bundle
-from sojourn.models.bundle_table import table_of
-from sojourn.models.bundle_writer import packed_arrays
+from sojourn.models.bundle_writer import packed_arrays, table_of
 from sojourn.models.importance import background_rows
 from sojourn.models.lifetime import Exported, HazardModel
+from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.models.lifetime.contract import ExportedLookup
-from sojourn.models.lifetime.km import KaplanMeierModel
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.answers.attribution import LOOKUP_ROW

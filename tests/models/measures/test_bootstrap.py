@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sojourn.models.measures import OwnerDraws, coarsest_owner, interval
-from sojourn.models.measures.weighted_mean import weighted_mean
+from sojourn.models.measures.censoring import weighted_mean
 
 
 def test_a_draw_takes_as_many_owners_as_there_are_and_all_rows_of_each() -> None:

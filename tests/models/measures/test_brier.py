@@ -13,8 +13,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.measures import brier_score, censoring_curve, integrated_brier_score
 from sojourn.models.measures.brier import brier_rows, brier_times, integrated_brier_rows
-from sojourn.models.measures.censoring import follow_up_s
-from sojourn.models.measures.weighted_mean import weighted_mean
+from sojourn.models.measures.censoring import follow_up_s, weighted_mean
 
 
 def _rows(lifetime_s: np.ndarray, is_event: np.ndarray) -> Examples:

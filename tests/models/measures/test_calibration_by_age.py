@@ -8,8 +8,7 @@ import pytest
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable, OnceTable
 from sojourn.models.measures import N_ENDS_MIN, CalibrationByAge, Pit
-from sojourn.models.measures.calibration import DECILES
-from sojourn.models.measures.calibration_by_age import AgedPit
+from sojourn.models.measures.calibration import DECILES, AgedPit
 
 N = 60_000
 PREFIXES = ("creation", "age_10m", "age_1h", "age_6h")

@@ -11,8 +11,7 @@ from made_waves import known_waves, usage_grid
 from naive_waves import naive_background
 from sojourn.models.periodicity import LowPass, PeriodicitySettings, fit_waves
 from sojourn.models.periodicity._background_kernels import background_rows, power_rows
-from sojourn.models.periodicity.background import Background
-from sojourn.models.periodicity.band import Band
+from sojourn.models.periodicity.spectrum import Background, Band
 
 HOURLY = LowPass(4, 3600.0, 300)
 

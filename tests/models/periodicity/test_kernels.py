@@ -18,9 +18,7 @@ from naive_waves import (
 )
 from sojourn.models.periodicity import LowPass, PeriodicitySettings
 from sojourn.models.periodicity import _kernels as kernels
-from sojourn.models.periodicity.background import Background
-from sojourn.models.periodicity.band import Band
-from sojourn.models.periodicity.spectrum import find_periods
+from sojourn.models.periodicity.spectrum import Background, Band, find_periods
 
 PERIODS = (24.0, 37.77, 72.0, 288.0, 301.3)
 

@@ -10,7 +10,7 @@ import pytest
 from made_waves import usage_grid
 from sojourn.features.usage import UsageGrid
 from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves
-from sojourn.models.periodicity.own_interval import by_interval
+from sojourn.models.periodicity.wave_fitting import by_interval
 
 DAY = 288
 

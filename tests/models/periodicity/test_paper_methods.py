@@ -9,8 +9,7 @@ import pytest
 
 from made_waves import known_waves, usage_grid
 from sojourn.models.periodicity import PeriodicitySettings, fit_waves
-from sojourn.models.periodicity.duty_cycle import duty_of_change_points, duty_of_least_error
-from sojourn.models.periodicity.phase_filter import peak_times, recurring
+from sojourn.models.periodicity.spectrum import duty_of_change_points, duty_of_least_error, peak_times, recurring
 
 
 def naive_recurring(times: list[float], period: float, epsilon: float) -> tuple[float, list[bool]]:

@@ -31,11 +31,9 @@ from sojourn.models.bundle_writer import packed_arrays
 from sojourn.serving import Bundle, BundleError, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import FILES, MANIFEST, read_arrays
-from sojourn.serving.bundle.array_archive import EXPANSION_MAX, N_BYTES_FREE
-from sojourn.serving.bundle.bundle import N_BYTES_MAX
-from sojourn.serving.bundle.vouched_files import MANIFEST_N_BYTES_MAX
+from sojourn.serving.bundle.bundle import EXPANSION_MAX, MANIFEST_N_BYTES_MAX, N_BYTES_FREE, N_BYTES_MAX
+from sojourn.serving.checks import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.curves import N_STEPS_MAX
-from sojourn.serving.document_fields import HISTORY_MAX, N_BACKGROUND_MAX, N_COLUMNS_MAX, N_INTERVALS_MAX, N_KEYS_MAX
 from sojourn.serving.forest import LEQ, Forest, read_forest
 from sojourn.serving.forest.forest import DEPTH_MAX
 

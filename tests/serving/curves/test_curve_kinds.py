@@ -10,8 +10,7 @@ import pytest
 
 import sojourn
 from made_bundles import Made
-from sojourn.models.bundle_table import table_of
-from sojourn.models.learnt_kinds import LEARNT_KINDS
+from sojourn.models.bundle_writer import LEARNT_KINDS, table_of
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import IS_COMPILED, KIND_OF_CODE, KINDS, CurveKind, kind_of

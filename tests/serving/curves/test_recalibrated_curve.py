@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sojourn.models.curve_table import HazardTable
-from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, HazardCurve, recalibrated, recalibrated_curve
-from sojourn.serving.curves import recalibrated_hazards as formulas
+from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, HazardCurve, formulas, recalibrated
+from sojourn.serving.curves import curve as recalibrated_curve
 from sojourn.serving.curves.curve import LimitCurve
 from sojourn.serving.curves.formulas import hazard_numbers
 

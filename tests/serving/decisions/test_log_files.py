@@ -16,8 +16,7 @@ import pytest
 from made_bundles import Made
 from sojourn.serving import Predictor
 from sojourn.serving.decisions import LogSettings, read_log, recorder
-from sojourn.serving.decisions.log_files import LogFile, log_files
-from sojourn.serving.decisions.log_frames import ENDS, Frame, Skipped, frames_of
+from sojourn.serving.decisions.log_rows import ENDS, Frame, LogFile, Skipped, frames_of, log_files
 
 KEY = b"0123456789abcdef"
 

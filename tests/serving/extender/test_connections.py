@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.connections import Limits
-from sojourn.serving.extender.json_server import JsonServer
+from sojourn.serving.extender.http import JsonServer, Limits
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n"
 

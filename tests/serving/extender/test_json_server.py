@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.connections import Limits
-from sojourn.serving.extender.json_server import JsonServer
-from sojourn.serving.extender.turns import Turns
+from sojourn.serving.extender.calls import Turns
+from sojourn.serving.extender.http import JsonServer, Limits
 
 
 def _echo(document: Any) -> tuple[int, Any]:

@@ -14,9 +14,7 @@ from made_bundles import Made
 from made_extender import HOUR_S, SIX_OCLOCK_S, fixed_nodes, pod
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.extender import nodes
-from sojourn.serving.extender.drains import Drains
-from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Nodes, node_scores
-from sojourn.serving.extender.pod_columns import PodColumns
+from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes, PodColumns, node_scores
 from sojourn.serving.pods import finished_unix_s, unix_s
 
 NOW_S = SIX_OCLOCK_S

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from made_extender import example
-from sojourn.serving.extender.pod_columns import PodColumns
+from sojourn.serving.extender.nodes import PodColumns
 from sojourn.serving.inputs import Encoder, HistoryDefinition
 from sojourn.serving.pods import pod_resource, quantity
 

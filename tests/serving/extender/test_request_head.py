@@ -7,7 +7,7 @@ from email.message import Message
 
 import pytest
 
-from sojourn.serving.extender.request_head import (
+from sojourn.serving.extender.http import (
     Refusal,
     body_length,
     check_host,

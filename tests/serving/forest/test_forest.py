@@ -14,7 +14,7 @@ import naive_forest
 from sojourn.models import to_onnx
 from sojourn.serving import BundleError
 from sojourn.serving.forest import LEQ, MEMBER, AgeFeatures, Forest, read_forest, varying_walk
-from sojourn.serving.forest.varying_walk import RangeWalk
+from sojourn.serving.forest.walks import RangeWalk
 from sojourn.serving.runtime import OnnxForest
 
 N_FEATURES = 4

@@ -16,7 +16,7 @@ import hostile_forests
 from made_forests import comb
 from sojourn.serving.forest import AgeFeatures, MaskWalk, varying_walk
 from sojourn.serving.forest.leaf_masks import leaf_masks
-from sojourn.serving.forest.varying_walk import RangeWalk
+from sojourn.serving.forest.walks import RangeWalk
 
 TESTS = Path(hostile_forests.__file__).parent
 

@@ -15,7 +15,7 @@ from made_forests import comb
 from sojourn.serving.forest import MEMBER, AgeFeatures, Forest, LeafMasks, MaskWalk, varying_walk
 from sojourn.serving.forest.leaf_masks import age_bins, leaf_masks
 from sojourn.serving.forest.mask_kernels import score_rows
-from sojourn.serving.forest.varying_walk import RangeWalk
+from sojourn.serving.forest.walks import RangeWalk
 
 
 def scored(masks: LeafMasks, rows: np.ndarray) -> list[float]:

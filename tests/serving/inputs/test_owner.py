@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sojourn.serving.inputs import OWNER_FEATURES, fill_owner_features
-from sojourn.serving.inputs.owner import UNKNOWN_OWNER, OwnerState
-from sojourn.serving.inputs.running import RunningRequests
+from sojourn.serving.inputs.owner import UNKNOWN_OWNER, OwnerState, RunningRequests
 
 GAP_S, WINDOW = 300, 3
 Step = tuple[str, int, int]

@@ -13,7 +13,7 @@ import naive_exits
 from made_bundles import Made
 from made_curves import OtherCurve, curves, vm_of
 from sojourn.flows.placement.sources import held_curves
-from sojourn.models.bundle_table import table_of
+from sojourn.models.bundle_writer import table_of
 from sojourn.serving import HostExits, Lifetime, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import HazardCurve, LifetimeCurve, PointCurve

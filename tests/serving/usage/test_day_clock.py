@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from sojourn.serving.usage import DayClock, day_clock
+from sojourn.serving.usage import DayClock
+from sojourn.serving.usage import observed_use as day_clock
 
 BERLIN = "Europe/Berlin"
 

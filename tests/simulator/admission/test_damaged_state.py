@@ -15,8 +15,16 @@ from hypothesis import given, settings
 
 from mutations import EDITS, RAW, Edits, mutated, paths, with_raw
 from sojourn.simulator.admission import Admission, Job
-from sojourn.simulator.admission.journal import N_LINE_MAX, line_of, read_journal
-from sojourn.simulator.admission.saved_state import ARRAY, MARK, _header_hash, _sha256, journal_seed
+from sojourn.simulator.admission.admission import (
+    ARRAY,
+    MARK,
+    N_LINE_MAX,
+    _header_hash,
+    _sha256,
+    journal_seed,
+    line_of,
+    read_journal,
+)
 
 NAMES = [f"job-{k}" for k in range(6)]
 

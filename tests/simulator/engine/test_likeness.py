@@ -7,7 +7,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.engine.likeness import are_empty_hosts_alike
+from sojourn.simulator.engine.composition import are_empty_hosts_alike
 
 PENALTY = np.linspace(1.0, 0.0, 200)
 PENALTIES = tuple(PENALTY.tolist())

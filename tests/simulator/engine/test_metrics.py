@@ -10,7 +10,7 @@ import naive
 import sojourn.simulator as sim
 from sojourn.simulator.engine.metrics import fewest_hosts, integral_at
 from sojourn.simulator.workloads import Demand
-from sojourn.simulator.workloads.amounts import demand
+from sojourn.simulator.workloads.workload import demand
 
 AMOUNT = st.integers(0, 30)
 

@@ -12,7 +12,7 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from sojourn.flows.compare.migration_arrays import migration_arrays
-from sojourn.simulator.measures.migrations import migration_figures
+from sojourn.simulator.measures.hosts import migration_figures
 
 HOUR = 3_600
 DAY = 24 * HOUR
@@ -85,7 +85,7 @@ def test_what_the_target_loses_is_taken_off() -> None:
 
 
 def test_a_migration_that_is_dropped_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.simulator.engine import rectifying
+    from sojourn.simulator.engine import upkeep as rectifying
     from sojourn.simulator.rectification import MigrationGroup
 
     # Host c is empty, and never a target when the time comes.
@@ -100,7 +100,7 @@ def test_a_migration_that_is_dropped_never_began(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_request_that_migrates_twice_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.simulator.engine import rectifying
+    from sojourn.simulator.engine import upkeep as rectifying
     from sojourn.simulator.rectification import MigrationGroup
 
     # First fit: 0 and 1 on host a, 2 on b, 3 on c. Request 0 goes from a to b at 21 h, and on to c at 45 h. Host a

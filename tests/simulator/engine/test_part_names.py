@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.simulator import POLICIES, Policy
 from sojourn.simulator.engine import composition
-from sojourn.simulator.engine.part_names import names_of_parts
+from sojourn.simulator.engine.composition import names_of_parts
 from sojourn.simulator.loop import PARTS
 from sojourn.simulator.policies import opens_host
 
@@ -43,7 +43,7 @@ def test_a_part_must_not_define_what_another_part_defines_or_imports(name: str) 
 
 def test_a_module_may_import_what_another_one_imports() -> None:
     sources = {part.__name__: inspect.getsource(part) for part in PARTS}
-    imported = "import numpy as np\nfrom sojourn.simulator.loop.waiting import wait\nOWN: int = 1"
+    imported = "import numpy as np\nfrom sojourn.simulator.loop.host_events import wait\nOWN: int = 1"
     assert names_of_parts(sources | {"added": imported})["OWN"] == "added.OWN"
 
 

@@ -16,7 +16,7 @@ import naive
 import sojourn.simulator as sim
 from made_workloads import check_full, full_cases
 from naive_replay import Replay
-from sojourn.simulator.engine import rectifying
+from sojourn.simulator.engine import upkeep as rectifying
 from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView, Refill
 
 HOUR = 3_600

@@ -18,19 +18,17 @@ from plotly.offline import get_plotlyjs
 
 from sojourn.simulator.measures import HostMap
 from sojourn.simulator.page import ComparisonData, write_page
-from sojourn.simulator.page.decisions import MAX_HOSTS, shown_decision
 from sojourn.simulator.page.figures import (
     N_LINES,
     distribution_figure,
     empty_hosts_figure,
     gain_figure,
     host_map_figure,
+    sweeps,
 )
 from sojourn.simulator.page.headline import compared, headline
-from sojourn.simulator.page.migrations import migration_rows
 from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
-from sojourn.simulator.page.sweeps import sweeps
-from sojourn.simulator.page.table import html_table
+from sojourn.simulator.page.table import MAX_HOSTS, html_table, migration_rows, shown_decision
 
 HOSTILE = """</script><img src=x onerror="alert(1)"><b>&amp;'"""
 GAINS = {("first-fit", ""): 1.0, ("nilas", "oracle"): 4.0, ("nilas", "noise:1"): 2.0, ("nilas", "recall:0.8"): 3.0}

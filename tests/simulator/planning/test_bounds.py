@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from naive_planning import least_peak
 from sojourn.simulator.planning import Instance, Job, synthetic_day
-from sojourn.simulator.planning.bounds import energetic_bound
-from sojourn.simulator.planning.problem import Problem
-from sojourn.simulator.planning.samples import Samples, drawn_pairs
-from sojourn.simulator.planning.windows import easiest_windows
+from sojourn.simulator.planning.problem import Problem, Samples, drawn_pairs, easiest_windows
+from sojourn.simulator.planning.search import energetic_bound
 
 
 @given(st.integers(0, 100_000), st.integers(0, 2))

@@ -10,11 +10,8 @@ import naive_planning
 from naive_planning import peak_by_steps, step_usage
 from sojourn.simulator.planning import peaks, synthetic_day, usage_profile
 from sojourn.simulator.planning._placing_kernels import added_excess, collected, lower_excess, put, resulting_peaks
-from sojourn.simulator.planning.bounds import energetic_bound
-from sojourn.simulator.planning.greedy import descend, even_out, one_pass
-from sojourn.simulator.planning.problem import Problem
-from sojourn.simulator.planning.samples import drawn_pairs
-from sojourn.simulator.planning.windows import easiest_windows
+from sojourn.simulator.planning.problem import Problem, drawn_pairs, easiest_windows
+from sojourn.simulator.planning.search import descend, energetic_bound, even_out, one_pass
 
 
 @given(st.integers(0, 10_000), st.integers(1, 2), st.integers(1, 3))

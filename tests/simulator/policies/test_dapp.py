@@ -15,6 +15,7 @@ from sojourn.simulator.policies.dapp import (
     at_deadline,
     changes_at,
     class_of_remaining,
+    dapp_state,
     debt_cost,
     departed,
     emptied,
@@ -22,7 +23,6 @@ from sojourn.simulator.policies.dapp import (
     resident,
     tag_of,
 )
-from sojourn.simulator.policies.dapp_rules import dapp_state
 
 HOUR, DAY = 3600, 86_400
 LEFT_S = (0, HOUR // 2, 5 * HOUR, 3 * DAY, 20 * DAY, 60 * DAY, 500 * DAY)

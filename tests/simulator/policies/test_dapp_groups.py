@@ -8,8 +8,7 @@ import pytest
 import naive_dapp
 from sojourn.models.drift import ClassShares, ClassShareSettings, DriftDay
 from sojourn.simulator import DappRules, GroupRules
-from sojourn.simulator.policies.dapp_groups import choose_group, pass_day
-from sojourn.simulator.policies.dapp_rules import DappState, dapp_state
+from sojourn.simulator.policies.dapp import DappState, choose_group, dapp_state, pass_day
 
 
 def made(groups: GroupRules, n_bounds: int = 5) -> DappState:

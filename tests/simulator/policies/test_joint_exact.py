@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sojourn.simulator import NEVER, Cluster, Request
-from sojourn.simulator.policies.joint_exact import (
+from sojourn.simulator.policies.joint import (
     CERTAIN,
     at_deadline,
     departed,

@@ -5,16 +5,11 @@ import pytest
 
 from sojourn.simulator import POLICIES, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left, opens_host
-from sojourn.simulator.policies.aligned_fit import aligned_cost
-from sojourn.simulator.policies.joint_fit import joint_cost
-from sojourn.simulator.policies.la import doubling_class_mismatch
-from sojourn.simulator.policies.la_binary import class_mismatch
-from sojourn.simulator.policies.nilas import extension, temporal_cost
-from sojourn.simulator.policies.nilas_expected import expected_cost, expected_extension
-from sojourn.simulator.policies.random_fit import draw
-from sojourn.simulator.policies.waste_min import added_waste, waste_state
-from sojourn.simulator.policies.waste_min import placed as waste_placed
-from sojourn.simulator.policies.worst_fit import used_share
+from sojourn.simulator.policies.baselines import added_waste, draw, used_share, waste_state
+from sojourn.simulator.policies.baselines import placed as waste_placed
+from sojourn.simulator.policies.joint import aligned_cost, joint_cost
+from sojourn.simulator.policies.la import class_mismatch, doubling_class_mismatch
+from sojourn.simulator.policies.nilas import expected_cost, expected_extension, extension, temporal_cost
 
 MINUTE, HOUR = 60, 3600
 

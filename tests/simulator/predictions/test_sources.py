@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.workloads.completion import kaplan_meier
+from sojourn.simulator.workloads.workload import kaplan_meier
 
 
 @pytest.mark.parametrize(("offsets", "uptime", "total", "message"), [

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive_rectification
-from sojourn.simulator.engine.stays import Stays
+from sojourn.simulator.engine.metrics import Stays
 from sojourn.simulator.loop import DRAINED, FAIL, FAILED, HOST_EVENTS, MIGRATION_LOG, OPEN, REPAIR, REQUESTS
 from sojourn.simulator.rectification import Refill, RefillRecord, Spells, count_left, count_still, edges_s
-from sojourn.simulator.rectification.cells import HORIZON_S, MIGRATION_S, N_CELLS, knots_s
-from sojourn.simulator.rectification.refill import weights_s
+from sojourn.simulator.rectification.pool_view import HORIZON_S, MIGRATION_S, N_CELLS, knots_s, weights_s
 
 HOUR = 3_600
 DAY = 24 * HOUR

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import naive_rectification
 from made_views import curve_view, pool_of, worth_of
 from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView, Refill, edges_s
-from sojourn.simulator.rectification.cells import HORIZON_S, MIGRATION_S
+from sojourn.simulator.rectification.pool_view import HORIZON_S, MIGRATION_S
 from sojourn.simulator.rectification.value import LEAST_GAIN_S, _Plan, chances
 
 DAY_S, HOUR = 86_400, 3_600

@@ -9,7 +9,7 @@ import pytest
 from made_views import HOUR, pool_of
 from sojourn.simulator import Migration
 from sojourn.simulator.rectification import DAY_S, MigrationGroup, worth
-from sojourn.simulator.rectification.cells import MIGRATION_S, N_AT_ONCE
+from sojourn.simulator.rectification.pool_view import MIGRATION_S, N_AT_ONCE
 
 
 def _halving(position: int, after_s: float) -> float:

@@ -8,7 +8,7 @@ import naive
 import sojourn.simulator as sim
 from sojourn.simulator.workloads import Demand
 from sojourn.simulator.workloads.host_shape import host_shape
-from sojourn.simulator.workloads.left_out import LeftOut
+from sojourn.simulator.workloads.workload import LeftOut
 
 
 def _at_once(n: int, cores: float, gib: float, **columns: float) -> sim.Trace:

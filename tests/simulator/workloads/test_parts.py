@@ -10,7 +10,7 @@ import sojourn.simulator as sim
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.simulation import positions_of
 from sojourn.simulator.workloads import whole_amounts
-from sojourn.simulator.workloads.parts import in_parts
+from sojourn.simulator.workloads.host_shape import in_parts
 
 
 def _jobs(cores: list[float], gib: list[float]) -> sim.Trace:
