@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow fuzz steady lint types contracts tables examples wheel site pictures bench soak scale faults docs clean
+.PHONY: run test slow fuzz steady lint types contracts size tables examples wheel site pictures bench soak scale faults docs clean
 
 run: $(READY)
 	$(BIN)/sojourn retrain
@@ -33,6 +33,10 @@ types: $(READY)
 
 contracts: $(READY)
 	$(BIN)/lint-imports
+
+# files and lines of the product, beside their budget
+size: $(READY)
+	$(BIN)/python .ci/size.py
 
 # the tables of the docs that list readers, families, policies, presets, metrics and measures
 tables: $(READY)

@@ -1,0 +1,72 @@
+"""How large the product is, beside its budget: `make size` prints it, CI fails if a figure is above its budget.
+
+A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
+product. A budget is the size of today: it only falls.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.source_closure import installed
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("features", "models", "serving", "simulator", "flows")
+OPENING = "sojourn.flows.versions.opening"
+"""The file whose `open_store` every job calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A size and the most that it may be; None = no bound."""
+
+    name: str
+    size: int
+    budget: int | None = None
+
+
+def files(part: str) -> list[Path]:
+    """The Python files of a part, without caches."""
+    return sorted(path for path in (ROOT / part).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def n_lines(paths: list[Path]) -> int:
+    """Lines of text, empty ones too."""
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
+
+
+def figures() -> Iterator[Figure]:
+    """The sizes with their budgets, in the order in which they are printed."""
+    of = {part: files(part) for part in PARTS}
+    product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
+    yield Figure("product files", len(product), 560)
+    yield Figure("product lines", n_lines(product), 84_000)
+    for part, paths in of.items():
+        yield Figure(f"{part} files", len(paths), 276 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 25_800 if part == "flows" else None)
+    for part, budget in (("flows", 20), ("serving", 20)):
+        yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
+    n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
+    yield Figure("files under 60 lines", n_short, 96)
+    yield Figure("lines of the longest file", max(n_lines([path]) for path in product), 700)
+    closure = installed().closure(OPENING).values()
+    yield Figure("lines behind opening a store", sum(source.count(b"\n") for source in closure), 26_000)
+
+
+def main() -> int:
+    """Print the table; 1 if a figure is above its budget."""
+    print(f"{'':34}{'now':>8}{'budget':>8}")
+    over = 0
+    for figure in figures():
+        is_over = figure.budget is not None and figure.size > figure.budget
+        over += is_over
+        budget = "" if figure.budget is None else figure.budget
+        print(f"{figure.name:34}{figure.size:>8}{budget:>8}{'  above' if is_over else ''}")
+    return int(over > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
