@@ -32,7 +32,7 @@ def train_usage(
         help="Name in the model registry; it gets the ending -usage. [default: sojourn-lifetime-FILE]")] = None,
     dask: Dask = None,
 ) -> None:
-    """Learn pulse waves and workload classes from usage series, and promote them if they beat the own maximum.
+    """Learn pulse waves and workload classes from usage series, and promote them if they beat one equal margin for all.
 
     Exit code 3 where they do not: the version is then only the challenger.
     """
