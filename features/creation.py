@@ -220,7 +220,6 @@ def key_codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
 
 UPTIME_SHARES = tuple(step / 8.0 for step in range(8))
 """0, 12.5 %, ..., 87.5 % of the lifetime."""
-
 LANDMARKS_S = (0, 60, 600, 3_600, 21_600, 86_400, 172_800, 604_800, 1_209_600, 2_419_200)
 """Absolute uptimes, seconds: 0, 1 min, 10 min, 1 h, 6 h, 1 d, 2 d, 7 d, 14 d, 28 d."""
 

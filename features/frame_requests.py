@@ -19,10 +19,8 @@ import pandas as pd
 FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
 """Unix seconds of our time (1985 to 2103), for all readers: a date beyond them can be none of a request's, and says
 that there is none; numbers below them are on a clock of their own. Pods have a first second of their own."""
-
 MAX_SPAN_S = 3.2e9
 """About 100 years."""
-
 _MOST_GIB = 1_024.0
 """Half of all requests with more memory are in another unit."""
 

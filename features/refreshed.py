@@ -23,7 +23,6 @@ from sojourn.serving.inputs import CLOCK_FEATURES, LONGER_LOG10, OWNER_FEATURES,
 
 REFRESH_AGES_S = (600, 3_600, 21_600, 86_400)
 """Ages at which a running request may be predicted anew: 10 min, 1 h, 6 h, 1 d."""
-
 _NEVER_S = np.iinfo(np.int64).max
 
 

@@ -18,20 +18,13 @@ from sojourn.features.describe import peak_demand
 from sojourn.features.trace import Roles, Trace
 
 DAY_S = 86_400
-
 WEEK_S = 7 * DAY_S
-
 START_UNIX_S = 1_704_067_200
 """Time 0: Monday 2024-01-01 00:00 UTC."""
-
 SHORT, MIXED, LONG, BURST = range(4)
-
 KINDS = ("short", "mixed", "long", "burst")
-
 _GRID_S = 300
-
 _CATEGORIES = pd.Index(["delay-insensitive", "interactive", "unknown"])
-
 _GIB_PER_CORE = np.array([2.0, 4.0, 8.0])
 
 
@@ -448,7 +441,6 @@ def _column(uptime_s: np.ndarray | float) -> np.ndarray:
 
 
 _DAY_S = 86_400
-
 SHAPES = ("step", "ramp", "spike", "owners")
 
 

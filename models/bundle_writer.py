@@ -107,10 +107,8 @@ def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 N_BINS = 10
-
 SURVIVAL_AGES_S = (60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 172_800, 345_600, 604_800,
                    1_209_600, 2_592_000)  # fmt: skip
-
 _LEAST_SHARE = 1e-4
 """An empty bin counts as this share, so that the index is finite."""
 

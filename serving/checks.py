@@ -19,7 +19,6 @@ from sojourn.serving.errors import shown
 
 Moment = int | float | datetime
 """A time as callers give it: seconds, or a datetime with a time zone."""
-
 LATEST_S = 2**53
 """Later seconds are no longer told apart by doubles."""
 
@@ -89,24 +88,17 @@ def folder_path(value: Any, name: str) -> Path:
 
 N_COLUMNS_MAX = 256
 """Request columns of a model, numbers and names together."""
-
 N_KEYS_MAX = 64
 """History keys of a model, each of at most N_KEY_COLUMNS_MAX columns."""
-
 N_KEY_COLUMNS_MAX = 16
-
 N_INTERVALS_MAX = 1_000
 """Intervals of a hazard model."""
-
 N_SAMPLES_MAX = 10_000
 """Sampling uptimes, and quantiles of residuals."""
-
 N_BACKGROUND_MAX = 64
 """Earlier requests that a bundle carries to be explained against."""
-
 N_TEXT_MAX = 512
 """Characters of a name."""
-
 HISTORY_MAX: Mapping[str, int] = {
     "window": 10_000, "n_keys_max": 10_000_000, "category_memory": 2**53, "batch_gap_s": 2**53,
     "instant_s": 2**31 - 1,

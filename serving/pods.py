@@ -29,7 +29,6 @@ __all__ = [
 
 TEXT_MAX = 512
 """Longest name or text that is taken from a pod, in characters; Kubernetes' own names have at most 253."""
-
 FIRST_POD_S = 1_401_580_800
 """2014-06-01, unix seconds: no cluster is older than Kubernetes. Earlier times say that there is none, as Go's zero
 time (year 1) does, and 1970 of containers that never ran."""
@@ -168,19 +167,13 @@ def _name(document: Any, *path: str) -> str:
 
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})?")
-
 _QUANTITY_LENGTH = 64
-
 _LARGEST = 1e24
-
 _SCALES = {"": Decimal(1), **{letter: Decimal(10) ** power for letter, power in zip(
                "numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
            **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)}}  # fmt: skip
-
 _GPU = re.compile(r"[^/]+/(?:gpu(?:\.shared)?|i915|xe)")
-
 _MIG = re.compile(r"nvidia\.com/mig-([1-7])g\..*")
-
 _SLICES = 7
 """Compute slices of a GPU that NVIDIA's MIG divides."""
 
@@ -281,22 +274,15 @@ def _named(pod: Mapping[str, Any]) -> Iterator[str]:
 
 NONE = "none"
 """Where a pod does not say: pods that no controller made, or without a priority class."""
-
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-
 _RANDOM = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
 """What Kubernetes adds to a generated name (apimachinery's `rand.SafeEncodeString`: no vowels, no 0, 1, 3)."""
-
 _GENERATED = re.compile(r"[0-9]+|(?=.*[0-9])[0-9a-f]{6,}|(?=.{5})[a-z0-9]*[0-9][a-z]+[0-9][a-z0-9]*")
-
 _SCHEDULED = re.compile(r"(.+)-[0-9]{8,10}")
 """A CronJob's Job: minutes since 1970 (Kubernetes 1.21 and later), or seconds."""
-
 _TEMPLATE_HASHES = (("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout"))
-
 _LASTING = frozenset({"StatefulSet", "DaemonSet", "Deployment", "Node", "ReplicaSet"})
 """Kinds whose names people give and that live on; names of others may hold what a run added."""
-
 _APP_LABELS = ("app.kubernetes.io/name", "app", "k8s-app")
 
 
@@ -395,7 +381,6 @@ POD_NAMES: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType({
 
 controller: NAMESPACE/KIND/NAME.
 """
-
 POD_SIZES: Mapping[str, Callable[[Mapping[str, Any]], float]] = MappingProxyType({
     "cpu_cores": lambda pod: pod_resource(pod, "requests", "cpu") or 0.0,
     "mem_gib": _gib,

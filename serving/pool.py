@@ -50,7 +50,6 @@ __all__ = [
 ]  # fmt: skip
 
 Slots: TypeAlias = Sequence[int] | np.ndarray
-
 Seconds: TypeAlias = Sequence[float] | np.ndarray
 
 
@@ -331,9 +330,7 @@ def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 _N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
-
 _N_ROWS_MIN = 64
-
 _N_MEMBERS_MIN = 8
 
 

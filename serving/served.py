@@ -20,10 +20,8 @@ from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Admission, Encoder, Hist
 
 USUAL_SHARE = 0.5
 """A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
-
 REACH_S = 631_152_000
 """20 years: how long after its trace's end a model of a trace without dates is asked at most."""
-
 FIRST_UNIX_S, LAST_UNIX_S = 100_000_000, 4_200_000_000
 """1973 and 2103: other numbers are no Unix seconds of a recorded trace, but of another clock or in another unit."""
 

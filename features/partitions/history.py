@@ -169,14 +169,10 @@ def _rows_in_order(counts: np.ndarray, rows: np.ndarray, order: np.ndarray) -> n
 
 ROW = "row"
 """Column of a partition: the place of a request in the order of decision of the whole trace."""
-
 NEW, SHARED = "new:", "x:"
 """Columns of a partition begin so: whether the owner is new to a key's table; a feature of the shared pass."""
-
 LABELS = ("decided_s", "arrival_s", "end_s", "is_event", "idx_request")
-
 _NEVER_S = np.iinfo(np.int64).max
-
 _UNBOUNDED = 2**62 - 1
 
 

@@ -55,20 +55,14 @@ def trace_of(requests: pd.DataFrame, horizon_s: int, roles: Roles, ledger: ReadL
 
 N_TIMES_MIN = 100
 """Fewer times do not show which of them are damaged: the horizon is then the last one."""
-
 GAP_SHARE = 0.1
 """A few rows that stand further beyond all others than this share of the time before are damaged. Less moves little."""
-
 BEYOND_SHARE = 1e-3
 """Few: this share of the rows, and one at least."""
-
 N_CARRYING_MIN = 3
-
 CARRYING_FACTOR = 3
 """Where an end is known by many rows that share it, those beyond it must be fewer by this factor."""
-
 BEGINS_AFTER = "begins after the horizon"
-
 ENDS_AFTER = "end after the horizon: censored"
 
 
@@ -265,7 +259,6 @@ def _rows(n: int) -> str:
 
 _HOLE_S, _HOLE_SHARE = 7 * 86_400, 0.1
 """A hole is at least as long, and at least this share of the time from the first arrival to the last."""
-
 _N_MIN = 20
 
 

@@ -96,30 +96,22 @@ NEVER_RAN = frozenset((
     "creating", "provisioning", "requested", "accepted", "unschedulable", "rejected", "revoked", "never_ran",
 ))  # fmt: skip
 """States, in small letters, of requests that never ran."""
-
 FAILED = frozenset((
     "error", "failed", "cancelled", "canceled", "aborted", "deleted", "boot_fail", "launch_failed", "node_fail",
     "preempted", "evicted", "killed", "timeout",
 ))  # fmt: skip
 """States that say so where there is no start."""
-
 ENDED = frozenset((
     "terminated", "error", "failed", "completed", "complete", "succeeded", "finished", "done", "deleted", "ended",
     "exited", "cancelled", "canceled", "aborted", "killed", "timeout", "node_fail", "out_of_memory", "evicted",
     "preempted",
 ))  # fmt: skip
 """States that say that a request has ended."""
-
 MAX_SIZE = 1e9
-
 _NO_NAME = frozenset({"", "null", "(null)", "\\n", "nan", "<na>"})
-
 _N_EXAMPLES = 3
-
 _OWN_NAME_SHARE = 0.9
-
 _LEAST_MILLICORES = 100
-
 _NO_DURATION = NO_LIMIT | {"-1"}
 
 

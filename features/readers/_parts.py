@@ -30,18 +30,13 @@ from sojourn.inflated import toml_of
 from sojourn.publishing import whole_file
 
 DAY_S = 86_400
-
 MAX_TEXTS = 200
 """Refused rows of each rule and part that are kept with their text."""
-
 _NEVER_S = 253_402_300_800
 """The year 10000: a later number is no time at all; milliseconds of our day are."""
-
 _N_FEW, _MOST = 10, 0.5
 """A part of so many rows, of which more than this share is refused, is a source that has changed."""
-
 _MANIFEST = b"sojourn.parts"
-
 _NAMED = frozenset({"number", "text", "time", "truth", "empty"})
 """Types of columns whose values can be names."""
 
@@ -324,18 +319,12 @@ def _day_end_s(day: str) -> int:
 
 
 REQUIRED = ("request_id", "arrival", "departure", "cpu_cores", "mem_gib")
-
 OPTIONAL = ("gpu", "submit")
 """Read only where `[columns]` names them."""
-
 _LISTS = ("owners", "categories", "numbers", "resources", "known_at_end", "ignored")
-
 _SQL = ("url_variable", "query", "watermark", "overlap")
-
 _SPAN = re.compile(r"([0-9]+)([dh])")
-
 _UNITS_S = {"d": 86_400, "h": 3_600}
-
 URL_VARIABLE = "SOJOURN_SQL_URL"
 
 

@@ -216,16 +216,11 @@ def _first_after(sorted_s: Sequence[float], time_s: float) -> float:
 
 
 MAX_SIZE = 1e9
-
 TEXT_MAX = 512
 """A longer name is none of Kubernetes, whose own have 253 characters at most."""
-
 _Read = TypeVar("_Read")
-
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-
 _CONTAINERS = "containerStatuses"
-
 _REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodTopologySpread")
 """Reasons with which a node turns a pod away; `OutOfcpu` and its like too."""
 

@@ -21,10 +21,8 @@ from sojourn.serving.pods import POD_NAMES, POD_SIZES, field, gpu_share, mapping
 
 TIMES = ("arrival_s", "departure_s", "ended_after_s", "ended_by_s", "last_s", "creation_s")
 """Columns of times. last_s: the last time that anything is known of the pod."""
-
 _BREAK_S = 300
 """A watch that begins again later than this after its last event has a break that is told, s."""
-
 _SKEW_S = 60
 """Clocks of nodes and of the API server may differ by so much."""
 
@@ -151,7 +149,6 @@ def _tell(files: KubectlFiles, requests: pd.DataFrame, ledger: ReadLedger) -> No
 
 
 _CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-
 _STEPS = {"cpu_cores": 0.01, "mem_gib": 0.25, "gpu": 1e-3}
 """Rounded down to these: nodes of one type differ by some KiB, and are one type of host."""
 

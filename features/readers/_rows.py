@@ -24,18 +24,13 @@ from sojourn.inflated import inflated, not_utf_8
 
 BLOCK_LINES = 65_536
 """Lines parsed at once: bounds the memory that does not depend on the rows kept."""
-
 BLOCK_BYTES = 1 << 26
 """A block of longer lines ends here."""
-
 MAX_LINE_BYTES = 1 << 20
-
 N_PROBED = 20
 """A file whose first 20 rows all have a wrong column count is not the format at all."""
-
 MAX_NUMBER = 1e15
 """Above this float64 no longer tells all integers apart with room to spare."""
-
 MAX_TIME_S = 3_200_000_000
 """About 100 years: covers Unix stamps, and keeps hourly series over a trace small."""
 
@@ -236,10 +231,8 @@ def _not_this_format(path: Path, columns: Sequence[str], line: list[int], raw: l
 
 
 SEPARATORS = (",", ";", "\t", "|")
-
 MAX_CELL_LINES = 100
 """A quoted cell of more lines is one whose quote was never closed."""
-
 _STARTS = (
     (b"PK\x03\x04", "an Excel workbook or a zip archive: save it as CSV"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook: save it as CSV"),
@@ -446,9 +439,7 @@ def _numbers_as_text(values: Sequence[float | None], unit: int) -> list[str]:
 
 MAX_USAGE_ROWS = 5_000_000
 """Rows up to which a reader fills `Trace.usage` unasked: about 120 MB."""
-
 NO_USAGE = pd.DataFrame({"request_id": np.zeros(0, np.int64), "time_s": np.zeros(0, np.int64), "cpu_frac": np.zeros(0)})
-
 _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 
 

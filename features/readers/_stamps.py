@@ -23,27 +23,18 @@ from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.readers._cells import NO_VALUE, TIME_UNITS, Cells, is_missing, numbers, texts
 
 CLOCK, ISO = "clock", "iso"
-
 _YEAR_10000_S = 253_402_300_800
-
 _LARGEST = 1e19
-
 _UNITS = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
-
 _WORDS = MappingProxyType({
     ISO: "ISO 8601", "s": "Unix seconds", "ms": "Unix milliseconds", "us": "Unix microseconds",
     "ns": "Unix nanoseconds", CLOCK: "seconds on its own clock"})  # fmt: skip
-
 _KNOWN_SHARE, _MAIN_SHARE = 0.5, 0.8
-
 _NO_TIME = NO_VALUE | {"never", "-1", "not_set", "0000-00-00 00:00:00", "0000-00-00"}
-
 _MOMENT = (r"^(?P<y>[0-9]{4})[-/](?P<mo>[0-9]{2})[-/](?P<d>[0-9]{2})"
            r"(?:[t ] *(?P<h>[0-9]{1,2}):(?P<mi>[0-9]{2})(?::(?P<s>[0-9]{2}(?:[.,][0-9]+)?))?"
            r" ?(?P<z>z|utc|gmt|[+-][0-9]{2}(?::?[0-9]{2})?(?: ?(?:utc|gmt))?)?)?$")
-
 _BASIC = r"^([0-9]{4})([0-9]{2})([0-9]{2})t([0-9]{2})([0-9]{2})([0-9]{2}(?:[.,][0-9]+)?)(z|[+-][0-9:]+)?$"
-
 _DAYS_OF = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 

@@ -20,19 +20,15 @@ from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 _COLUMNS_2018 = ("task_name", "n_instances", "job_name", "task_type", "status", "start", "end", "plan_cpu", "plan_mem")
-
 _COLUMNS_2017 = ("start", "end", "job_name", "task_name", "n_instances", "status", "plan_cpu", "plan_mem")
-
 _HEADERS = {9: "task_name,", 8: "task_create_time,"}
 """How a header line begins, where a copy of the file has one; the publisher's files have none."""
 
 _TASK_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", "Ready", "Waiting")
 
 _NEVER_RAN = ("Ready", "Waiting")
-
 _CORE = 100
 """plan_cpu of one core."""
-
 _MAX_SIZE = 1e9
 """Instances of one task, or its planned size; more is a damaged cell."""
 
@@ -252,27 +248,21 @@ def _instance_file(folder: Path) -> Path:
 
 
 _META = ("container_id", "machine", "time", "app_du", "status", "cpu_request", "cpu_limit", "mem_size")
-
 _USAGE = ("container_id", "machine", "time", "cpu_util", "mem_util", "cpi", "mem_gps", "mpki", "net_in", "net_out",
           "disk_io")
 
 _CONTAINER_HEADER = "container_id,"
 """How a header line begins, where a copy of the file has one; the publisher's files have none."""
-
 _PLACED = ("started", "allocated")
 
 _CONTAINER_STATUSES = (*_PLACED, "stopped", "unknown")
 
 _MAX_CPU = 1e9
-
 MAX_USAGE_BYTES = 200_000_000
 """Size up to which a usage file is read unasked: about five million samples; the publisher's is far larger."""
-
 MAX_SERIES = 1000
 """Containers whose usage is kept: 8 days of 300 s means are 2.3 M rows, 75 MB."""
-
 STEP_S = 300
-
 _MAX_PENDING = 1_000_000
 """Samples that wait to be added up by step."""
 

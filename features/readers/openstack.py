@@ -33,11 +33,8 @@ COMMAND = ("mysql --batch nova_cell1 -e 'SELECT uuid, created_at, launched_at, t
            "deleted, project_id, user_id, availability_zone, vm_state, vcpus, memory_mb, root_gb, ephemeral_gb, "
            "instance_type_id FROM instances' > instances.tsv")
 """What to type for a dump with all that is read."""
-
 _TABLES = ("instances", "shadow_instances", "flavors", "migrations", "project")
-
 _OWNERS = ("domain_id", "project_id", "user_id")
-
 _CATEGORIES = ("availability_zone", "flavor")
 
 
@@ -171,21 +168,13 @@ def _tell(dump: NovaDump, requests: pd.DataFrame, horizon_s: int, origin_s: int,
 
 
 NEEDED = ("uuid", "created_at", "deleted", "vcpus", "memory_mb")
-
 _TIMES = ("created_at", "launched_at", "terminated_at", "deleted_at", "updated_at")
-
 _NAMES = ("project_id", "user_id", "availability_zone", "vm_state")
-
 _UNLAUNCHED = frozenset(("building", "error"))
-
 _STATES = ("error", "building", "deleted")
-
 _MOVED_S = 3_600
-
 _MAX_SIZE = 1e9
-
 _NONE = frozenset(("", "null", "\\n", "none"))
-
 _DELETED = {**dict.fromkeys(("0", "f", "false", *_NONE), False), **dict.fromkeys(("t", "true"), True)}
 
 

@@ -78,9 +78,7 @@ PARQUET = Reader(
 )
 
 DECLARATION = "trace.toml"
-
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
 _PART = re.compile(rf"(?P<file>{_DAY})\.parquet|(?:day=)?(?P<folder>{_DAY})/[^/]+\.parquet")
 
 

@@ -46,11 +46,8 @@ from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 _NEEDED = (("JobID",), ("State",), ("Start",), ("End",), ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES"))
-
 _OWNERS = ("account", "user", "job_name")
-
 _CATEGORIES = ("partition", "qos")
-
 _SHARE_RECORDED = 0.5
 """A name column recorded for fewer of the kept runs, or of whose rows fewer share their name, has no role."""
 
@@ -189,15 +186,11 @@ def _meta(export: SacctExport, runs: pd.DataFrame, origin_s: int) -> dict[str, A
 COMMAND = ("sacct -a -X -D -P -S 2026-01-01 -o JobID,JobName,User,Account,Partition,QOS,Submit,Start,End,Elapsed,"
            "Suspended,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqMem,NNodes,AllocTRES")
 """What to type for an export with all that is read."""
-
 SEPARATORS = ("|", ";", "\t")
-
 NAME_REPAIR = "separator in JobName: cells joined"
-
 _TEXTS = frozenset(("comment", "admincomment", "systemcomment", "constraints", "extra", "reason", "submitline", "wckey",
                     "workdir"))
 """Fields in which separators may stand, besides JobName."""
-
 _MAX_SURPLUS = 20
 
 
@@ -287,26 +280,17 @@ def _no_row_fits(path: Path, names: Sequence[str], line: int, raw: str) -> Value
 
 
 _FIELDS = {"account": "account", "user": "user", "job_name": "jobname", "partition": "partition", "qos": "qos"}
-
 _READ = frozenset((
     *_FIELDS.values(), "jobid", "submit", "start", "end", "elapsed", "elapsedraw", "suspended", "state", "exitcode",
     "timelimit", "timelimitraw", "reqcpus", "alloccpus", "ncpus", "reqmem", "nnodes", "allocnodes", "reqnodes",
     "alloctres", "reqtres", "nodelist"))  # fmt: skip
-
 _WAITING = ("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED")
-
 CUT = ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "REQUEUED", "REVOKED", "RESIZING", "BOOT_FAIL")
-
 _OWN = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL")
-
 _JOB_ID = r"[0-9]+(?:_(?:[0-9]+|\[.*\]))?(?:\+[0-9]+)?"
-
 _NO_NAME = frozenset({"", "(null)", "none", "n/a"})
-
 _HOUR_S = 3_600
-
 _MAX_SIZE = 1e9
 
 
@@ -539,7 +523,6 @@ def _durations(rows: TextRows, name: str) -> np.ndarray:
 
 
 _COUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?)([KMG]?)")
-
 _FACTORS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
 
 

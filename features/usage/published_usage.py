@@ -23,17 +23,11 @@ from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, RequestTabl
 from sojourn.serving.usage import DAY_S, DayClock
 
 _RND = ("vm", "ts", "cpu_pct", "mem_use_mb")
-
 _SMALL = ("id", "timestamp", "duration", "cpu_usage")
-
 _META = ("id", "cpu_count", "cpu_capacity", "mem_capacity")
-
 _MIB_PER_GIB = 1024
-
 _STEP_S = 300
-
 _MAX_INTERVALS = 31 * 288
-
 BAD_DURATION = "duration not within 1 s .. 31 days"
 
 
@@ -117,7 +111,6 @@ BITBRAINS = UsageReader(
     cpu="the VM's capacity; mem: of its memory",
     stamp="end of its interval",
 )
-
 BITBRAINS_SMALL = UsageReader(
     stream_bitbrains_small,
     path="folder of `bitbrains_small_trace.parquet` and `bitbrains_small_meta.parquet`",
@@ -142,9 +135,7 @@ def _by_number(month: str) -> tuple[int, ...]:
 
 
 _TASKS = ("id", "submission_time", "duration", "cpu_count", "cpu_capacity", "mem_capacity")
-
 _FRAGMENTS = ("id", "duration", "cpu_usage")
-
 _MS = 1000.0
 
 BAD_FRAGMENT = "fragment's duration not above 0"
@@ -225,7 +216,6 @@ def _tasks_in(folder: Path) -> Path:
 
 
 _NAB = ("timestamp", "value", "series")
-
 _IS_CPU = "cpu_utilization"
 
 
@@ -293,10 +283,8 @@ def stream_aws_nab(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
 
 AZURE_2019 = UsageReader(stream_azure_2019, path="`vm_cpu_readings_month_aggregated*.csv(.gz)` or its folder",
                          cpu="the series' own maximum (capacity not published)")
-
 GOOGLE_2019 = UsageReader(stream_google_2019, path="`instance_usage_grouped_*.csv(.gz)` or its folder",
                           cpu="the cell; mem: the same")
-
 AWS_NAB = UsageReader(stream_aws_nab, path="`aws_cloudwatch_5min.parquet` or its folder", cpu="the instance")
 
 
@@ -327,9 +315,7 @@ _N_SAMPLES = 288
 _DAY_STEP_S = DAY_S // _N_SAMPLES
 
 _BLOCK = 512
-
 _SHAPE = f"not {_N_SAMPLES} samples in the row"
-
 _AGAIN = "second row of the same VM"
 
 
@@ -383,7 +369,6 @@ def stream_gcd_vms(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
 
 PLANETLAB = UsageReader(stream_planetlab, path="`planetlab_cpu_5min.parquet` or its folder, one day of it",
                         cpu="the node (sizes not published)")
-
 GCD_VMS = UsageReader(stream_gcd_vms, path="`gcd_vms_5min.parquet` or its folder",
                       cpu="the VM (sizes not published); mem: the same")
 

@@ -100,27 +100,19 @@ def _seconds(column: pa.Array, unit_s: float) -> np.ndarray:
 
 
 _READINGS = ("time", "vm", "min_cpu", "max_cpu", "avg_cpu")
-
 _TASK_USAGE = (
     "start_time", "end_time", "job_id", "task_index", "machine_id", "cpu_rate", "canonical_memory", "assigned_memory",
     "unmapped_page_cache", "total_page_cache", "max_memory", "disk_io_time", "local_disk_space", "max_cpu_rate",
     "max_disk_io_time", "cpi", "mai", "sample_portion", "aggregation_type", "sampled_cpu_usage")
-
 _TASK_WANTED = ("start_time", "job_id", "task_index", "cpu_rate", "canonical_memory")
-
 _TASK_EVENTS = ("time_us", "missing_info", "job_id", "task_index", "machine", "event", "user", "sched_class",
                 "priority", "cpu", "memory", "disk", "different_machine")
-
 _EVENTS_WANTED = ("job_id", "task_index", "cpu", "memory")
-
 _CONTAINER_USAGE = ("container", "machine", "time", "cpu", "mem", "cpi", "mem_gps", "mpki", "net_in", "net_out",
                     "disk_io")
-
 _MACHINE_USAGE = ("machine", "time", "cpu", "mem", "mem_gps", "mpki", "net_in", "net_out", "disk_io")
-
 _START_S = 600
 """Google's trace begins 600 s after its clock."""
-
 NO_CPU = "its request reserves no cpu"
 
 
@@ -228,11 +220,9 @@ def stream_alibaba_2018(path: str | Path, *, level: str = "container", only_know
 
 AZURE_VM = UsageReader(stream_azure_vm, path="folder of `vm_cpu_readings-file-*-of-*.csv(.gz)` and `vmtable.csv(.gz)`",
                        cpu="the VM's cores")
-
 GOOGLE_2011 = UsageReader(
     stream_google_2011, path="`task_usage*.csv(.gz)`, or the folder of them, with `task_events` parts for the sizes",
     cpu="the task's request; of the largest machine without `task_events`; mem: the same")
-
 ALIBABA_2018 = UsageReader(
     stream_alibaba_2018, path="`container_usage.csv(.gz)` or `machine_usage.csv(.gz)`, or their folder",
     cpu="the container's limit, or the machine; mem: the same", step_s=10)

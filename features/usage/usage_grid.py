@@ -348,13 +348,10 @@ def _window(time_s: np.ndarray, from_s: int | None, to_s: int | None) -> np.ndar
 
 _N_LINEAR = 256
 """Bins from 0 to 1."""
-
 _RATIO = 1 + 1 / 64
 """Of the bounds of a bin above 1."""
-
 TOLERANCE = 0.5 / _N_LINEAR
 """Most by which a quantile up to 1 differs from the exact one, as a share of what is reserved."""
-
 TOLERANCE_ABOVE = (_RATIO - 1) / 2
 """Most by which a quantile above 1 differs, as a share of itself."""
 

@@ -42,9 +42,7 @@ from sojourn.publishing import publish_folder
 from sojourn.serving.usage import DayClock
 
 MARK = "usage.json"
-
 REQUESTS = "requests.parquet"
-
 FORMAT_VERSION = 2
 
 
@@ -115,7 +113,6 @@ def _digest(header: Mapping[str, Any]) -> str:
 
 
 _RAW = np.dtype([("request", "<i4"), ("time_s", "<i8"), ("cpu", "<f4"), ("mem", "<f4")])
-
 _N_SHOWN = 5
 
 
@@ -289,10 +286,8 @@ def _spool(fresh: Path, part: int, tag: str) -> Path:
 
 
 N_PARTS = 16
-
 MAX_CELLS = 1 << 25
 """Most cells of a grid of `grids`: 128 MiB; a file with more is given in several grids."""
-
 MAX_CELLS_AT_ONCE = 1 << 31
 """Most cells of the one grid of `grid`: 8 GiB."""
 

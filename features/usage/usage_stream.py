@@ -116,28 +116,18 @@ class RequestTable:
 
 MAX_CPU = 10.0
 """Most cores in use as a share of those reserved; bitbrains reaches 1.8, and ten times is a damaged cell."""
-
 _SHARE_HIGH = 0.01
-
 MAX_TIME_S = 3_200_000_000
 """About 100 years, the bound of all readers."""
 
 NO_REQUEST = "sample of a request that is not in the trace"
-
 BAD_TIME = "time missing, not whole or above 100 years"
-
 BAD_CPU = "cpu missing or not finite"
-
 NEGATIVE_CPU = "cpu below 0"
-
 HIGH_CPU = "cpu above the cap"
-
 SAME_TIME = "second sample of a request at the same time"
-
 BAD_MEM = "mem not within 0 .. cap: taken as missing"
-
 UNORDERED = "sample before the one of its request above: sorted"
-
 RULES = (NO_REQUEST, BAD_TIME, BAD_CPU, NEGATIVE_CPU, HIGH_CPU, SAME_TIME)
 """In the order in which they are asked; a sample counts under its first."""
 

@@ -167,13 +167,10 @@ class PageHinkley:
 
 HALF_LIFE_DAYS = 56.0
 """Of the mean square and the mean product with the day before, of which the scale is made."""
-
 PRIOR_DAYS = 14
 """Days of independent residuals of spread 1 that the scale begins with."""
-
 LAG_DAYS = 7
 """The scale is learnt so many days late, so that a drift that begins does not hide itself."""
-
 CORRELATION_MAX = 0.9
 
 _SCALED_STATE = ("sums", "n_days", "square", "product", "n_learnt", "recent", "score")
@@ -281,10 +278,8 @@ class Timer:
 
 
 OWN, NEW_OWNERS = "own", "new_owners"
-
 Series = int | str | None
 """What of a day a part gets: a band of age; `own` or `new_owners`; None = exits of all ages together."""
-
 Part = tuple[Callable[[], Detector], Series]
 """What makes a detector, and what of a day it gets."""
 
@@ -461,7 +456,6 @@ MONITOR_DETECTOR = "level-or-owners"
 """What the monitor uses unless it is given another."""
 
 WARMUP, STABLE, OBSERVATION, COOLDOWN = "warmup", "stable", "observation", "cooldown"
-
 _LEAST_SPREAD = 1e-6
 
 _SHARES_STATE = ("phase", "n_days", "means", "error", "spread", "n_learnt", "window", "score")

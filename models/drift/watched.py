@@ -111,10 +111,8 @@ def _first(is_bad: np.ndarray) -> str:
 
 
 DAY_S = 86_400
-
 BANDS_S = (0.0, 3_600.0, 86_400.0)
 """Where bands of age begin: the first hour, the first day, later."""
-
 LIFETIME_MIN_S = 1.0
 """An observed lifetime counts as at least this: clocks of whole seconds tell an end within the first one as 0."""
 
@@ -216,14 +214,11 @@ def _squared(cell: np.ndarray, cluster: np.ndarray, excess: np.ndarray, n_cells:
 
 REFERENCE_DAYS = 28
 """Days before today of which the same owners' rate is taken."""
-
 NEW_DAYS = 7
 """An owner is new for so many days from its first request on."""
-
 SHARE_DAYS, SHARE_DAYS_MIN = 56, 14
 """Days of which the usual share of new owners is taken, and how many there must be. The first 14 days of a record do
 not count: in them every owner looks new."""
-
 _AGES_S = np.append(0.0, np.geomspace(60.0, 400.0 * DAY_S, 42))
 """Where cells of age begin, a factor of 1.4 apart; within one an owner's rate counts as even."""
 

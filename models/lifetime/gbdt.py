@@ -25,7 +25,6 @@ from sojourn.serving.curves import N_RESIDUALS
 from sojourn.serving.forest import LEQ, MEMBER, NO_AGE_FEATURES, ZERO, AgeFeatures, Forest, varying_walk
 
 N_ROUNDS_MAX = 300
-
 DEFAULTS: Mapping[str, Any] = {
     "num_leaves": 63,
     "learning_rate": 0.08,
@@ -33,7 +32,6 @@ DEFAULTS: Mapping[str, Any] = {
     "feature_fraction": 0.7,
     "lambda_l2": 5.0,
 }
-
 MAX_BIN = 63
 """Bins per creation feature: 2.4 times as fast as 255, no worse on real traces; what varies with the age has 255."""
 
@@ -117,7 +115,6 @@ def grown(settings: Mapping[str, Any], train: Rows, valid: Rows | None, n_rounds
 
 N_AUGMENTED_MAX = 400_000
 """More augmented rows than this are thinned by drawing examples."""
-
 Augment = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From lifetimes and entry ages to positions and uptimes, as in `features.creation`."""
 

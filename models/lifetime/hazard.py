@@ -28,10 +28,8 @@ from sojourn.serving.forest import AgeFeatures, varying_walk
 
 N_PERIODS_MAX = 400_000
 """More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
-
 N_ROUNDS = 100
 """Trees at most: what an answer costs grows with them, not with their leaves. No worse than 300 (docs/lifetime.md)."""
-
 PARAMS: Mapping[str, Any] = {
     "num_leaves": 63, "learning_rate": 0.08, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
 }  # fmt: skip
@@ -126,13 +124,10 @@ def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) 
 
 BUCKETS_S = (0.0, 600.0, 3_600.0, 21_600.0)
 """Where each bucket of the age begins, s. An interval is of the bucket in which it begins."""
-
 N_TENTHS = 10
 """Weights are tenths."""
-
 N_ROWS_MAX = 5_000
 """Validation rows that the weights are chosen on: a seeded draw of more."""
-
 N_DRAWS = 200
 
 Score = Callable[[np.ndarray], BrierOverAges]

@@ -23,14 +23,12 @@ N_AT_RISK_MIN = 50
 """The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""
 
 N_INTERVALS = 37
-
 FIRST_S = 2.0
 """Where the first interval ends. At 10 s a fifth of CEA-Curie's jobs ended within it, and a constant hazard there put
 the largest PIT deviation at .12; from 2 s on it is .05."""
 
 HAZARD_MIN = 1e-6
 """Of a pooled hazard; its greatest is 1 - 1e-6."""
-
 HAZARD_MAX = 30.0
 """A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
 
@@ -202,14 +200,10 @@ def limit_place_of(train: Examples, settings: FitSettings) -> int:
 
 LIMIT_SHARES = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0, 1.001, 1.003, 1.01, 1.03, 1.1, 2.0, 20.0)
 """Shares of the limit between which the hazard is constant: narrow just above 1, where jobs are killed."""
-
 NEAR = (0.97, 1.03)
-
 NEAR_MIN = 0.05
 """The second clock runs where at least this share of the ends after ten minutes lie so near to the limit."""
-
 _LATE_S = 600.0
-
 _N_ENDS_MIN = 200
 
 

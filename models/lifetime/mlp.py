@@ -19,10 +19,8 @@ from sojourn.models.lifetime.gbdt import Rows, spread, uptime_rows
 
 SKEW_MIN = 2.0
 """A feature without negative values and with a skewness above this is read as log(1 + x)."""
-
 LIMIT = 5.0
 """Standardised values are clipped here, so that a value never seen in training moves an answer only so far."""
-
 _LARGEST = 1e100
 """Values beyond count as this: the sum of their squares would overflow."""
 
@@ -73,12 +71,9 @@ def _spread(features: np.ndarray) -> np.ndarray:
 
 
 HIDDEN = (64, 32)
-
 N_EPOCHS_MAX = 20
-
 N_PATIENT = 3
 """Epochs without a better validation error after which training stops."""
-
 GRID_S = np.append(0.0, np.rint(np.geomspace(10.0, 2_419_200.0, 32)))
 """Uptimes at which the network is asked: 0 and 32 log-spaced ones from 10 s to 28 days."""
 

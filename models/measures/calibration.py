@@ -24,9 +24,7 @@ from sojourn.models.measures.censoring import KaplanMeier
 from sojourn.models.measures.measure import AGES_S, interval, time_label
 
 DECILES = np.arange(1, 10) / 10.0
-
 N_BINS = 10
-
 _HALF_S = 0.5
 
 
@@ -165,14 +163,11 @@ def calibration_points(table: CurveTable, rows: Examples, horizon_s: float, age_
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Whose coverage is measured; each is a decile."""
-
 PERCENTS = tuple(round(100 * q) for q in QUANTILES)
 """The same as names and titles have them."""
-
 N_ENDS_MIN = 100
 """Fewer observed ends than this say little of a coverage: a share of a half then has a standard error of .05 or more,
 even if requests were independent. Tables mark such a cell, a week with fewer has none, and a card leaves it out."""
-
 WEEKLY_AGES_S = (0, 3_600)
 """At these ages calibration is also measured by week of arrival."""
 

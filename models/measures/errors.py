@@ -150,7 +150,6 @@ class BoundedRows:
 
 N_EACH_MIN = 20
 """A threshold that fewer rows are seen to outlive, or not to, is left out: of the classes, and by the classifiers."""
-
 CLASS_AGES_S = (0, 3_600)
 
 

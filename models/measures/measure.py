@@ -49,17 +49,13 @@ class Measure:
 
 AGES_S = (600, 3_600, 21_600)
 """Absolute ages at which remaining times are scored: 10 min, 1 h, 6 h."""
-
 CLASS_THRESHOLDS_S: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "dvla": (3_600, 86_400, 604_800, 2_592_000), "lava": (3_600, 36_000, 360_000),
 })  # fmt: skip
 """Between the lifetime classes of two schedulers: DVLA's 1 h, 1 d, 7 d, 30 d; LAVA's 1 h, 10 h, 100 h."""
-
 UPTIME_SHARES = tuple(step / 20.0 for step in range(20))
 """Shares of each request's own lifetime (LAVA, figure 9)."""
-
 _LADDER_S = (600, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
-
 _N_LONG_SHARE = 0.04
 
 
@@ -93,7 +89,6 @@ def alive_at(rows: Examples, age_s: float) -> np.ndarray:
 
 MIN_OWNERS = 20
 """Owners are resampled at the coarsest level that has this many: an interval from a handful says nothing."""
-
 N_DRAWS = 200
 
 

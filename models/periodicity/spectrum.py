@@ -79,15 +79,10 @@ def find_periods(smoothed: Smoothed, band: Band, settings: PeriodicitySettings, 
 
 
 StrengthScale = Literal["variance", "magnitude"]
-
 Levels = Literal["percentile", "mean"]
-
 PhaseMethod = Literal["joint", "paper"]
-
 DutyMethod = Literal["joint", "error", "changepoint"]
-
 SHORT_PERIOD_S = 2 * 86_400.0
-
 THREE_WEEKS_S = 21 * 86_400.0
 """Windows that are shorter hold no weekly pattern: two weeks that agree are one coincidence."""
 
@@ -197,12 +192,9 @@ class PeriodicitySettings:
 
 _LEAST_GROUP = 5
 """Bins of the smallest group: a frequency between two bins fills two or three, and the median must be of the others."""
-
 _GROUP_SHARE = 0.25
 """Bins of a larger group, as a share of its first bin."""
-
 _KNEE_FACTOR = 4.0
-
 _ALLOWANCE = 4.0
 """The background is known the less well the fewer bins there are: the limit is raised by this over their number.
 

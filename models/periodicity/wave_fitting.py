@@ -44,7 +44,6 @@ from sojourn.models.periodicity.spectrum import (
 from sojourn.serving.usage import PulseWave, UsageWaves
 
 _BLOCK = 32
-
 _CONSTANT_SHARE = 1e-9
 """Variance left by a straight line, as a share of the squared greatest sample, below which a series has none."""
 
@@ -301,7 +300,6 @@ def _picked(values: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
 
 
 PERIODIC, EMPTY, GAPS, CONSTANT, SHORT, BOUND, WEAK, CHANCE = range(8)
-
 REASONS: Mapping[int, str] = MappingProxyType({
     PERIODIC: "periodic",
     EMPTY: "aperiodic because it has no samples",

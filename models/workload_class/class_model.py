@@ -27,9 +27,7 @@ from sojourn.serving.usage import CLASSES, N_ENDS, N_HOURS, N_SLOTS, SEEN_S, Wor
 
 N_CLASSES = 20
 """Of 10 to 30 in the paper (CTCL, section V-C), which found 20 best."""
-
 N_SEEDS = 10
-
 SHIFT_MAX = 0.25
 """A centre that moved further, root mean square over the slots in shares of the reservation, is another class."""
 
@@ -226,17 +224,12 @@ def _quietly_folded(fold: np.ufunc | object, days: np.ndarray) -> np.ndarray:
 
 QUANTILE = 0.98
 """Chosen on bitbrains of July 2013 (docs/usage.md): half of the under-served work for a quarter of the reservation."""
-
 N_WINDOWS_MIN = 20
 """With fewer windows of a class, those of all classes count."""
-
 N_WINDOWS_MAX = 5_000
 """Of one end and length, the latest kept."""
-
 _COVERED = 0.75
-
 _SLOT_S = 900
-
 _BESIDE = 2
 
 

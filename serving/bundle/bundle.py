@@ -47,12 +47,9 @@ from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.inputs import HistoryState, checked_array
 
 _Read = TypeVar("_Read")
-
 _MARK_MAX = 1 << 16
-
 _N_ATTEMPTS, _PAUSE_S = 20, 0.01
 """How often reading is tried while a publisher replaces the folder, and what is waited in between."""
-
 _PATIENCE_S = 5.0
 """How long it is tried where a publisher has moved the old folder aside: on a busy machine it may stand still there."""
 
@@ -154,9 +151,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 MANIFEST = "MANIFEST.json"
-
 MANIFEST_N_BYTES_MAX = 1 << 16
-
 _N_DIGITS = 64
 
 
@@ -225,28 +220,18 @@ def version_of(manifest: bytes) -> str:
 
 N_ARRAY_BYTES_MAX = 1 << 30
 """Arrays take no more bytes in all."""
-
 N_BYTES_FREE, EXPANSION_MAX = 4 << 20, 20
 """Nor more than N_BYTES_FREE + EXPANSION_MAX x the archive, so that no small file fills memory."""
-
 _N_ENTRIES_MAX = 1_000
-
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-
 _N_CHUNK = 1 << 18
-
 _ENTRY = b"PK\x01\x02"
-
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError,
                OverflowError)
 """What zipfile raises of a damaged archive, besides ValueError."""
-
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
 _MAGIC = b"\x93NUMPY\x01\x00"
-
 _HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
-
 _DTYPES: dict[bytes, np.dtype[Any]] = {b"<f8": np.dtype("<f8"), b"<i8": np.dtype("<i8"), b"|u1": np.dtype("u1")}
 
 
@@ -329,10 +314,8 @@ def _array(content: bytearray, name: str) -> np.ndarray:
 
 REFRESH_ARRAY = "refresh:model"
 """In history.npz: the model's ONNX file, uint8."""
-
 _SHARED = ("format_version", "numbers", "names", "phase_s", "history")
 """What of the bundle's schema holds for both models: how a request is encoded."""
-
 _AGE_MAX_S = 2**40
 
 
@@ -379,9 +362,7 @@ def _ages(value: Any) -> tuple[int, ...]:
 
 N_BYTES_MAX = {"model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
 """The files beside the manifest, and the largest that each may be."""
-
 FILES = tuple(N_BYTES_MAX)
-
 _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 
 

@@ -25,15 +25,10 @@ from sojourn.serving.forest import MEMBER, ZERO, Forest, check_stepwise, read_fo
 from sojourn.serving.inputs import Encoder
 
 _N_ROW_MAX = 32_767
-
 _N_TEXT_MAX = 60
-
 _LIMIT_UNIT = "log10 of the lifetime over the limit"
-
 _CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
-
 _UNITS_BY_END = {"_cores": "cores", "_gib": "GiB", "_s": "seconds"}
-
 _UNITS_BY_PART = {
     **dict.fromkeys(("arrived", "running", "batch", "ended"), "log1p of a count"),
     **dict.fromkeys(("oldest_age", "mean_age", "since_last", "mean", "last", "mean_2", "longest"), "log10 seconds"),
@@ -246,7 +241,6 @@ def _integer_type(values: np.ndarray) -> str:
 
 LEAF = -1
 """Stands in `feature` where the node is a leaf."""
-
 NAN_IS_TRUE, IS_SET, ZERO_IS_NAN = 1, 2, 4
 """Flags of a node: where a NaN goes, a set in place of a threshold, zeros that count as NaN."""
 

@@ -50,12 +50,9 @@ from sojourn.serving.curves.formulas import (
 from sojourn.serving.errors import shown
 
 _INF = math.inf
-
 N_RESIDUALS = 201
 """Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
-
 _NOT_REAL = (str, bytes, complex, bool, np.complexfloating, np.bool_)  # these have a __float__, some of numpy's too
-
 _ROUND = 1.5 * 2.0**52
 """x + _ROUND - _ROUND is x rounded half to even (|x| < 2^51) in a third of the time of `round`."""
 

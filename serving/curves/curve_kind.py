@@ -20,7 +20,6 @@ from sojourn.serving.curves.formulas import LookupTable
 from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest, MaskWalk
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
-
 CNumber: TypeAlias = float | int | Sequence[float]
 """A constant, the size of an array, or an array of doubles."""
 

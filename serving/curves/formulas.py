@@ -30,22 +30,16 @@ from sojourn.serving.jitable import register_jitable
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no
 such bound: where a quantile is three years, more than its share may live on."""
-
 LEAST_HAZARD = 1e-12
 """An interval's cumulative hazard is taken to be at least this, so that every rate has an inverse."""
-
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 """Upper bounds of the lifetime classes 1-3; longer is class 4 (LAVA, section 4.3)."""
-
 LONG_SCORE = 7.976
 """About log10(LONGEST_S)."""
-
 _LARGEST_SCORE = 300.0
 """10 to its power is still a float."""
-
 RATES, CUMULATIVE, AFTER, GAPS = range(4)
 """Rows of a hazard curve's numbers, each of shape (J + 1,); see `fill_hazard`."""
-
 N_HAZARD = GAPS + 1
 
 
@@ -237,7 +231,6 @@ def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: f
 HALF_S = 0.5
 """Edges lie half a second below a share of the limit: a request that ends in the second of its limit ends after the
 edge."""
-
 WIDTH_MIN_S = 1e-3
 
 
@@ -376,11 +369,9 @@ class LookupTable:
 AGE_STARTS_S = (0.0, 600.0, 3_600.0, 21_600.0)
 """Where each bucket of the age begins, s: the ages at which calibration is measured. An interval is of the bucket in
 which it begins."""
-
 BAND_STARTS = (0.0, 0.1, 0.3, 0.7, 1.2, 2.0, 3.0)
 """Where each band of the cumulative hazard outlived since the bucket began starts; of a right model 9.5, 16, 24, 20,
 17, 9 and 5 % of the requests end in them."""
-
 N_AGES, N_BANDS = len(AGE_STARTS_S), len(BAND_STARTS)
 
 

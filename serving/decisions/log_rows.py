@@ -39,18 +39,12 @@ from sojourn.serving.served import Served
 
 DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
 """Whole numbers of each decision, before its features and its curve."""
-
 SHADOW_WHOLE = ("token", "number")
-
 END_WHOLE = ("token", "number", "end_s", "began_s")
-
 WITHDRAWAL_WHOLE = ("token", "number", "clock_s")
-
 LOST_COUNTS = ("n_decisions", "n_ends", "n_withdrawals")
 """Of a frame of losses, beside the first and last second that lost records were of, `from_s` and `to_s`."""
-
 _HASH_BYTES = 8
-
 Owner = Callable[[str], str]
 
 
@@ -143,16 +137,11 @@ def withdrawal_frame(withdrawals: Sequence[tuple[int, int, int]]) -> Frame:
 
 MARK = b"SJL1"
 """Begins every frame; the digit is the format's version."""
-
 SESSION, MODEL, DECISIONS, SHADOWS, ENDS, WITHDRAWALS, LOSSES = range(1, 8)
 """Types of frames."""
-
 _HEAD = struct.Struct("<4sB3xII")
-
 _SIZE = struct.Struct("<I")
-
 _LEVEL = 1
-
 N_BYTES_MAX = 1 << 28
 """What a frame may hold, unpacked; a writer's are a thousandth of it."""
 
@@ -237,7 +226,6 @@ def _unpacked(kind: int, content: memoryview) -> Frame:
 
 FILE_NAME = re.compile(r"decisions-[0-9]{13}-[0-9a-f]{16}-[0-9]{6}\.log")
 """Unix milliseconds of its beginning, the session that writes it, its place among the session's files."""
-
 _MIB = 1 << 20
 
 
@@ -356,7 +344,6 @@ class LogFile:
 
 
 _DAY_S = 86_400
-
 KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
 
 

@@ -42,15 +42,11 @@ from sojourn.serving.served import Served
 
 N_QUEUED_MAX = 20_000
 """Decisions, ends and withdrawals that wait to be written; further ones are lost, and counted."""
-
 N_AT_ONCE = 1_024
 """Of these, how many go into one frame at most."""
-
 _N_YIELD = 8
 """Shadow answers between two turns that other threads are given."""
-
 _DECISION, _END, _WITHDRAWAL = range(3)
-
 Count = Callable[[str, int], None]
 
 

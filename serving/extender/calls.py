@@ -28,15 +28,11 @@ from sojourn.serving.pods import (
 )
 
 _N_REASONS = 20
-
 _N_AT_ONCE = 64
 """Pods of a list that are taken in before others may go first: some 10 ms."""
-
 N_NODES_MAX = 100_000
 """Nodes of one call; kube-scheduler's own limits are below it."""
-
 _Element = TypeVar("_Element")
-
 REPORTS = frozenset({"/placed", "/ended", "/running"})
 """Calls that may be long, and pause: not to be mixed with one another."""
 

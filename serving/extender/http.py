@@ -218,21 +218,13 @@ def _cut(connection: socket.socket, how: int) -> None:
 
 N_BYTES_MAX = 1 << 16
 """Of a request line, and of all header lines together."""
-
 N_LINES_MAX = 100
-
 LOOPBACK_NAMES = frozenset({"localhost"})
-
 JSON_TYPE = "application/json"
-
 _REQUEST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/([0-9]\.[0-9])\r\n")
-
 _VERSIONS = (b"1.0", b"1.1")
-
 _HEADER_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n")
-
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
-
 _DIGITS_MAX = 15
 
 
@@ -329,9 +321,7 @@ def check_is_json(headers: Message) -> None:
 
 
 _log = logging.getLogger(__name__)
-
 _CHUNK = 1 << 16
-
 _COUNTED = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 """Refusals that are counted where they are raised, under their own verb."""
 

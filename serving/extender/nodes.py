@@ -39,13 +39,10 @@ from sojourn.serving.served import Lifetime
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
 """Left-closed buckets of the seconds by which a pod would extend its node's exit: temporal cost 0 to 10 (NILAS)."""
-
 BEST_SCORE = 10
 """Kubernetes' MaxExtenderPriority; its least is 0."""
-
 ABSENT_GRACE_S = 60
 """A pod learnt of more recently than this is not taken to have ended for being absent from a list."""
-
 N_GONE = 65_536
 """How many uids of ended pods are remembered, so that a late or repeated report cannot bring one back."""
 
@@ -232,7 +229,6 @@ class Nodes:
 
 
 DEFAULT_ANNOTATION = "sojourn/drain-by"
-
 N_DRAINS_MAX = 100_000
 """How many nodes may have a deadline."""
 
@@ -301,18 +297,14 @@ DEFAULT_SOURCES: Mapping[str, str] = {
     "priority": "spec.priority",
 }
 """Where a trace's columns are looked for in a pod, unless a mapping is given."""
-
 READER_SOURCES: Mapping[str, str] = {
     **{column: f"pod.{column}" for column in (*POD_SIZES, *POD_NAMES)},
     "requested_s": "spec.activeDeadlineSeconds",
 }
 """The same for a bundle that was trained on pods (`--reader kubernetes`): what its columns were made from."""
-
 _READER_COLUMN = "controller"
 """Such a bundle is known by this column."""
-
 _UNITS = {"_gib": 2.0**30, "_mib": 2.0**20}
-
 _LOCAL = "metadata.", "spec."
 
 

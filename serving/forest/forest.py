@@ -20,13 +20,10 @@ from sojourn.serving.errors import BundleError
 
 LEQ, MEMBER = 0, 6
 """Node modes of `ai.onnx.ml` TreeEnsemble: value <= split goes to the true child; value in a set does."""
-
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold: it takes every feature within it for zero."""
-
 LARGEST = 1e12
 """No leaf is larger: sums stay finite, whatever the file says."""
-
 DEPTH_MAX = 1_000
 """No tree is deeper: ONNX Runtime builds trees by recursion, and one of 40,000 nodes in a row overflows its stack."""
 
@@ -137,29 +134,17 @@ class Forest:
 
 
 _MODEL = {1: "ir_version", 7: "graph", 8: "opset_import"}
-
 _GRAPH = {1: "node", 2: "name", 5: "initializer", 11: "input", 12: "output"}
-
 _VALUE = {1: "name", 2: "type"}
-
 _NODE = {1: "input", 2: "output", 4: "op_type", 5: "attribute", 7: "domain"}
-
 _ATTRIBUTE = {1: "name", 3: "i", 5: "t", 8: "ints", 20: "type"}
-
 _TENSOR = {1: "dims", 2: "data_type", 8: "name", 9: "raw_data"}
-
 _OPSET = {1: "domain", 2: "version"}
-
 _DTYPES = {2: np.dtype("uint8"), 9: np.dtype("bool"), 11: np.dtype("<f8")}
-
 _INT, _TENSOR_TYPE, _INTS = 2, 4, 7
-
 _OPSETS = {(b"ai.onnx.ml", 5), (b"", 21)}
-
 _TREES = (b"TreeEnsemble", [b"scores"], b"ai.onnx.ml")
-
 _PLAIN = [(*_TREES, [b"rows"])]
-
 _ZEROS_MARKED = [
     (b"Abs", [b"sizes"], b"", [b"rows"]),
     (b"LessOrEqual", [b"is_zero"], b"", [b"sizes", b"zero"]),
@@ -167,14 +152,11 @@ _ZEROS_MARKED = [
     (b"Where", [b"marked"], b"", [b"is_missing", b"nan", b"rows"]),
     (*_TREES, [b"marked"]),
 ]
-
 _FIXED = {"n_targets": 1, "aggregate_function": 1, "post_transform": 0}
-
 _ARRAYS = {
     "tree_roots", "nodes_featureids", "nodes_splits", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids",
     "nodes_trueleafs", "nodes_falseleafs", "nodes_missing_value_tracks_true", "leaf_targetids", "leaf_weights",
 }  # fmt: skip
-
 _TENSORS = {"nodes_splits", "nodes_modes", "leaf_weights"}
 
 

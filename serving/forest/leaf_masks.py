@@ -133,13 +133,10 @@ NO_AGE_FEATURES = AgeFeatures()
 
 N_LEAVES_MAX = 64
 """Leaves of a tree that one word can hold."""
-
 N_BYTES_MAX = 1 << 25
 """Larger tables cost more to read than a walk does."""
-
 N_VARYING_MAX = 8
 """The compiled AND takes so many features that vary with the age, the interval among them."""
-
 _ALL = np.uint64(2**64 - 1)
 
 

@@ -32,13 +32,10 @@ from sojourn.serving.jitable import register_jitable
 
 LIMIT = "requested_s"
 """The number of a request that is read as its limit, seconds."""
-
 LIMIT_MIN_S, LIMIT_MAX_S = 60.0, 3.0 * 365.0 * 86_400.0
 """Other limits are read as none. Kills come tens of seconds late: beside a shorter limit they tell nothing of it."""
-
 OF_LIMIT = ("mean", "last")
 """Of each owner key, what is set against the limit: log10 of the lifetime over the limit, 0 = the whole of it."""
-
 _PLACES = tuple(OWNER_FEATURES.index(part) for part in OF_LIMIT)
 
 
@@ -93,10 +90,8 @@ def limit_feature_names(owners: Sequence[str]) -> tuple[str, ...]:
 
 ROW = "lookup:row"
 """The feature's name. It stands after the request's own numbers."""
-
 N_ROWS_MAX = 1 << 18
 """Rows of a table at most. A row takes the 30 observed ends of its key, so that a trace of millions stays below it."""
-
 _N_CODE_BYTES = 7
 
 
@@ -171,33 +166,21 @@ class Lookup:
 
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
-
 SIZES = frozenset(("cpu_cores", "mem_gib", "gpu"))
 """Columns of every trace that are finite and not below 0: a host has room for no other."""
-
 _NAN = math.nan
-
 _DAY_S = 86_400
-
 WEEK_S = 7 * _DAY_S
-
 FIRST_MONDAY_S = 4 * _DAY_S
 """1970-01-05 00:00, the first Monday of Unix time."""
-
 UNIX_PHASE_S = WEEK_S - FIRST_MONDAY_S
 """`Encoder.phase_s` of a clock that counts Unix seconds: 1970-01-01 was a Thursday."""
-
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
-
 N_PARSED = 2_048
 """Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""
-
 _REAL = (float, int, np.float64)
-
 _N_MIXED_MAX = 4
-
 _plus_zero = (0.0).__add__  # a float of the number, and no negative zero: it is the same number but another text
-
 _Pick = Callable[[Any], tuple[Any, ...]]
 
 

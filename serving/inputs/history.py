@@ -37,7 +37,6 @@ from sojourn.serving.inputs.owner import (
 from sojourn.serving.jitable import register_jitable
 
 HISTORY_OF = "history of "
-
 CATEGORY_FEATURES = ("ended", "mean")
 """Features of a category key, in order: log1p of the count up to the window, smoothed mean of log10 lifetimes (s)."""
 
@@ -135,7 +134,6 @@ class HistoryDefinition:
 
 
 _NAN = math.nan
-
 _TOKEN_BITS = 63
 
 
@@ -459,7 +457,6 @@ def _move(moments: list[float], value: float, memory: int) -> None:
 
 LOG_LIFETIME_MAX = 20.0
 """No lifetime has a larger log10 of its seconds."""
-
 Name = tuple[str, ...]
 
 
@@ -571,13 +568,9 @@ def unpacked_names(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int
 
 UNKNOWN = 0
 """The slot of all that is not known: of an owner that never arrived, a category of which none has ended."""
-
 _ROW = Struct(f"={len(OWNER_FEATURES)}d")
-
 _HEAD = Struct("=6d")
-
 _MOMENTS = Struct("=2d")
-
 _N_SLOTS = 64
 
 

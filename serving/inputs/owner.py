@@ -23,25 +23,17 @@ OWNER_FEATURES = (
 `arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
 is and how late it is, and no later row lies where it learnt.
 """
-
 OWNER_FEATURES_APART = tuple("instant" if part == "mean_2" else part for part in OWNER_FEATURES)
 """The same where instant ends are kept apart: `instant` is their share of the last that ended, `ended` and all that
 follows it are of the others (NaN where there is none)."""
-
 ALL_TOGETHER = -1.0
 """Log10 lifetimes are never below 0: none is at most this, so none is an instant end."""
-
 _HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = math.log10(3_600.0), math.log10(86_400.0), math.log10(604_800.0)
-
 LONGER_LOG10 = (_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10)
 """Log10 seconds of the shares `share_1h`, `share_1d`, `share_7d`."""
-
 _NAN = math.nan
-
 _DOUBLE = Struct("=d")
-
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
-
 UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
 """The row of an owner that has not been seen, or was forgotten: its features whatever the time."""
 
@@ -246,7 +238,6 @@ Group = tuple[int, int, int]
 
 Nothing that runs holds them together, so no withdrawal can part them: they are one link of a batch's chain.
 """
-
 Undo = tuple[int, int | None, int, int, list[Group]]
 """An admission's number, and the owner's last arrival, batch, batch's start and groups of ended ones before it."""
 

@@ -29,12 +29,9 @@ from sojourn.serving.inputs.owner import Group, OwnerState, RunningRequests, Und
 
 _NEVER_S = -2**63
 """Stands for a time that there is none of."""
-
 _N_AT_ONCE = 256
-
 _OWNER = ("n_ended", "last_arrival_s", "last_ended_s", "batch", "batch_start_s", "n_recent", "n_running", "n_groups")
 """Columns of an owner's row; n_running is -1 where it holds nothing of running requests."""
-
 _UNDO = ("owner", "number", "last_arrival_s", "batch", "batch_start_s", "n_groups")
 """Columns of what undoes an owner's latest admission; n_groups is -1 where the groups are the owner's own."""
 

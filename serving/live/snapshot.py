@@ -48,23 +48,15 @@ except ImportError:  # Windows: two writers of one folder are not told from each
     fcntl = None  # type: ignore[assignment]
 
 FORMAT_VERSION = 1
-
 MARK = "SNAPSHOT.json"
-
 ENDINGS: Mapping[str, str] = {"state": ".json", "arrays": ".npz"}
-
 N_BYTES_MAX: Mapping[str, int] = {MARK: 1 << 16, "state": 1 << 27, "arrays": 1 << 33}
 """The largest that each file may be."""
-
 _OWN = re.compile(r"\.tmp-[0-9a-f]{16}|(state|arrays)-[0-9a-f]{16}\.(json|npz)")
-
 _OF_MOUNTS = "lost+found"
 """A folder that the root of a file system holds."""
-
 _HASH = re.compile(r"[0-9a-f]{64}")
-
 _FILES = FolderFiles("snapshot", MARK, SnapshotError)
-
 _HELD: set[int] = set()
 
 
@@ -274,16 +266,12 @@ if hasattr(os, "register_at_fork"):
 
 _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
 """Columns of what runs; version and unknown are places in the lists of `state`."""
-
 _REFRESHED = ("running", "now_s", "version")
 """Columns of what was predicted anew: the row in `running`, then as above. Older snapshots have none of it."""
-
 _RECALIBRATION = "recalibration:"
 """Begins the names of the arrays of a `Recalibration`."""
-
 _MISSING = -1
 """Stands for the length of a history key's values that a request did not give."""
-
 _N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
 
 

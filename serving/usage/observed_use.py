@@ -21,12 +21,9 @@ import numpy as np
 
 N_REQUESTS_MAX = 100_000
 """Requests that are observed at once: 1.2 kB each for CPU, and as much again once memory is observed."""
-
 WEEK_S = 604_800
 """A highest use counts in the week of the trace's clock in which it was seen, and in the next week with a sample."""
-
 _N_FIRST = 64
-
 _N_COUNTED = 32
 """From so many samples of a slot on, each new one weighs a thirty-second of its mean: use may change over the weeks."""
 
@@ -191,7 +188,6 @@ class ObservedUse:
 
 
 _HOUR_S = 3_600
-
 _N_HOURS_OF_DAY = 22
 """Nine tenths of the hours: a day on which daylight saving begins has 23."""
 
@@ -318,25 +314,17 @@ def _offset_s(zone: ZoneInfo, unix_s: int) -> int:
 
 N_SLOTS = 96
 """Slots of a local day, 15 minutes each (CTCL, section V-C)."""
-
 SLOT_S = DAY_S // N_SLOTS
-
 N_ENDS = 8
 """Times of day at which windows of observation end when surpluses are learnt: every 3 hours."""
-
 SEEN_S = (10_800, 21_600, 43_200)
 """Lengths of observation for which surpluses are learnt, seconds; more than the last counts as the last."""
-
 CLASSES, BY_HOURS = "classes", "hours"
-
 SURPLUS_RULES = (CLASSES, BY_HOURS)
 """What a surplus is learnt of: the requests of a class, or all requests that were observed for as many hours."""
-
 OWN_AFTER_S = DAY_S
 """From this much observation on, every slot has been seen, and the own maximum stands alone."""
-
 N_HOURS = 24
-
 _N_ELEMENTS = 1 << 24
 
 
@@ -429,7 +417,6 @@ def nearest_centre(profiles: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 _QUARTER_S = 900
-
 _N_KEPT = 1_024
 
 

@@ -172,9 +172,7 @@ def _text(request_id: Any) -> str:
 
 
 INTERVAL_MAX_S = 366 * DAY_S
-
 _FLAT = 0.1
-
 _SMALLEST = 1e-3
 
 

@@ -27,37 +27,24 @@ from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.usage.observed_use import CLASSES, DAY_S, SEEN_S, SURPLUS_RULES, DayClock, WorkloadClasses
 
 FORMAT_VERSION = 3
-
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
-
 N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 27}
 """The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
 0.9 GB."""
-
 USAGE_FILES = tuple(N_BYTES_MAX)
-
 N_ARRAY_BYTES_MAX = 1 << 27
 """Arrays take no more bytes in all: N_WAVES_MAX waves are 80 MB, N_CLASSES_MAX classes of both resources 4 MB."""
-
 N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
-
 WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
 """Of the array `waves`; once more for the wave that is added, all NaN where there is none; all of it for expected use,
 then for its upper level."""
-
 N_WAVE_NUMBERS = 4 * len(WAVE_COLUMNS)
-
 OBSERVED_S = SEEN_S[0]
 """A newcomer is observed for so long before it gets a class."""
-
 RESOURCES = ("cpu", "mem")
-
 _KIND = "usage"
-
 _LARGEST = 1e12
-
 _CLASS_ARRAYS = ("ids", "centres", "means", "surplus", "n_members")
-
 _FILES = VouchedFiles("usage section", FORMAT_VERSION, N_BYTES_MAX)
 
 

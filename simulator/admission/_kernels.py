@@ -24,10 +24,8 @@ import numpy as np
 from sojourn.simulator.jit import inlined, inner, kept_kernel
 
 BALANCED, BEST_FIT, MIN_IDLE = 0, 1, 2
-
 ACCEPTED, TOO_WIDE, TOO_TIGHT, FULL, BELOW_THRESHOLD, BEYOND_POWER = 0, 1, 2, 3, 4, 5
 """Why a job was rejected."""
-
 NEVER = 2**62
 """A time that does not come."""
 
@@ -136,12 +134,9 @@ def replay_ends(submission: np.ndarray, processing: np.ndarray, cores: np.ndarra
 
 START, END, CORE, IS_LAST, SINCE = 0, 1, 2, 3, 4
 """Rows of the table. SINCE: since when the core is on."""
-
 N_ROWS = 5
-
 HOLES, OPEN, LAST, ALL = 0, 1, 2, 3
 """Which intervals may be taken: enclosed holes; the last of cores that are on now; the last of all; all."""
-
 _GONE = -1
 
 

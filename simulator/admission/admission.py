@@ -307,7 +307,6 @@ class Admission:
 _NO_POWER = PowerProfile(np.array([0]), np.array([0]), 1)
 
 JOURNAL = "journal.log"
-
 _CHANGES = ("ended", "extended", "cancel")
 
 N_LINE_MAX = 1 << 20
@@ -445,11 +444,8 @@ class Journal:
 
 
 FORMAT, FORMAT_VERSION = "sojourn-admission", 2
-
 MARK, ARRAY = "admission.json", "state.npy"
-
 N_BYTES_MAX = 1 << 30
-
 COUNTS = ("now_s", "n_offered", "n_accepted")
 
 

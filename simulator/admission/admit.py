@@ -275,7 +275,6 @@ ACCEPTANCES: Mapping[str, str] = MappingProxyType({
     "threshold": "only jobs whose deadline is far enough beyond the load; sequential jobs only",
 })
 """By name, what is accepted."""
-
 ALLOCATIONS: Mapping[str, int] = MappingProxyType({
     "balanced": BALANCED, "best-fit": BEST_FIT, "min-idle": MIN_IDLE})
 """By name: the least loaded cores; the most loaded that meet the deadline; those that idle least before the start, the

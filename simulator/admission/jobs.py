@@ -146,7 +146,6 @@ def check_cores(n_cores: int) -> None:
 
 N_BYTES_MAX = 8 << 20
 """Of a profile's file: a day by seconds is 2 MB."""
-
 _COLUMNS = ("cores", "watts")
 
 

@@ -29,7 +29,6 @@ from sojourn.simulator.whole_numbers import check_setting
 
 UNITS = 1 << 16
 """Of one host's capacity: use is counted in whole units of that size, so that sums are exact and ties are real."""
-
 MOST_CAPACITIES = 16
 """The most that one request may use, in hosts' capacities: its sum over a tile of slots stays within 32 bits."""
 

@@ -43,9 +43,7 @@ from sojourn.simulator.elastic.rules import RESOURCES
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
-
 _N_LAGS = 4096
-
 MOST_MACHINES = 2000
 """Slots of an elastic pool; what is given back frees its slot."""
 

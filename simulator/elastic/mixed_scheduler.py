@@ -103,7 +103,6 @@ SCHEDULERS: Mapping[str, MixedScheduler] = MappingProxyType({
 
 N_RESOURCES = 2
 """CPU and memory, in this order: whole milli-cores and MiB."""
-
 BELOW = 2**40
 """Of all amounts and times, so that their sums stay within 64 bits: 10^9 cores, 1 EiB, 34 years in milliseconds."""
 

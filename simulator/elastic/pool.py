@@ -312,15 +312,12 @@ class MachineType:
 
 MEM_UNIT_GIB = 384.0
 """The paper's unit of memory: it is normalised there, and its default type, ecs.ebmg5s.24xlarge, has 4 GiB per core."""
-
 _TABLE_II = (("ecs.ebmc5s.24xlarge", 0.5, 0.885), ("ecs.ebmg5s.24xlarge", 1.0, 1.0), ("ecs.ebmr5s.24xlarge", 2.0, 1.31))
-
 MACHINE_TYPES: Mapping[str, MachineType] = MappingProxyType({
     name: MachineType(name, MappingProxyType({"cpu_cores": 96.0, "mem_gib": units * MEM_UNIT_GIB}), price)
     for name, units, price in _TABLE_II})
 """Table II of the CTCL paper. It gives no prices: these are relative to the default type, as list prices of compute,
 general and memory types with 2, 4 and 8 GiB per core commonly are. Give your own where the price matters."""
-
 DEFAULT_TYPE = MACHINE_TYPES["ecs.ebmg5s.24xlarge"]
 
 
@@ -353,7 +350,6 @@ def fits_a_type(demand: np.ndarray, capacities: np.ndarray) -> np.ndarray:
 
 
 Mode = Literal["none", "empty", "timer", "regret"]
-
 Moving = Literal["live", "restart"]
 
 
@@ -412,9 +408,7 @@ class Consolidation:
 
 
 TypeChoice = Literal["cheapest", "efficient"]
-
 _CHOICES = {"cheapest": CHEAPEST, "efficient": EFFICIENT}
-
 _ROOM = 4
 """Places for hosts, in hosts that demand needs at its peak."""
 

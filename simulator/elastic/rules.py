@@ -27,7 +27,6 @@ from sojourn.simulator.whole_numbers import check_setting
 
 WEIGHTS = (0.38, 0.62)
 """Of CPU and memory (CTCL, table III)."""
-
 RESOURCES = ("cpu_cores", "mem_gib")
 
 
@@ -178,7 +177,6 @@ def least_requested_host(available_to_it: np.ndarray, capacity: np.ndarray, need
 
 
 EvictionOrder = Literal["shortest-runtime", "largest-excess", "random"]
-
 EVICTION_ORDERS = MappingProxyType({
     "shortest-runtime": "the latest start first: the least progress is lost (CTCL, algorithm 2)",
     "largest-excess": "what uses most above its demand first, as a kubelet does within one priority",

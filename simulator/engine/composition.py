@@ -40,12 +40,10 @@ from sojourn.simulator.loop.occupancy import first_position
 Extent = Literal["plain", "hooks", "full", "pool"]
 """Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
 happen is not compiled: the whole takes four times as long. `pool`: the loop of an elastic pool, given as parts."""
-
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1"),
          "resident": ("host, request, now", "request.row")}
 """A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
-
 _ASK_RESIDENTS = """
 @inner
 def ask_residents(world, host, now):
@@ -54,7 +52,6 @@ def ask_residents(world, host, now):
         resident(world, host, asked(world, row, now), now)
         row = world.requests[row].next
 """
-
 REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
                          "HAS_UPKEEP"})
 """Names of the parts that a composed chain may replace; it must leave all others alone."""

@@ -225,14 +225,11 @@ def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int
 
 
 NOT_BEGUN = -1
-
 NO_GROUP = -1
 """The group of what no rectifier planned."""
-
 PLANNERS: Mapping[int, str] = MappingProxyType({DEFRAGMENTED: "defragmentation", UPDATED: "maintenance",
                                                 DRAINED: "drain"})
 """Who planned what no rectifier did, by what the host was closed for."""
-
 _KINDS = {**dict.fromkeys(("planned_s", "group", "row", "source", "target"), np.int64),
           **dict.fromkeys(("n_together", "remaining_s", "chance", "chance_without", "likely_s", "expected_h"),
                           np.float64), "begun_s": np.int64, "planner": np.int64}

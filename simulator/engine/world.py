@@ -139,12 +139,9 @@ class Run:
 
 
 N_BINS = 500
-
 N_SAMPLES = 96
-
 _LOGGED = 4
 """Entries a request in the log of migrations: twice what one step of the loop can add, for it is taken over at half."""
-
 PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
 """What a policy names by `predictions`, as the loop has it."""
 

@@ -18,11 +18,9 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
-
 Pairing = tuple[str | Policy, str, LifetimeSource | None]
 """Policy (its name, where it is registered), predictor's label, and its source (None for policies that use no
 predictions)."""
-
 Progress = Callable[[int, int, str], None]
 """Called before each replay with the number of pairings done, of all pairings, and the pairing's label."""
 
@@ -116,12 +114,9 @@ def _figures(result: Result, baseline: Result) -> dict[str, float]:
 FEW_HOSTS, FEW_SEEDS = 30, 5
 """Below these a figure is said to rest on little: one host is then more than 3 % of the pool, and an interval of fewer
 seeds is wide and trusts that they are normally distributed."""
-
 MORE_REJECTED = f"rejects more than {BASELINE}"
-
 _KNOWING = ("oracle", "noise", "recall", "truth")
 """Predictors made from a trace's own future, or from what drew it; nobody can deploy them."""
-
 _ALIKE = ("workload", "load", "seed")
 
 

@@ -19,28 +19,20 @@ from sojourn.simulator.cluster import Cluster
 
 EXPIRED = -(2**62)
 """A value that must be recomputed before use."""
-
 NOT_PLACED = -1
-
 BAD_SCORE = -2
 """What a chain returns instead of a host where a score is negative or not a finite number."""
-
 PAUSED, LOG_FULL = 1, 2
 """What the loop returns where migrations are to be planned outside of it, and where its log is to be taken over; called
 again it goes on from there."""
-
 BAD_DEADLINE = -3
 """What the loop returns where a hook has put a deadline that has come already."""
-
 FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
 """Reasons of a rejection; a positive one is the bit mask of the resources short on every open host."""
-
 OPEN, DEFRAGMENTED, UPDATED, DRAINED, FAILED = range(5)
 """What a host is closed for, if it is."""
-
 NO_PREDICTIONS, INITIAL, CURRENT = range(3)
 """What `exit_s` holds."""
-
 EMPTY_HOSTS, ALLOCATED = 0, 1
 """Places in `World.level`, `World.total` and `Timeline.integral`: how many hosts are empty, and the first allocated
 amount; capacities of the hosts in use begin one place a resource after that."""
@@ -72,7 +64,6 @@ REQUESTS = np.dtype([
     ("exit_s", np.int64),
     ("change_s", np.int64),  # when exit_s changes
 ], align=True)  # fmt: skip
-
 HOSTS = np.dtype([
     ("valid_until_s", np.int64),  # from then on Cluster.exit_s must be recomputed
     ("first", np.int64),  # head of the list of its requests, or -1
@@ -80,27 +71,21 @@ HOSTS = np.dtype([
     ("n_failures", np.int64),  # that it is in the midst of, for they may overlap
     ("n_drains", np.int64),
 ], align=True)  # fmt: skip
-
 SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
 """See agenda.py."""
-
 HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
 """Host events at known times: see host_events.py; host, or a number of hosts."""
-
 N_TOGETHER = 2
 """An owner's requests on one host count as exposed where they are more than so many."""
-
 PLAN = np.dtype([("row", np.int64), ("host", np.int64), ("target", np.int64), ("planner", np.int64),
                  ("planned_s", np.int64)])
 """A request to migrate (-1 once it has been seen to), the host that it is to leave, and the one that it is to go to: -1
 where the policy chooses when the migration begins. planner: what the host was closed for when that was planned; OPEN =
 a rectifier planned it, which closes none."""
-
 MIGRATION_LOG = np.dtype([("row", np.int64), ("from_host", np.int64), ("to_host", np.int64), ("at_s", np.int64),
                           ("planner", np.int64), ("planned_s", np.int64)])
 """A request that begins to migrate; or of planner FAILED: it holds from_host no more, since that failed, and goes on at
 to_host, or -1; or it was broken off before and starts again at to_host, and from_host is -1."""
-
 SETTINGS = np.dtype([
     ("predictions", np.int64),
     ("is_queueing", np.int64),  # what fits nowhere waits
@@ -122,7 +107,6 @@ SETTINGS = np.dtype([
     ("cpu", np.int64),  # which resource
     ("mem", np.int64),  # or -1
 ], align=True)  # fmt: skip
-
 COUNTS = np.dtype([
     ("n_events", np.int64),  # arrivals and departures
     ("n_rescores", np.int64),
@@ -228,13 +212,10 @@ class Timeline(NamedTuple):
 
 BOOTING, DRAINING, OFF = 5, 6, 7
 """What a host of an elastic pool is closed for, besides the reasons of `loop`; 0 = it is on and open."""
-
 CHEAPEST, EFFICIENT = range(2)
 """How the type of a new host is chosen."""
-
 NO_RELEASE, RELEASE_EMPTY, TIMER, REGRET = range(4)
 """Modes of consolidation."""
-
 OPENED, BOOTED, DRAINED_BY_CHOICE, RELEASED = range(4)
 """What the log says of a host."""
 
@@ -245,13 +226,11 @@ NODES = np.dtype([
     ("is_low", np.int64),  # 1 while its timer runs
     ("first_moving", np.int64),  # of the requests that migrate from it while it is drained, or -1
 ], align=True)  # fmt: skip
-
 TYPES = np.dtype([
     ("price", np.float64),  # of an hour
     ("n_on", np.int64),
     ("host_s", np.int64),  # seconds of hosts of the type, closed ones; all at the end
 ], align=True)  # fmt: skip
-
 POOL = np.dtype([
     # given
     ("boot_s", np.int64),
@@ -281,13 +260,11 @@ POOL = np.dtype([
     ("n_logged", np.int64),
     ("is_consolidating", np.int64),  # only hosts in use may be chosen
 ], align=True)  # fmt: skip
-
 MOVES = np.dtype([
     ("row", np.int64), ("target", np.int64), ("exit_s", np.int64), ("start_s", np.int64), ("segment", np.int64),
     ("request_exit_s", np.int64), ("change_s", np.int64), ("ends_s", np.int64),
 ], align=True)  # fmt: skip
 """A request of the host that is looked at, where it would go, and what is put back where the host stays."""
-
 LOG = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64), ("kind", np.int64)])
 
 

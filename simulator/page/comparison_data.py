@@ -16,7 +16,6 @@ from sojourn.simulator.experiments import BASELINE, knows_the_future
 from sojourn.simulator.measures import HostMap
 
 HOURS_A_YEAR = 8_760
-
 _DAY_H = 24
 
 

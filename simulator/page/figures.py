@@ -29,20 +29,14 @@ Figure = dict[str, Any]
 
 N_LINES = 6
 """Lines shown at first; the others are a click away."""
-
 MAX_HOSTS, MAX_MOMENTS = 300, 300
 """Rows and columns of a map; of more, evenly spaced ones are drawn."""
-
 CUT = "◀ "
 """Before the name of a bar that goes on beyond the axis."""
-
 MORE = "⚠ "
 """Before the name of one that rejects more than best-fit."""
-
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
-
 _BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
 
 
@@ -293,16 +287,12 @@ def _escaped(text: str) -> str:
 
 
 _FLAWED = re.compile(r"(?:one-shot:)?(?P<name>recall|noise)[: ](?P<value>[0-9]*\.?[0-9]+)")
-
 _TITLES = {"recall": "Gain against recall", "noise": "Gain against noise"}
-
 _AXES = {
     "recall": "long requests known as such (%)",
     "noise": "sigma of the lognormal noise on each lifetime",
 }
-
 _COLUMNS = ["policy", "x", "gain_pp", "gain_low_pp", "gain_high_pp"]
-
 _PERFECT = {"recall": 100.0, "noise": 0.0}
 
 
@@ -378,15 +368,11 @@ def _by_policy(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933", "#661100",
            "#44aa99", "#ee99aa", "#000000")
 """Okabe and Ito's palette, and of Tol's muted one what differs from it; the last is the ink's colour."""
-
 BOUND_COLOUR = "#888888"
-
 CLASS_COLOURS = ("#fde725", "#5ec962", "#21918c", "#3b528b")
 """Lifetime classes LC1..LC4, the longer the darker: viridis at 1, 3/4, 1/2, 1/4."""
-
 CLASS_NAMES = ("LC1, under 1 h", "LC2, 1 to 10 h", "LC3, 10 to 100 h", "LC4, 100 h and more")
 """By the request that stays longest on a host (LAVA, section 4.3)."""
-
 EMPTY_COLOUR = "#ececec"
 
 

@@ -21,9 +21,7 @@ from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.headline import count
 
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
-
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
-
 _TEXT = ' class="text"'
 
 
@@ -96,12 +94,9 @@ def _with_interval(text: str, ends: Sequence[float]) -> str:
 
 MAX_LISTS = 6
 """Replays whose migrations are listed: the first that can be deployed, then the others."""
-
 MAX_MIGRATIONS = 300
 """Listed of one replay: the first."""
-
 _HOUR_S = 3_600
-
 _SUMMARY: Mapping[str, Column] = {
     "migrations_a_day": Column("migrations", "begun a day", "", 1),
     "n_dropped": Column("dropped", "of all seeds", "lower", 0),
@@ -111,7 +106,6 @@ _SUMMARY: Mapping[str, Column] = {
     "freed_each_h": Column("freed within the day", "host-hours each", "higher", 1),
     "freed_h_per_migration": Column("freed in the whole replay", "host-hours each", "higher", 1),
 }
-
 _LIST: Mapping[str, Column] = {
     "n_together": Column("together", "migrations", digits=0),
     "remaining_h": Column("stays", "h, predicted", digits=1),
@@ -133,7 +127,6 @@ WORDS = (
     "they were. Freed in the whole replay: host-hours in use without the rectifier less those with it, with all that "
     "later placements make of it."
 )
-
 LIST_WORDS = (
     "Migrations of the first seed, the first planned first. Chance: that the host is empty a day later, together with "
     "the other migrations that leave it, and without them. Likely empty: when they are done and it is first as likely "

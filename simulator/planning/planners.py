@@ -71,7 +71,6 @@ class PlanSettings:
 
 
 _Draw = Callable[[Instance, PlanSettings], Samples]
-
 _Search = Callable[[Problem, Limits, float], Searched]
 
 

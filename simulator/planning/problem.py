@@ -97,7 +97,6 @@ def estimated(instance: Instance, estimator: str) -> Samples:
 
 MAX_CELLS = 50_000_000
 """Of samples x resources x steps that a plan may span, 400 MB: above it a coarser step is asked for."""
-
 _PRICE = 10_000
 
 

@@ -74,9 +74,7 @@ def read_project(text: str) -> Instance:
 
 
 Reading = Literal["one-for-all", "per-job"]
-
 FLEXIBILITIES = (20, 30, 80, 120)
-
 N_RUNS = 50
 
 

@@ -19,14 +19,11 @@ from sojourn.simulator.planning.problem import Problem, Windows, easiest_windows
 
 _FIRST_MOVES = 20
 """Moves a job before the solver begins: they take less than it does to read the model."""
-
 _MENDING_MOVES = 100
 """Moves a job that mend an earlier plan: some milliseconds a job of a large day."""
-
 _FIRST_SHARE, _DENSE_SHARE = 0.8, 0.15
 """Of the time, for the solver's first try: sparse days are proved in it, dense ones hardly ever. Moves come next, for
 most of what is left, then the solver again."""
-
 _DENSE = 2
 """A day is dense where the energetic bound exceeds the widest job so many times."""
 

@@ -70,7 +70,6 @@ RANDOM = Policy("random", (draw,), about="any host on which the request fits, ea
 
 MOST_RESOURCES = 62
 """As many as the mask of what was short has bits for."""
-
 STEPS = 50
 """Wastes are compared in steps of 2 % of a host; ties go to the fullest. Finer ones left fewer hosts empty."""
 

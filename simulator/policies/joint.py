@@ -59,17 +59,12 @@ JOINT_FIT = Policy("joint-fit", (joint_cost, *PACKING), predictions="current", a
 
 WEIGHT = 2.0
 """Of the logarithm of each extension, against the free share left of the host."""
-
 EDGES_S = (0, 900, *(1800 << k for k in range(10)), 3_686_400)
 """Edges of the cells of time ahead: 15 and 30 min, then doubling to 256 h, and 1,024 h."""
-
 N_CELLS = len(EDGES_S) - 1
-
 RENEWED_S = 900
-
 ONE = 1_000_000
 """Logarithms of chances are whole millionths, so that their sums do not depend on an order."""
-
 CERTAIN = 50 * ONE
 
 

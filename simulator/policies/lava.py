@@ -27,15 +27,11 @@ from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel
 
 EMPTY, OPEN, RECYCLING = range(3)
 """States of a host."""
-
 HIGHEST_CLASS = 4
-
 UPPER_S = (3_600, 36_000, 360_000, 3_600_000)
 """Upper bounds of lifetime classes 1 to 4: 1, 10, 100 and 1,000 h; what is longer is of class 4."""
-
 DEADLINE_S = (3_960, 39_600, 396_000, 3_960_000)
 """1.1 times each."""
-
 FULL_PCT = 90
 """An open host with more of its CPU or of its memory in use recycles."""
 
@@ -216,21 +212,15 @@ def any_class_preference(cluster: Cluster, host: int, request: Request, now: int
 
 SAMPLED = ("mode", ("empty", "open", "recycling"))
 """The array in `Result.samples`, and its values 0, 1 and 2 in words."""
-
 _HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *SAMPLED)
-
 _CHAIN = (temporal_cost, *PACKING)
-
 LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
               about="short requests fill the gaps between long ones, on hosts with a deadline (LAVA, section 4.3)")
-
 LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
                         about="lava: recycling hosts of all higher classes are alike")
-
 LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
                             hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *SAMPLED),
                             about="lava: the class of a host never falls")
-
 LAVA_NO_CLASS_UP = Policy("lava-no-class-up", (class_preference, *_CHAIN), predictions="current",
                           hooks=Hooks(lava_state, placed, departed, emptied, at_deadline_without_rising, *SAMPLED),
                           about="lava: the class of a host never rises")
@@ -272,17 +262,13 @@ def recycling_preference(cluster: Cluster, host: int, request: Request, now: int
 LAVA_95 = Policy("lava-95", LAVA.scorers, predictions="current",
                  hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *SAMPLED),
                  about="lava: a host is full at 95 % instead of 90 %")
-
 LAVA_FROM_OPENING = Policy(
     "lava-from-opening", LAVA.scorers, predictions="current",
     hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *SAMPLED),
     about="lava: the deadline counts from the opening; recycling does not begin it again")
-
 LAVA_SOFT = Policy("lava-soft", (recycling_preference, temporal_cost, *PACKING), predictions="current",
                    hooks=LAVA.hooks, about="lava: only recycling hosts of a higher class come before NILAS's score")
-
 LAVA_SOFT_EXPECTED = Policy("lava-soft-expected", (recycling_preference, expected_cost, *PACKING),
                             predictions="current", hooks=LAVA.hooks, about="lava-soft with nilas-expected's score")
-
 LAVA_SOFT_JOINT = Policy("lava-soft-joint", (recycling_preference, joint_cost, *PACKING), predictions="current",
                          hooks=LAVA.hooks, about="lava-soft with joint-fit's score")

@@ -58,19 +58,14 @@ def extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
 
 NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current",
                about="least extension of the host's predicted exit, in buckets; then best fit (LAVA, section 4.2)")
-
 NILAS_60S = Policy("nilas-60s", NILAS.scorers, predictions="current", refresh_s=60,
                    about="nilas: a host's exit is predicted again after 60 s at most, as in the paper")
-
 NILAS_ONE_SHOT = Policy("nilas-one-shot", NILAS.scorers, predictions="initial",
                         about="nilas: by each request's first prediction")
-
 NILAS_UNBUCKETED = Policy("nilas-unbucketed", (extension, *PACKING), predictions="current",
                           about="nilas: seconds instead of buckets")
-
 NILAS_SECOND = Policy("nilas-second", (PACKING[0], temporal_cost, *PACKING[1:]), predictions="current",
                       about="nilas: hosts in use come before empty ones, then by extension")
-
 NILAS_LAST = Policy("nilas-last", (*PACKING, temporal_cost), predictions="current",
                     about="nilas: extension breaks the ties of best fit")
 

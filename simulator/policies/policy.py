@@ -22,10 +22,8 @@ __all__ = ["Filter", "Hooks", "HostScores", "PerResource", "Policy", "ResourceSc
 Scorer = Callable[[Cluster, int, Request, int], float]
 """Score of one host for a request at `now`: finite, >= 0, lower is better, 0 the best there is. Compiled by
 numba; reads the arrays only, so hosts that are alike in them score alike."""
-
 ResourceScorer = Callable[[Cluster, int, Request, int], float]
 """As a Scorer, but its last argument is the resource dimension instead of `now`."""
-
 Filter = Callable[[Cluster, int, Request, int], bool]
 """Whether a host on which the request fits may take it. Compiled by numba."""
 

@@ -83,6 +83,5 @@ def _targets(view: PoolView, own: np.ndarray, at_least: int, long_cores: np.ndar
 Planner = Callable[[PoolView, int, int], list[MigrationGroup]]
 """The day's moves of a pool, the first to go first: of a view, with at most so many moves, and the seconds from which
 on a remaining time is long."""
-
 RECTIFIERS: Mapping[str, Planner] = MappingProxyType({"pdre": pdre, "value": value})
 """By name."""

@@ -37,14 +37,11 @@ class MigrationGroup:
 MIGRATION_S = 1_200
 """A migration takes so long if nothing else is said, and holds room on both hosts (LAVA, section 4.4). Cells begin
 here: what is freed before counts for nothing."""
-
 N_AT_ONCE = 3
 """Migrations at a time if nothing else is said (LAVA, section 4.4), in the order of the plan."""
-
 HORIZON_S = 86_400
 """What is freed later than this counts for nothing: by then the pool is another, and migrations are planned anew.
 Chosen on four synthetic seeds and openb (docs/simulator/rectification.md)."""
-
 N_CELLS = 24
 
 
@@ -72,13 +69,10 @@ def share_after(time_s: int) -> np.ndarray:
 
 N_DAYS = 14
 """Days that are remembered."""
-
 SAMPLE_S = 6 * 3_600
 """So far apart are the moments of a day at which the hosts in use are looked at."""
-
 _MOST = 2_000
 """Hosts that became empty in a day; of more, every second or every third and so on is asked."""
-
 _TOGETHER = 4
 """Cells that are counted together, since single ones hold few hosts."""
 

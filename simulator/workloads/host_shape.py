@@ -27,18 +27,13 @@ from sojourn.simulator.workloads.workload import (
 
 USUAL = {"cpu_cores": 96.0, "mem_gib": 384.0}
 """A common server of today's clouds, which the recipes of synthetic and openb have as well."""
-
 USUAL_GPUS = 8.0
-
 GIB_PER_CORE = 4.0
 """Memory of a host where the trace records none."""
-
 _HELD = ((8, 0.99), (4, 0.99), (2, 0.99), (1, 0.99), (0, 0.96))
 """How many of the median request a host holds at least, and the share of the core-hours of those that it holds."""
-
 _HELD_IN_PARTS = ((0, 0.99), (0, 0.96))
 """Likewise, where requests say on how many hosts they ran: a host is then as large as what ran on one."""
-
 _PARTS_OF_USUAL = (2, 4, 8, 16, 32, 96)
 
 

@@ -24,10 +24,8 @@ from sojourn.features.trace import Trace
 
 UNITS_PER = {"cpu_cores": 1000, "mem_gib": 1024, "gpu": 1000}
 """Milli-cores, MiB and milli-GPU in one of the trace's units; thousandths of all other resources."""
-
 MOMENT_S = 60
 """Demand that lasts for less is a moment's."""
-
 LARGEST = 2**40
 """Amount of one request or host that is accepted, so that no sum overflows."""
 
@@ -253,10 +251,8 @@ def draw_beyond(
 
 THRESHOLDS_S = (2_592_000, 604_800, 86_400)
 """A month (DVLA, OSDI'26, section 2), and for shorter traces a week and a day; the last is the default."""
-
 SHARE_MIN = 0.9
 """Of the core-hours, that long requests are to hold; in DVLA's clusters it is 93 %."""
-
 _KINDS_OF_WORK = ("shape", "batch", "vm", "job", "job_name", "executable", "controller", "deployment", "task_name")
 """Owners that tell what runs, and not for whom."""
 
